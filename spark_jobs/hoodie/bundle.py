@@ -1,0 +1,118 @@
+"""The `hoodie` package as one zip for `spark-submit --py-files`, and the job scripts it runs.
+
+The zip is deterministic: sorted entries, fixed times and modes, no compression (whose bytes depend on the
+zlib at hand). Its name carries a hash of its content, so that a name never stands for two contents and a
+cached file can be reused. A wheel would not do: it is imported on the driver and fails on executors.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+import uuid
+import zipfile
+from pathlib import Path
+
+from hoodie.errors import ConfigError
+
+_PACKAGE = "hoodie"
+_TIME = (1980, 1, 1, 0, 0, 0)
+_FILE_MODE = (stat.S_IFREG | 0o644) << 16
+_DIR_MODE = (stat.S_IFDIR | 0o755) << 16
+_MSDOS_DIR = 0x10
+
+
+def package_folder() -> Path:
+    """Folder of the `hoodie` package, in the repository or where the wheel was installed.
+
+    Raises ConfigError when hoodie itself runs from a zip.
+    """
+    folder = Path(__file__).resolve().parent
+    if not folder.is_dir():
+        raise ConfigError(
+            f"hoodie runs from {folder}, which is no folder; make the bundle where the package is installed",
+            path=str(folder),
+        )
+    return folder
+
+
+def job_script(name: str) -> Path:
+    """Path of `hoodie/jobs/<name>.py`. Raises ConfigError with the names there are."""
+    folder = package_folder() / "jobs"
+    scripts = {path.stem: path for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")}
+    try:
+        return scripts[name]
+    except KeyError:
+        raise ConfigError(f"no job {name!r}; there are {', '.join(scripts) or 'none'}", name=name) from None
+
+
+def bundle_zip(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Path of the zip, written if it is not there yet.
+
+    `folder` is by default a private folder below the system's temporary one. Any number of processes may
+    call this at once: each writes a file of its own and renames it.
+    """
+    files = _files(package_folder())
+    target = Path(folder) if folder is not None else _cache_folder()
+    target.mkdir(parents=True, exist_ok=True)
+    path = target / f"{_PACKAGE}-{_digest(files)}.zip"
+    if not path.exists():
+        partial = target / f".{path.name}.{uuid.uuid4().hex[:12]}"
+        try:
+            _write(partial, files)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return path
+
+
+def _files(package: Path) -> dict[str, bytes]:
+    """Names inside the zip -> contents, sorted; sources and schemas, nothing compiled or hidden."""
+    found: dict[str, bytes] = {}
+    for path in package.rglob("*"):
+        inside = path.relative_to(package.parent)
+        skip = path.suffix in (".pyc", ".pyo") or any(
+            part == "__pycache__" or part.startswith(".") for part in inside.parts
+        )
+        if not skip and path.is_file():
+            found[inside.as_posix()] = path.read_bytes()
+    return dict(sorted(found.items()))
+
+
+def _digest(files: dict[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, data in files.items():
+        digest.update(f"{name}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()[:16]
+
+
+def _write(path: Path, files: dict[str, bytes]) -> None:
+    folders = sorted({f"{parent.as_posix()}/" for name in files for parent in list(Path(name).parents)[:-1]})
+    with zipfile.ZipFile(path, "x", zipfile.ZIP_STORED) as archive:
+        for name in folders:  # zipimport finds packages without __init__ by their folder entries
+            info = zipfile.ZipInfo(name, _TIME)
+            info.create_system, info.external_attr = 3, _DIR_MODE | _MSDOS_DIR
+            archive.writestr(info, b"")
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name, _TIME)
+            info.create_system, info.external_attr = 3, _FILE_MODE
+            archive.writestr(info, data)
+
+
+def _cache_folder() -> Path:
+    """`<temporary folder>/hoodie-bundle-<uid>`, of this user and closed to others; else a fresh folder.
+
+    Another user could have made the folder to slip code into our jobs.
+    """
+    folder = Path(tempfile.gettempdir(), f"{_PACKAGE}-bundle-{os.getuid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = os.lstat(folder)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix=f"{_PACKAGE}-bundle-"))
+    private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    return folder if private else Path(tempfile.mkdtemp(prefix=f"{_PACKAGE}-bundle-"))

@@ -1,0 +1,93 @@
+"""One-record Avro container files, the form of Hudi's plans and metadata (format.md 2.3, 3.4).
+
+The only importer of fastavro. The schemas are Apache Hudi 0.15.0's, data files beside this module that are
+read on first use, also out of a zip. Full names are `org.apache.hudi.avro.model.<name>`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import io
+import json
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from hoodie.errors import HoodieError, TableError
+
+NAMESPACE = "org.apache.hudi.avro.model"
+
+
+@functools.cache
+def schema_json(name: str) -> dict[str, Any]:
+    """The Avro schema of a Hudi model by its short name, e.g. "HoodieRollbackPlan"; don't change the result.
+
+    Raises KeyError for a name that Hudi 0.15.0 does not have.
+    """
+    file = importlib.resources.files("hoodie.codec").joinpath("schemas", f"{name}.avsc")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise KeyError(name) from None
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def write_record(name: str, record: Mapping[str, Any]) -> bytes:
+    """`record` -> an object container (codec null, the schema embedded) of the model `name`.
+
+    Fields that have a default may be left out. Raises ValueError when the record does not fit the schema.
+    """
+    out = io.BytesIO()
+    try:
+        _fastavro().writer(out, _parsed(name), [dict(record)], codec="null")
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"record does not fit {name}: {error}") from error
+    return out.getvalue()
+
+
+def read_record(name: str, data: bytes) -> dict[str, Any]:
+    """The one record of an object container, resolved to the model `name`.
+
+    Fields the writer did not know get their defaults, fields unknown here are dropped. Raises TableError
+    when `data` is torn, empty or of another model.
+    """
+    fastavro = _fastavro()
+    torn: tuple[type[Exception], ...]
+    torn = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, *_errors(fastavro))
+    try:
+        records = list(fastavro.reader(io.BytesIO(data), reader_schema=_parsed(name)))
+    except torn as error:
+        raise _torn(name, f"{type(error).__name__}: {error}"[:300]) from None
+    if len(records) != 1 or not isinstance(records[0], dict):
+        raise _torn(name, f"{len(records)} records")
+    return records[0]
+
+
+@functools.cache
+def _parsed(name: str) -> Any:
+    return _fastavro().parse_schema(schema_json(name), named_schemas={})
+
+
+def _fastavro() -> ModuleType:
+    try:
+        import fastavro
+    except ImportError:
+        raise HoodieError(
+            "fastavro is not installed; plans and metadata of table services are Avro files: "
+            "pip install 'airflow-hoodie[local]' or put fastavro on the cluster"
+        ) from None
+    return fastavro
+
+
+def _errors(fastavro: ModuleType) -> tuple[type[Exception], ...]:
+    schema = fastavro.schema
+    return (fastavro.read.SchemaResolutionError, schema.SchemaParseException, schema.UnknownType)
+
+
+def _torn(name: str, reason: str) -> TableError:
+    return TableError(
+        f"a timeline file is no whole {name} ({reason}); restore the file, or remove the unfinished instant",
+        model=name,
+    )

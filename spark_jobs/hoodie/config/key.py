@@ -1,0 +1,205 @@
+"""Settings: declared once, typed, validated all at once.
+
+A `Key` is declared in the module that uses it; declaring registers it. `Config` is an immutable view of
+the texts a user gave; `config[KEY]` is the typed value or the default. `Config.of` checks every given
+name and value in one go and raises one ConfigError that lists all problems.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from hoodie.config.known import KNOWN_WITHOUT_EFFECT
+from hoodie.errors import ConfigError
+
+T = TypeVar("T")
+
+_TRUE = {"true": True, "false": False}
+
+
+def parse_bool(text: str) -> bool:
+    try:
+        return _TRUE[text.strip().lower()]
+    except KeyError:
+        raise ValueError("expected true or false") from None
+
+
+def parse_int(text: str) -> int:
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise ValueError("expected a whole number") from None
+
+
+def parse_float(text: str) -> float:
+    try:
+        return float(text.strip())
+    except ValueError:
+        raise ValueError("expected a number") from None
+
+
+def parse_str(text: str) -> str:
+    return text.strip()
+
+
+def parse_fields(text: str) -> tuple[str, ...]:
+    """Comma list -> tuple of names; blanks dropped."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def parse_enum(cls: type[enum.Enum]) -> Callable[[str], Any]:
+    """Parser for an enum by value, case-insensitive."""
+    names = {str(member.value).upper(): member for member in cls}
+
+    def parse(text: str) -> Any:
+        try:
+            return names[text.strip().upper()]
+        except KeyError:
+            raise ValueError(f"expected one of {', '.join(sorted(names))}") from None
+
+    return parse
+
+
+@dataclass(frozen=True)
+class Key(Generic[T]):
+    """One setting. `default` is typed (None: unset); `parse` turns the user's text into the typed value."""
+
+    name: str
+    default: T
+    doc: str
+    parse: Callable[[str], T]
+    since: str = "0.1"
+    aliases: tuple[str, ...] = ()
+    minimum: float | None = None
+    group: str = "write"
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *self.aliases):
+            if REGISTRY.setdefault(name, self) is not self and REGISTRY[name].name != self.name:
+                raise AssertionError(f"setting {name} declared twice")
+        REGISTRY[self.name] = self
+
+    def read(self, text: str) -> T:
+        value = self.parse(text)
+        if self.minimum is not None and isinstance(value, (int, float)) and value < self.minimum:
+            raise ValueError(f"must be at least {self.minimum:g}")
+        return value
+
+
+REGISTRY: dict[str, Key[Any]] = {}
+
+
+def bool_key(name: str, default: bool, doc: str, **kw: Any) -> Key[bool]:
+    return Key(name, default, doc, parse_bool, **kw)
+
+
+def int_key(name: str, default: int, doc: str, **kw: Any) -> Key[int]:
+    return Key(name, default, doc, parse_int, **kw)
+
+
+def float_key(name: str, default: float, doc: str, **kw: Any) -> Key[float]:
+    return Key(name, default, doc, parse_float, **kw)
+
+
+def str_key(name: str, default: str | None, doc: str, **kw: Any) -> Key[str | None]:
+    return Key(name, default, doc, parse_str, **kw)
+
+
+def fields_key(name: str, default: tuple[str, ...], doc: str, **kw: Any) -> Key[tuple[str, ...]]:
+    return Key(name, default, doc, parse_fields, **kw)
+
+
+def enum_key(name: str, default: Any, doc: str, **kw: Any) -> Key[Any]:
+    return Key(name, default, doc, parse_enum(type(default)), **kw)
+
+
+def declared() -> list[Key[Any]]:
+    """Every declared key once, by name. Import the modules that use keys first (see hoodie.config.pages)."""
+    return sorted({key.name: key for key in REGISTRY.values()}.values(), key=lambda key: key.name)
+
+
+@dataclass(frozen=True)
+class Config(Mapping[Any, Any]):
+    """Validated settings. Index with a Key; a missing key gives its default. Picklable and immutable."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Config:
+        """Check all names and values.
+
+        Raises ConfigError that lists every malformed value and every unknown `hoodie.*` name with the
+        nearest known one. Names known to Hudi but without effect here are collected in one warning.
+        Names outside `hoodie.` are refused too: nothing here would read them.
+        """
+        texts: dict[str, str] = {}
+        problems: list[str] = []
+        idle: list[str] = []
+        for name, raw in options.items():
+            text = _text(raw)
+            key = REGISTRY.get(name)
+            if key is None:
+                if name in KNOWN_WITHOUT_EFFECT or name.startswith(PASS_THROUGH):
+                    idle.append(name)
+                    texts[name] = text
+                else:
+                    problems.append(f"unknown setting {name!r}{_nearest(name)}")
+                continue
+            try:
+                key.read(text)
+            except ValueError as error:
+                problems.append(f"{name}={text!r}: {error}")
+                continue
+            if texts.setdefault(key.name, text) != text:
+                problems.append(f"{name}={text!r} contradicts {key.name}={texts[key.name]!r}")
+        if problems:
+            raise ConfigError(
+                "settings are wrong: " + "; ".join(problems) + ". `hoodie config` lists every setting.",
+                problems="; ".join(problems),
+            )
+        warnings = ()
+        if idle:
+            warnings = (f"known to Apache Hudi but without effect here: {', '.join(sorted(idle))}",)
+        return cls(texts, warnings)
+
+    def __getitem__(self, key: Key[T]) -> T:
+        text = self.texts.get(key.name)
+        return key.default if text is None else key.read(text)
+
+    def given(self, key: Key[Any]) -> bool:
+        return key.name in self.texts
+
+    def text(self, name: str) -> str | None:
+        return self.texts.get(name)
+
+    def merged(self, other: Mapping[str, Any]) -> Config:
+        """These settings with `other` over them, validated."""
+        return Config.of({**self.texts, **other})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+#: free-form families whose members can't be listed
+PASS_THROUGH = ("hoodie.payload.", "hoodie.datasource.hive_sync.", "hoodie.metrics.")
+
+
+def _text(raw: Any) -> str:
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, (list, tuple)):
+        return ",".join(str(item) for item in raw)
+    return str(raw)
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, [*REGISTRY, *KNOWN_WITHOUT_EFFECT], n=1, cutoff=0.6)
+    return f", did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,111 @@
+"""Engine on Arrow tables and threads: small writes, services and fast tests, no JVM."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.engine import BatchFunction, Task
+
+#: rows of one batch handed to a function
+BATCH_ROWS = 65536
+Source = Callable[[], Iterator[pa.RecordBatch]]
+
+
+@dataclass
+class LocalFrame:
+    """Partitions as functions that give batches; calling one runs its steps."""
+
+    schema: pa.Schema
+    partitions: list[Source]
+
+
+class LocalEngine:
+    name = "local"
+
+    def __init__(self, parallelism: int | None = None) -> None:
+        self._parallelism = parallelism or os.cpu_count() or 1
+        self._attempts = itertools.count()
+        self._stages = itertools.count()
+        self._lock = threading.Lock()
+
+    @property
+    def parallelism(self) -> int:
+        return self._parallelism
+
+    def frame(self, rows: Any) -> LocalFrame:
+        """A frame of a Table, RecordBatchReader, pyarrow Dataset or list of batches; a reader is read once."""
+        if isinstance(rows, pa.Table):
+            return LocalFrame(rows.schema, [_batches(piece) for piece in _split(rows, self._parallelism)])
+        if isinstance(rows, pa.RecordBatchReader):
+            return LocalFrame(rows.schema, [lambda: iter(rows)])
+        fragments = list(rows.get_fragments())
+        schema = rows.schema
+        readers = [
+            (lambda part=part: iter(part.scanner(schema=schema, use_threads=False).to_batches()))
+            for part in fragments
+        ]
+        return LocalFrame(schema, readers)
+
+    def schema(self, frame: LocalFrame) -> pa.Schema:
+        return frame.schema
+
+    def map_batches(self, frame: LocalFrame, function: BatchFunction, schema: pa.Schema) -> LocalFrame:
+        stage = next(self._stages)
+
+        def run(source: Source, number: int) -> Source:
+            def call() -> Iterator[pa.RecordBatch]:
+                with self._lock:
+                    attempt = next(self._attempts)
+                return function(source(), Task(number, stage, attempt))
+
+            return call
+
+        return LocalFrame(schema, [run(source, number) for number, source in enumerate(frame.partitions)])
+
+    def shuffle(self, frame: LocalFrame, by: str, partitions: int, sort: str) -> LocalFrame:
+        rows = pa.Table.from_batches(list(itertools.chain(*self._run(frame))), frame.schema)
+        key = rows.column(by).to_numpy() if rows.num_rows else []
+        out = []
+        for number in range(partitions):
+            mine = rows.filter(pa.array(key == number)) if rows.num_rows else rows
+            out.append(_batches(mine.sort_by(sort)))
+        return LocalFrame(frame.schema, out)
+
+    def keep(self, frame: LocalFrame) -> LocalFrame:
+        held = self._run(frame)
+        return LocalFrame(frame.schema, [(lambda batches=batches: iter(batches)) for batches in held])
+
+    def release(self, frame: LocalFrame) -> None:
+        frame.partitions.clear()
+
+    def collect(self, frame: LocalFrame, kinds: Sequence[int]) -> list[dict[str, Any]]:
+        out: list[dict[str, Any]] = []
+        for batches in self._run(frame):
+            for batch in batches:
+                chosen = [row for row, kind in enumerate(batch.column(0).to_pylist()) if kind in kinds]
+                if chosen:
+                    out.extend(batch.take(pa.array(chosen)).to_pylist())
+        return out
+
+    def _run(self, frame: LocalFrame) -> list[list[pa.RecordBatch]]:
+        if len(frame.partitions) <= 1:
+            return [list(source()) for source in frame.partitions]
+        with ThreadPoolExecutor(self._parallelism) as pool:
+            return list(pool.map(lambda source: list(source()), frame.partitions))
+
+
+def _split(rows: pa.Table, parts: int) -> list[pa.Table]:
+    step = max(BATCH_ROWS, -(-rows.num_rows // parts))
+    return [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
+
+
+def _batches(rows: pa.Table) -> Source:
+    return lambda: iter(rows.to_batches(max_chunksize=BATCH_ROWS))

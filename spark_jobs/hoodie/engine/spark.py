@@ -1,0 +1,157 @@
+"""Engine on Spark DataFrames only (mapInArrow, repartition, persist), so that Spark Connect works too."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from hoodie.engine import BatchFunction, Task
+from hoodie.errors import ConfigError, HoodieError, JobError
+
+#: rows per Arrow batch of the input, and of blobs (each blob holds thousands of rows)
+_INPUT_ROWS = 131072
+_BLOB_ROWS = 4
+_BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+_TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
+
+
+class SparkEngine:
+    name = "spark"
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+
+    @property
+    def parallelism(self) -> int:
+        try:
+            return int(self.spark.sparkContext.defaultParallelism)
+        except Exception:  # Spark Connect has no context
+            for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
+                value = self.spark.conf.get(name, None)
+                if value:
+                    return int(value)
+            return 4
+
+    def schema(self, frame: Any) -> pa.Schema:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        try:
+            return to_arrow_schema(frame.schema)
+        except HoodieError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"the DataFrame has a column that Arrow can't hold: {error}; cast it first") from error
+
+    def map_batches(self, frame: Any, function: BatchFunction, schema: pa.Schema) -> Any:
+        ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
+        return frame.mapInArrow(_with_task(function), ddl)
+
+    def shuffle(self, frame: Any, by: str, partitions: int, sort: str) -> Any:
+        labels = partition_labels(partitions)
+        label = F.element_at(F.array(*[F.lit(int(item)) for item in labels]), F.col(by) + 1)
+        return frame.repartition(partitions, label).sortWithinPartitions(sort)
+
+    def keep(self, frame: Any) -> Any:
+        return frame.persist(StorageLevel.MEMORY_AND_DISK)
+
+    def release(self, frame: Any) -> None:
+        frame.unpersist()
+
+    def collect(self, frame: Any, kinds: Sequence[int]) -> list[dict[str, Any]]:
+        try:
+            rows = frame.where(F.col("kind").isin(list(kinds))).collect()
+        except Exception as error:
+            raise JobError(f"a Spark job failed: {_cause(error)}") from error
+        return [row.asDict() for row in rows]
+
+    @contextlib.contextmanager
+    def input_batches(self) -> Iterator[None]:
+        """Large Arrow batches while the input is read; blobs travel few at a time outside of it."""
+        before = self.spark.conf.get(_BATCH_CONF)
+        self.spark.conf.set(_BATCH_CONF, str(_INPUT_ROWS))
+        try:
+            yield
+        finally:
+            self.spark.conf.set(_BATCH_CONF, before)
+
+    @contextlib.contextmanager
+    def blob_batches(self) -> Iterator[None]:
+        before = self.spark.conf.get(_BATCH_CONF)
+        self.spark.conf.set(_BATCH_CONF, str(_BLOB_ROWS))
+        try:
+            yield
+        finally:
+            self.spark.conf.set(_BATCH_CONF, before)
+
+
+def _with_task(function: BatchFunction) -> Any:
+    def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        task = Task(context.partitionId(), context.stageId(), int(context.taskAttemptId()))
+        return function(batches, task)
+
+    return call
+
+
+def partition_labels(partitions: int) -> list[int]:
+    """Ints whose Spark hash partition is 0, 1, …: `repartition(n, label)` then places rows as asked.
+
+    Spark's HashPartitioning is pmod(Murmur3_x86_32(int, seed 42), n). Were it to change, only the balance
+    would suffer: a task writes whatever buckets reach it.
+    """
+    labels: npt.NDArray[np.int64] = np.full(partitions, -1, dtype=np.int64)
+    start, step = 0, max(64, partitions * 4)
+    while (labels < 0).any():
+        candidates = np.arange(start, start + step, dtype=np.int64)
+        places = _murmur3_int(candidates.astype(np.uint32)).astype(np.int64) % partitions
+        for place in np.flatnonzero(labels < 0):
+            hits = np.flatnonzero(places == place)
+            if len(hits):
+                labels[place] = candidates[hits[0]]
+        start += step
+    return [int(label) for label in labels]
+
+
+def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
+    def rotate(x: npt.NDArray[np.uint32], by: int) -> npt.NDArray[np.uint32]:
+        return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
+
+    k = rotate(values * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    h = rotate(np.uint32(42) ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    h ^= np.uint32(4)
+    h ^= h >> np.uint32(16)
+    h *= np.uint32(0x85EBCA6B)
+    h ^= h >> np.uint32(13)
+    h *= np.uint32(0xC2B2AE35)
+    h ^= h >> np.uint32(16)
+    return h.view(np.int32)
+
+
+def _cause(error: Exception) -> str:
+    """The last telling line of a Spark error, which is otherwise pages of stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return (telling or lines or [type(error).__name__])[-1][:2000]
+
+
+def read_snapshot(spark: Any, path: str, **arguments: Any) -> Any:
+    """`hoodie.read.spark.read_frame` with this pyspark's conversion of Arrow schemas."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from hoodie.read.spark import read_frame
+
+    def to_spark_schema(schema: pa.Schema) -> Any:
+        return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+    return read_frame(spark, path, to_spark_schema, **arguments)

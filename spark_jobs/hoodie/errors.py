@@ -1,0 +1,118 @@
+"""The one error tree.
+
+HoodieError
+├── ConfigError            a setting or a combination of settings is wrong
+├── InputError             the incoming rows can't be written as they are
+│   └── SchemaError        their schema can't become the table's schema
+├── TableError             the table on storage is not what it should be
+│   ├── TableNotFound
+│   ├── TornProperties     hoodie.properties unreadable or its checksum wrong
+│   ├── UnsupportedVersion the table was written by a newer Hudi
+│   └── TableMismatch      options contradict the table's persisted properties
+├── ConflictError          another live writer works on the table
+├── StorageError
+│   └── AlreadyExists      create_if_absent found the path taken
+└── JobError               a distributed step failed
+
+A message names the offending value and says what to do next; the values are kept as attributes so that
+callers need not parse text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class HoodieError(Exception):
+    """Root of everything this package raises on purpose."""
+
+    #: stable short name, used in job results and by Airflow to choose an exception
+    code = "hoodie"
+
+    def __init__(self, message: str, **values: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.values = values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able form: code, message and the values as text."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "values": {k: v if isinstance(v, (str, int, float, bool)) else str(v) for k, v in self.values.items()},
+        }
+
+
+def _rebuild(cls: type[HoodieError], message: str, values: dict[str, Any]) -> HoodieError:
+    return cls(message, **values)
+
+
+class ConfigError(HoodieError):
+    code = "configuration"
+
+
+class InputError(HoodieError):
+    code = "input"
+
+
+class SchemaError(InputError):
+    code = "schema"
+
+
+class TableError(HoodieError):
+    code = "table"
+
+
+class TableNotFound(TableError):
+    code = "table_not_found"
+
+
+class TornProperties(TableError):
+    code = "torn_properties"
+
+
+class UnsupportedVersion(TableError):
+    code = "unsupported_version"
+
+
+class TableMismatch(TableError):
+    code = "table_mismatch"
+
+
+class ConflictError(HoodieError):
+    code = "conflict"
+
+
+class StorageError(HoodieError):
+    code = "storage"
+
+
+class AlreadyExists(StorageError):
+    code = "already_exists"
+
+
+class JobError(HoodieError):
+    code = "job"
+
+
+CODES: dict[str, type[HoodieError]] = {
+    cls.code: cls
+    for cls in (
+        HoodieError,
+        ConfigError,
+        InputError,
+        SchemaError,
+        TableError,
+        TableNotFound,
+        TornProperties,
+        UnsupportedVersion,
+        TableMismatch,
+        ConflictError,
+        StorageError,
+        AlreadyExists,
+        JobError,
+    )
+}

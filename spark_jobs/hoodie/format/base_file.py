@@ -1,0 +1,328 @@
+"""Parquet base files: five meta columns first, bloom filter and key range in the footer (format.md 6).
+
+Writer and reader both stream: the writer holds one row group, the reader one batch.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hoodie.config.key import Config, bool_key, enum_key, float_key, int_key
+from hoodie.format.bloom import (
+    BLOOM_FILTER_KEY,
+    LEGACY_BLOOM_FILTER_KEY,
+    BLOOM_TYPE_KEY,
+    MAX_KEY_KEY,
+    MIN_KEY_KEY,
+    BloomFilter,
+    BloomType,
+    java_max,
+    java_min,
+    key_range,
+)
+from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
+from hoodie.storage import Storage
+
+
+class Codec(enum.Enum):
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4_raw"
+    UNCOMPRESSED = "uncompressed"
+
+
+COMPRESSION_CODEC = enum_key(
+    "hoodie.parquet.compression.codec",
+    Codec.ZSTD,
+    "Parquet codec of base files. Apache Hudi's default is gzip; zstd writes many times faster at a similar size.",
+    group="storage",
+)
+MAX_FILE_SIZE = int_key(
+    "hoodie.parquet.max.file.size", 125829120, "Bytes a base file may reach.", minimum=1, group="storage"
+)
+BLOCK_SIZE = int_key(
+    "hoodie.parquet.block.size",
+    33554432,
+    "Bytes of rows (uncompressed) in one row group; also what a merge holds in memory.",
+    minimum=4096,
+    group="storage",
+)
+BLOOM_ENABLED = bool_key(
+    "hoodie.parquet.bloom.filter.enabled", True, "Write a bloom filter into every base file.", group="storage"
+)
+BLOOM_ENTRIES = int_key(
+    "hoodie.index.bloom.num_entries", 60000, "Keys a bloom filter is sized for.", minimum=1, group="index"
+)
+BLOOM_FPP = float_key(
+    "hoodie.index.bloom.fpp",
+    1e-9,
+    "False positive rate a bloom filter is sized for.",
+    minimum=0,
+    group="index",
+)
+BLOOM_TYPE = enum_key(
+    "hoodie.bloom.index.filter.type", BloomType.DYNAMIC_V0, "Kind of bloom filter written.", group="index"
+)
+BLOOM_MAX_ENTRIES = int_key(
+    "hoodie.bloom.index.filter.dynamic.max.entries",
+    100000,
+    "Keys up to which a dynamic bloom filter grows.",
+    minimum=1,
+    group="index",
+)
+
+_SAMPLE_ROWS = 4096
+#: a column is written with a dictionary when the sample has at most this share of distinct values
+_DICTIONARY_SHARE = 0.25
+_ALWAYS_DICTIONARY = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
+_NEVER_DICTIONARY = (COMMIT_SEQNO, RECORD_KEY)
+READ_BATCH_ROWS = 65536
+_READ_BUFFER = 1 << 20
+
+
+@dataclass(frozen=True)
+class BaseFileFormat:
+    """How base files are written; one for all files of a write. Picklable."""
+
+    codec: Codec
+    max_file_size: int
+    block_size: int
+    bloom: bool
+    bloom_entries: int
+    bloom_fpp: float
+    bloom_type: BloomType
+    bloom_max_entries: int
+
+    @classmethod
+    def of(cls, config: Config) -> BaseFileFormat:
+        return cls(
+            config[COMPRESSION_CODEC],
+            config[MAX_FILE_SIZE],
+            config[BLOCK_SIZE],
+            config[BLOOM_ENABLED],
+            config[BLOOM_ENTRIES],
+            config[BLOOM_FPP],
+            config[BLOOM_TYPE],
+            config[BLOOM_MAX_ENTRIES],
+        )
+
+    def new_filter(self) -> BloomFilter | None:
+        if not self.bloom:
+            return None
+        return BloomFilter.create(self.bloom_entries, self.bloom_fpp, self.bloom_type, self.bloom_max_entries)
+
+
+@dataclass
+class KeySummary:
+    """Bloom filter and key range of a file; a new version of the file continues its predecessor's."""
+
+    bloom: BloomFilter | None
+    low: str | None = None
+    high: str | None = None
+
+    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        if len(keys) == 0:
+            return
+        if self.bloom is not None:
+            self.bloom.add(keys)
+        low, high = key_range(keys)
+        self.low = low if self.low is None else java_min(self.low, low)
+        self.high = high if self.high is None else java_max(self.high, high)
+
+
+class BaseFileWriter:
+    """Writes one base file. `write` takes tables in `schema`, meta columns first, and cuts row groups.
+
+    Partition path and file name, the same in every row, are held as dictionaries (see `constant`). The caller creates the marker before constructing the writer, and adds keys to `summary`.
+    """
+
+    def __init__(self, sink: BinaryIO, schema: pa.Schema, avro_schema: str, format_: BaseFileFormat) -> None:
+        self._sink = sink
+        self.schema = _held(schema)
+        self._avro_schema = avro_schema
+        self._format = format_
+        self._writer: pq.ParquetWriter | None = None
+        self._pending: list[pa.Table] = []
+        self._pending_bytes = 0
+        self.rows = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes on storage so far plus a guess for the rows not yet written."""
+        return self._sink.tell() + int(self._pending_bytes * self._ratio)
+
+    def write(self, rows: pa.Table) -> None:
+        if rows.num_rows == 0:
+            return
+        self._pending.append(rows)
+        self._pending_bytes += rows.nbytes
+        self.rows += rows.num_rows
+        if self._pending_bytes >= self._format.block_size:
+            self._flush()
+
+    def close(self, summary: KeySummary) -> int:
+        """Finish the file; returns its size in bytes."""
+        self._flush()
+        if self._writer is None:
+            self._writer = self._open(self.schema.empty_table())
+        footer = {"parquet.avro.schema": self._avro_schema, "writer.model.name": "avro"}
+        if summary.bloom is not None:
+            footer[BLOOM_FILTER_KEY] = summary.bloom.to_string()
+            if summary.bloom.type is BloomType.DYNAMIC_V0:
+                footer[BLOOM_TYPE_KEY] = BloomType.DYNAMIC_V0.value
+        if summary.low is not None and summary.high is not None:
+            footer[MIN_KEY_KEY] = summary.low
+            footer[MAX_KEY_KEY] = summary.high
+        self._writer.add_key_value_metadata(footer)
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        return size
+
+    _ratio = 0.4
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        rows = pa.concat_tables(self._pending)
+        if self._writer is None:
+            self._writer = self._open(rows)
+        before = self._sink.tell()
+        self._writer.write_table(rows, row_group_size=rows.num_rows)
+        self._ratio = (self._sink.tell() - before) / max(1, self._pending_bytes)
+        self._pending, self._pending_bytes = [], 0
+
+    def _open(self, sample: pa.Table) -> pq.ParquetWriter:
+        codec = self._format.codec
+        return pq.ParquetWriter(
+            self._sink,
+            self.schema,
+            compression="none" if codec is Codec.UNCOMPRESSED else codec.value,
+            compression_level=1 if codec is Codec.ZSTD else None,
+            use_dictionary=dictionary_columns(sample),
+            store_schema=False,
+            coerce_timestamps="us",
+            write_page_index=False,
+        )
+
+
+_CONSTANT = pa.dictionary(pa.int32(), pa.string())
+
+
+def _held(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [pa.field(f.name, _CONSTANT) if f.name in (PARTITION_PATH, FILE_NAME) else f for f in schema]
+    )
+
+
+def dictionary_columns(sample: pa.Table) -> list[str]:
+    """Top-level columns whose first rows repeat enough for a dictionary to pay."""
+    head = sample.slice(0, _SAMPLE_ROWS)
+    chosen = [name for name in _ALWAYS_DICTIONARY if name in head.column_names]
+    for field in head.schema:
+        if field.name in chosen or field.name in _NEVER_DICTIONARY or pa.types.is_nested(field.type):
+            continue
+        if pa.types.is_boolean(field.type) or head.num_rows == 0:
+            continue
+        distinct = pc.count_distinct(head.column(field.name), mode="all").as_py()
+        if distinct <= max(1, int(head.num_rows * _DICTIONARY_SHARE)):
+            chosen.append(field.name)
+    return chosen
+
+
+def constant(value: str, rows: int) -> pa.Array:
+    """A string column with one value, stored once."""
+    indices = pa.array(np.zeros(rows, dtype=np.int32))
+    return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
+
+
+def sequence_numbers(instant: str, task: int, start: int, rows: int) -> pa.Array:
+    """`<instant>_<task>_<row>` for rows start, start+1, …"""
+    numbers = pc.cast(pa.array(np.arange(start, start + rows)), pa.string())
+    return pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}"), numbers, "_")
+
+
+class BaseFileReader:
+    """Streams one base file; holds one batch of rows and the footer."""
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self.path = path
+        self._source = storage.open_input(path)
+        self._file = pq.ParquetFile(self._source, buffer_size=_READ_BUFFER, pre_buffer=False)
+
+    def __enter__(self) -> BaseFileReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()
+        self._source.close()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._file.schema_arrow.remove_metadata()
+
+    @property
+    def rows(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    def key_column_bytes(self) -> int:
+        """Uncompressed bytes of the record keys."""
+        metadata = self._file.metadata
+        column = self.schema.names.index(RECORD_KEY)
+        return sum(
+            metadata.row_group(group).column(column).total_uncompressed_size
+            for group in range(metadata.num_row_groups)
+        )
+
+    @property
+    def footer(self) -> dict[str, str]:
+        raw = self._file.metadata.metadata or {}
+        return {k.decode(): v.decode("utf-8", "surrogateescape") for k, v in raw.items()}
+
+    def key_bounds(self) -> tuple[str, str] | None:
+        footer = self.footer
+        low, high = footer.get(MIN_KEY_KEY), footer.get(MAX_KEY_KEY)
+        return (low, high) if low is not None and high is not None else None
+
+    def bloom(self) -> BloomFilter | None:
+        footer = self.footer
+        text = footer.get(BLOOM_FILTER_KEY) or footer.get(LEGACY_BLOOM_FILTER_KEY)
+        return BloomFilter.from_string(text, footer.get(BLOOM_TYPE_KEY)) if text else None
+
+    def summary(self) -> KeySummary:
+        """The file's own key summary, to be continued; without a filter when the file has none."""
+        bounds = self.key_bounds()
+        low, high = bounds if bounds else (None, None)
+        return KeySummary(self.bloom(), low, high)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        return self._file.read(columns=None if columns is None else list(columns), use_threads=False)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = READ_BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        names = None if columns is None else list(columns)
+        yield from self._file.iter_batches(batch_size=rows, columns=names, use_threads=False)
+
+    def keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray | pa.Array]:
+        """The record keys, in one piece or in batches of at most `batch_rows`."""
+        if batch_rows is None:
+            yield self.read([RECORD_KEY]).column(0)
+            return
+        for batch in self.batches([RECORD_KEY], batch_rows):
+            yield batch.column(0)
+
+
+def footer_of(storage: Storage, path: str) -> dict[str, Any]:
+    """Footer key/values of one base file."""
+    with BaseFileReader(storage, path) as reader:
+        return dict(reader.footer)

@@ -1,0 +1,346 @@
+"""Schema evolution: what incoming rows may change, and rows converted to a schema.
+
+Allowed (spec section 1; Apache Hudi 0.15.0 AvroSchemaCompatibility, AvroSchemaEvolutionUtils): new columns
+and struct fields, which become nullable, and widening int -> long -> float -> double and each of these to
+string, also inside structs, arrays and maps. Incoming columns narrower than the table's are widened without
+loss. Everything else is refused. Case matters in names; two names that differ in case only are refused.
+
+Values change as in Hudi (HoodieAvroUtils.rewriteRecordWithNewSchema): numbers become Java's text, and a float
+becomes the double with the same shortest text (0.1f -> 0.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from hoodie.config.key import bool_key
+from hoodie.errors import InputError, SchemaError
+from hoodie.format.meta_fields import without_meta
+from hoodie.format.schema import array_of, is_list, map_of, normalized, stored_type, type_text
+
+NULL_FOR_MISSING = bool_key(
+    "hoodie.write.set.null.for.missing.columns",
+    False,
+    "Write null into columns of the table that the incoming rows lack; otherwise such rows are refused.",
+)
+
+#: the stubs refuse plain values where the kernels take them
+pc: Any = pyarrow.compute
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+#: widening order; each also widens to string
+_NUMBERS = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
+#: chunks are halved down to this, so that layouts with 64-bit offsets fit the table's 32-bit ones
+_MAX_CHUNK_BYTES = 2**31 - 1
+
+
+def evolve(table: pa.Schema, incoming: pa.Schema, *, null_for_missing: bool) -> pa.Schema:
+    """The table's next schema, without meta columns: the table's columns in their order, then new ones.
+
+    A column of the table that `incoming` lacks is refused unless `null_for_missing`. Raises SchemaError that
+    lists every difference that can't be taken, and what to do; InputError for columns no table can have.
+    """
+    problems: list[str] = []
+    fields = _merge_fields(
+        list(without_meta(table)), list(normalized(incoming)), "", null_for_missing, problems
+    )
+    if problems:
+        raise SchemaError(
+            "the input's schema can't become the table's: " + "; ".join(problems),
+            problems="; ".join(problems),
+        )
+    return pa.schema(fields)
+
+
+def conform(rows: Rows, schema: pa.Schema, *, null_for_missing: bool = True) -> Rows:
+    """Incoming rows in the columns, order and types of `schema`, value by value without loss.
+
+    Columns outside `schema` are dropped, missing ones are null (or refused when not `null_for_missing`),
+    dictionaries are decoded. Timestamps without zone are taken as UTC where the schema has a zone. Raises
+    InputError that names column and value when a value does not fit or a required one is null; SchemaError
+    when a type can't be widened to the schema's.
+    """
+    return _convert_rows(rows, schema, null_for_missing, exact=True)
+
+
+def read_as(rows: Rows, schema: pa.Schema) -> Rows:
+    """Rows of an older file in the table's present `schema`: absent columns null, narrower types widened.
+
+    As `conform`, except that whole numbers beyond a float's precision are rounded, as Hudi's readers do.
+    """
+    return _convert_rows(rows, schema, True, exact=False)
+
+
+# --- schemas -------------------------------------------------------------------------------------------
+
+
+def _merge_fields(
+    table: list[pa.Field[Any]],
+    incoming: list[pa.Field[Any]],
+    prefix: str,
+    null_for_missing: bool,
+    problems: list[str],
+) -> list[pa.Field[Any]]:
+    given = {field.name: field for field in incoming}
+    spelled = {field.name.lower(): field.name for field in table}
+    merged: list[pa.Field[Any]] = []
+    for field in table:
+        other = given.pop(field.name, None)
+        path = prefix + field.name
+        if other is not None:
+            dtype = _merge_type(field.type, other.type, path, null_for_missing, problems)
+            merged.append(pa.field(field.name, dtype, field.nullable or other.nullable))
+            continue
+        if not null_for_missing:
+            problems.append(
+                f"column {path}: table {type_text(field.type)}, missing in the input (add it, or set "
+                f"{NULL_FOR_MISSING.name}=true to write null)"
+            )
+        merged.append(field.with_nullable(True))
+    for field in given.values():
+        if field.name.lower() in spelled:
+            problems.append(
+                f"column {prefix}{field.name}: the table spells it {spelled[field.name.lower()]} "
+                "(rename it to the table's spelling)"
+            )
+        merged.append(pa.field(field.name, stored_type(field.type), True))
+    return merged
+
+
+def _merge_type(
+    table: pa.DataType, incoming: pa.DataType, path: str, null_for_missing: bool, problems: list[str]
+) -> pa.DataType:
+    if is_list(table) and is_list(incoming):
+        item = _merge_type(
+            table.value_type, incoming.value_type, f"{path}.element", null_for_missing, problems
+        )
+        return array_of(item, table.value_field.nullable or incoming.value_field.nullable)
+    if pa.types.is_map(table) and pa.types.is_map(incoming):
+        value = _merge_type(table.item_type, incoming.item_type, f"{path}.value", null_for_missing, problems)
+        return map_of(value, table.item_field.nullable or incoming.item_field.nullable)
+    if pa.types.is_struct(table) and pa.types.is_struct(incoming):
+        return pa.struct(_merge_fields(list(table), list(incoming), f"{path}.", null_for_missing, problems))
+    if _widens(incoming, table):
+        return table
+    if _widens(table, incoming) and not pa.types.is_decimal(table):
+        return incoming
+    problems.append(
+        f"column {path}: table {type_text(table)}, incoming {type_text(incoming)} (cast the column to "
+        f"{type_text(table)}; a column may only widen int -> long -> float -> double -> string)"
+    )
+    return table
+
+
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """May values of normalized type `source` be stored as `target`?"""
+    if source == target:
+        return True
+    if source in _NUMBERS:
+        if target in _NUMBERS:
+            return _NUMBERS.index(source) < _NUMBERS.index(target)
+        return target == pa.string()
+    if pa.types.is_decimal(source) and pa.types.is_decimal(target):
+        whole: int = target.precision - target.scale
+        return whole >= source.precision - source.scale and bool(target.scale >= source.scale)
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+        return target.tz is not None or source.tz is None
+    return False
+
+
+# --- rows ----------------------------------------------------------------------------------------------
+
+
+def _convert_rows(rows: Rows, schema: pa.Schema, null_for_missing: bool, exact: bool) -> Rows:
+    places = {name: index for index, name in enumerate(rows.schema.names)}
+    missing = [name for name in schema.names if name not in places]
+    if missing and not null_for_missing:
+        raise SchemaError(
+            f"the rows lack columns {', '.join(missing)} of the table; add them, or set "
+            f"{NULL_FOR_MISSING.name}=true to write null",
+            columns=", ".join(missing),
+        )
+    columns: list[Any] = []
+    for field in schema:
+        if field.name in places:
+            column: Any = rows.column(places[field.name])
+            if column.type != field.type:
+                column = _convert_column(column, field, exact)
+        else:
+            column = pa.nulls(rows.num_rows, field.type)
+        if not field.nullable and column.null_count:
+            raise _null_error(field.name)
+        columns.append(column)
+    return type(rows).from_arrays(columns, schema=schema.remove_metadata())
+
+
+def _convert_column(column: Any, field: pa.Field[Any], exact: bool) -> Any:
+    if not isinstance(column, pa.ChunkedArray):
+        return _convert(column, field.type, field.name, exact)
+    chunks = [
+        _convert(part, field.type, field.name, exact) for chunk in column.chunks for part in _bounded(chunk)
+    ]
+    return pa.chunked_array(chunks, field.type)
+
+
+def _bounded(chunk: pa.Array[Any]) -> Iterator[pa.Array[Any]]:
+    if chunk.nbytes <= _MAX_CHUNK_BYTES or len(chunk) < 2:
+        yield chunk
+        return
+    half = len(chunk) // 2
+    yield from _bounded(chunk.slice(0, half))
+    yield from _bounded(chunk.slice(half))
+
+
+def _convert(values: Any, target: pa.DataType, path: str, exact: bool) -> Any:
+    """One array as `target`; `path` names the column in errors."""
+    source = values.type
+    if source == target:
+        return values
+    if pa.types.is_dictionary(source):
+        return _convert(values.dictionary_decode(), target, path, exact)
+    if is_list(source) and is_list(target):
+        return _convert_list(values, target, path, exact)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return _convert_map(values, target, path, exact)
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        return _convert_struct(values, target, path, exact)
+    if source == pa.float32() and target == pa.float64():
+        return values.cast(pa.string()).cast(pa.float64())
+    if pa.types.is_floating(source) and target == pa.string():
+        return _java_text(values)
+    if not _castable(source, target):
+        raise SchemaError(
+            f"column {path}: {type_text(source)} can't be widened to {type_text(target)}; cast it",
+            column=path,
+        )
+    loose = not exact and (pa.types.is_floating(target) or pa.types.is_timestamp(target))
+    try:
+        return values.cast(target, safe=not loose)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {path}: a value of type {type_text(source)} does not fit the table's "
+            f"{type_text(target)} ({error}); correct the value or cast the column",
+            column=path,
+        ) from None
+
+
+def _castable(source: pa.DataType, target: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_null(source):
+        return True
+    if types.is_integer(source):
+        return target in _NUMBERS or target == pa.string()
+    if types.is_floating(source):
+        return target == pa.float32() or target == pa.float64()
+    if types.is_timestamp(source) or types.is_decimal(source):
+        return _widens(source, target)
+    if types.is_date(source):
+        return types.is_date(target)
+    if target == pa.string():
+        return _is_text(source) or types.is_binary(source)  # old files may lack the UTF8 annotation
+    return target == pa.binary() and (
+        types.is_large_binary(source) or types.is_binary_view(source) or types.is_fixed_size_binary(source)
+    )
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
+
+
+def _convert_struct(values: Any, target: Any, path: str, exact: bool) -> Any:
+    places = {field.name: index for index, field in enumerate(values.type)}
+    mask = values.is_null() if values.null_count else None
+    children: list[Any] = []
+    for field in target:
+        inner = f"{path}.{field.name}"
+        if field.name in places:
+            child = _convert(values.field(places[field.name]), field.type, inner, exact)
+        else:
+            child = pa.nulls(len(values), field.type)
+        _check_inner(child, field, inner, mask)
+        children.append(child)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _convert_list(values: Any, target: Any, path: str, exact: bool) -> Any:
+    if not pa.types.is_list(values.type):
+        values = values.cast(pa.list_(values.type.value_field))
+    offsets, start, stop = _offsets(values)
+    items = _convert(values.values.slice(start, stop - start), target.value_type, f"{path}.element", exact)
+    _check_inner(items, target.value_field, f"{path}.element", None)
+    return _variable(target, values, offsets, items)
+
+
+def _convert_map(values: Any, target: Any, path: str, exact: bool) -> Any:
+    offsets, start, stop = _offsets(values)
+    keys = _convert(values.keys.slice(start, stop - start), target.key_type, f"{path}.key", exact)
+    items = _convert(values.items.slice(start, stop - start), target.item_type, f"{path}.value", exact)
+    _check_inner(items, target.item_field, f"{path}.value", None)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    return _variable(target, values, offsets, entries)
+
+
+def _offsets(values: Any) -> tuple[Any, int, int]:
+    """Offsets that start at 0, and the range of children they are about."""
+    offsets = values.offsets.to_numpy()
+    start, stop = int(offsets[0]), int(offsets[-1])
+    return offsets - np.int32(start), start, stop
+
+
+def _variable(target: pa.DataType, values: Any, offsets: Any, child: Any) -> Any:
+    """List or map array of `child` with the nulls of `values`."""
+    valid = values.is_valid().buffers()[1] if values.null_count else None
+    buffers = [valid, pa.array(offsets, pa.int32()).buffers()[1]]
+    return pa.Array.from_buffers(target, len(values), buffers, children=[child])
+
+
+def _check_inner(child: Any, field: pa.Field[Any], path: str, parent_null: Any) -> None:
+    """A required inner value must not be null, except inside a struct that is null itself."""
+    if field.nullable or not child.null_count:
+        return
+    nulls = child.is_null()
+    if parent_null is not None:
+        nulls = pc.and_(nulls, pc.invert(parent_null))
+    if pc.any(nulls).as_py():
+        raise _null_error(path)
+
+
+def _null_error(path: str) -> InputError:
+    return InputError(
+        f"column {path} is null in some rows, but the table's schema requires a value; fill the column",
+        column=path,
+    )
+
+
+def _java_text(values: Any) -> Any:
+    """Floating-point numbers as java.lang.Double.toString (Float.toString) writes them, shortest digits."""
+    short = values.cast(pa.string())
+    parts = pc.extract_regex(
+        short, r"^(?P<sign>-?)(?P<whole>\d+)(?:\.(?P<rest>\d+))?(?:e(?P<power>[+-]\d+))?$"
+    )
+    sign, whole, rest, power = (pc.struct_field(parts, index) for index in range(4))
+    digits = pc.utf8_ltrim(pc.binary_join_element_wise(whole, rest, ""), "0")
+    exponents = pc.if_else(pc.equal(power, ""), "0", pc.utf8_ltrim(power, "+")).cast(pa.int32())
+    # position of the first digit: the digits of `rest` count down from the point
+    leading = pc.add(pc.subtract(pc.utf8_length(digits), pc.utf8_length(rest)), exponents)
+    power_text = pc.subtract(leading, 1).cast(pa.string())
+    digits = pc.utf8_rtrim(digits, "0")
+    tail = pc.utf8_slice_codeunits(digits, 1)
+    tail = pc.if_else(pc.equal(tail, ""), "0", tail)
+    head = pc.utf8_slice_codeunits(digits, 0, 1)
+    scientific = pc.binary_join_element_wise(sign, head, ".", tail, "E", power_text, "")
+    has_point = pc.match_substring(short, ".")
+    plain = pc.if_else(has_point, short, pc.binary_join_element_wise(short, ".0", ""))
+    size = pc.abs(values.cast(pa.float64()))
+    is_plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
+    text = pc.if_else(is_plain, plain, scientific)
+    text = pc.if_else(pc.is_nan(values), "NaN", text)
+    infinite = pc.if_else(pc.less(values, 0.0), "-Infinity", "Infinity")
+    return pc.if_else(pc.is_inf(values), infinite, text)

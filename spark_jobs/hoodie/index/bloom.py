@@ -1,0 +1,55 @@
+"""BLOOM: prune files by key range, then by bloom filter, then look exactly (filters lie in one direction).
+
+The filter decides about a whole file: one key that it may contain makes the file a candidate, whose keys
+are then compared exactly, so the filter is asked only until its first yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.config.key import Config, bool_key
+from hoodie.format.base_file import BaseFileReader
+from hoodie.format.bloom import KeyHashes, in_range
+from hoodie.index import Positions, mark_found
+from hoodie.storage import Storage
+from hoodie.table.view import BaseFile
+
+PRUNE_BY_RANGES = bool_key(
+    "hoodie.bloom.index.prune.by.ranges",
+    True,
+    "Skip files whose key range holds none of the incoming keys; pays for keys that grow with time.",
+    group="index",
+)
+
+
+@dataclass(frozen=True)
+class BloomIndex:
+    prune_by_ranges: bool
+
+    @classmethod
+    def of(cls, config: Config) -> BloomIndex:
+        return cls(config[PRUNE_BY_RANGES])
+
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array) -> Positions:
+        found = np.full(len(keys), -1, dtype=np.int32)
+        everything = KeyHashes(keys)
+        for position, file in enumerate(files):
+            with BaseFileReader(storage, file.path) as reader:
+                if self._candidate(reader, keys, everything):
+                    mark_found(reader, keys, found, position)
+        return found
+
+    def _candidate(self, reader: BaseFileReader, keys: pa.Array, hashes: KeyHashes) -> bool:
+        mask = None
+        bounds = reader.key_bounds() if self.prune_by_ranges else None
+        if bounds is not None:
+            mask = in_range(keys, *bounds)
+            if not mask.any():
+                return False
+        bloom = reader.bloom()
+        return bloom is None or bloom.any_might_contain(hashes, mask)

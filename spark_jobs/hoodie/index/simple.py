@@ -1,0 +1,24 @@
+"""SIMPLE: compare with the keys of the partition's latest files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.format.base_file import BaseFileReader
+from hoodie.index import Positions, mark_found
+from hoodie.storage import Storage
+from hoodie.table.view import BaseFile
+
+
+@dataclass(frozen=True)
+class SimpleIndex:
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array) -> Positions:
+        found = np.full(len(keys), -1, dtype=np.int32)
+        for position, file in enumerate(files):
+            with BaseFileReader(storage, file.path) as reader:
+                mark_found(reader, keys, found, position)
+        return found

@@ -1,0 +1,152 @@
+"""Columns as the texts Apache Hudi makes of them, and partition values as folder names.
+
+Value -> text is format.md section 6.3 (the Avro path of Apache Hudi 0.15.0: HoodieAvroUtils.getNestedFieldVal
+and toString of what it returns); escaping is section 4.3 (PartitionPathEncodeUtils).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.errors import ConfigError, InputError
+from hoodie.keygen._java_float import double_text, float_text
+
+Rows = pa.RecordBatch | pa.Table
+Column = pa.Array | pa.ChunkedArray
+
+_ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^")]}
+_ESCAPES = str.maketrans(_ESCAPED)
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def escape(value: str) -> str:
+    """A partition value with the characters of format.md 4.3 as %XX."""
+    return value.translate(_ESCAPES)
+
+
+def column_type(schema: pa.Schema, path: str, role: str) -> pa.DataType:
+    """Type of a column by dotted path, a dictionary's being its values'. Raises InputError if absent."""
+    parts = path.split(".")
+    found = [field for field in schema if field.name == parts[0]]
+    for part in parts[1:]:
+        nested = [f for f in _children(found[0].type) if f.name == part] if found else []
+        found = nested
+    if not found:
+        raise InputError(
+            f"{role} column {path!r} is not in the input; its columns are {', '.join(schema.names)}.",
+            column=path,
+        )
+    return _plain(found[0].type)
+
+
+def check_keyable(kind: pa.DataType, path: str, role: str) -> None:
+    """Raises ConfigError for types that have no usable text: binary, nested, intervals."""
+    tests: tuple[Callable[[pa.DataType], bool], ...] = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_decimal,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+        pa.types.is_null,
+    )
+    if not is_string(kind) and not any(test(kind) for test in tests):
+        raise ConfigError(
+            f"{role} column {path!r} has type {kind}, which can't be part of a key; "
+            "choose a string, number, boolean, date, decimal or timestamp column.",
+            column=path,
+            type=str(kind),
+        )
+
+
+def is_string(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
+
+
+def column(rows: Rows, path: str) -> Column:
+    """The column at a dotted path, a row null where any struct on the way is, dictionaries decoded."""
+    top, *rest = path.split(".")
+    values = rows.column(top)
+    if rest:
+        values = pc.struct_field(values, rest)
+    kind = values.type
+    return values.cast(kind.value_type) if pa.types.is_dictionary(kind) else values
+
+
+def texts(values: Column, *, consistent_timestamps: bool = False) -> Column:
+    """string of the same length, null where the value is. The type passed `check_keyable`."""
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        micros = epoch_micros(values)
+        return _by_distinct(micros, _sql_timestamp) if consistent_timestamps else micros.cast(pa.string())
+    if pa.types.is_date(kind):
+        return _dates(values)
+    if pa.types.is_float64(kind):
+        return double_text(values)
+    if pa.types.is_floating(kind):
+        return float_text(values.cast(pa.float32()))
+    return values if pa.types.is_string(kind) else values.cast(pa.string())
+
+
+def epoch_micros(values: Column) -> Column:
+    """int64 microseconds since 1970, what the table stores; finer parts are cut off."""
+    zone = values.type.tz
+    return values.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+
+
+def combined(values: Column) -> pa.Array:
+    """One Array, also of a chunked column."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def sample_row(rows: Rows, index: int, fields: Iterable[str]) -> str:
+    """A row for an error message: the named columns first, at most eight, long values cut."""
+    row: dict[str, Any] = rows.slice(index, 1).to_pylist()[0]
+    first = [top for top in dict.fromkeys(path.split(".")[0] for path in fields) if top in row]
+    names = [*first, *(name for name in row if name not in first)]
+    cells = [f"{name}={_cut(repr(row[name]))}" for name in names[:8]]
+    return "{" + ", ".join(cells) + (", …" if len(names) > 8 else "") + "}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _children(kind: pa.DataType) -> list[pa.Field]:
+    return [kind.field(i) for i in range(kind.num_fields)] if isinstance(kind, pa.StructType) else []
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+
+
+def _by_distinct(values: Column, convert: Callable[[Any], str]) -> Column:
+    coded = combined(values).dictionary_encode()
+    made = [None if value is None else convert(value) for value in coded.dictionary.to_pylist()]
+    return pa.array(made, pa.string()).take(coded.indices)
+
+
+def _sql_timestamp(micros: int) -> str:
+    """java.sql.Timestamp.toString of the milliseconds, in UTC; the fraction has at least one digit."""
+    millis = abs(micros) // 1000 * (1 if micros >= 0 else -1)  # toward zero, as Java divides
+    try:
+        moment = _EPOCH + dt.timedelta(milliseconds=millis)
+    except OverflowError:
+        raise InputError(f"timestamp {micros} µs is outside the years 1 to 9999.", value=micros) from None
+    fraction = f"{millis % 1000:03d}".rstrip("0") or "0"
+    return f"{moment.isoformat(' ', 'seconds')}.{fraction}"
+
+
+def _dates(values: Column) -> Column:
+    days = values.cast(pa.date32())
+    text = days.cast(pa.string())
+    outside = pc.or_(pc.less(days, dt.date.min), pc.greater(days, dt.date.max))
+    if pc.any(outside).as_py():
+        bad = combined(text).filter(combined(outside))[0].as_py()
+        raise InputError(f"date {bad} in a key is outside the years 1 to 9999.", value=bad)
+    return text

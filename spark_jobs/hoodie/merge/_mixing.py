@@ -1,0 +1,46 @@
+"""Filling nulls of one row from another: what the mergers that mix columns share."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.merge._ordering import Bools, Column
+
+
+def filled(first: pa.Table, second: pa.Table, swap: Bools | None = None) -> pa.Table:
+    """Row by row the first table's values, its nulls filled from the second; where `swap`, the other way.
+
+    Both have the same number of rows; the result has the first's schema. The five meta columns always come
+    from the first table, and so does a column the second lacks.
+    """
+    turn = None if swap is None or not swap.any() else pa.array(swap)
+    columns = []
+    for field in first.schema:
+        mine = first.column(field.name)
+        if field.name.startswith("_hoodie_") or field.name not in second.schema.names:
+            columns.append(mine)
+            continue
+        columns.append(_fill(mine, second.column(field.name).cast(field.type), turn))
+    return pa.table(columns, schema=first.schema.empty_table().schema)
+
+
+def _fill(mine: Column, other: Column, turn: pa.Array | None) -> Column:
+    if turn is None:
+        return mine if mine.null_count == 0 else _first_of(mine, other)
+    head, rest = _choose(turn, other, mine), _choose(turn, mine, other)
+    return _first_of(head, rest)
+
+
+def _first_of(head: Column, rest: Column) -> Column:
+    if pa.types.is_nested(head.type):
+        return _choose(_whole(head).is_valid(), head, rest)
+    return pc.coalesce(head, rest)
+
+
+def _choose(mask: pa.Array, yes: Column, no: Column) -> Column:
+    return pc.if_else(mask, _whole(yes), _whole(no))
+
+
+def _whole(values: Column) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

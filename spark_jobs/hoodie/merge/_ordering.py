@@ -1,0 +1,246 @@
+"""Ordering values, duplicate keys and delete flags as numpy arrays; the base class of the mergers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.errors import ConfigError, InputError
+from hoodie.merge import DELETED_COLUMN, PRECOMBINE_FIELD
+
+Rows = pa.Table | pa.RecordBatch
+Column = pa.Array | pa.ChunkedArray
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+_NAN = np.int64(0x7FF8000000000000)
+_MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class OrderedRows:
+    """Base of the mergers: ordering inside a batch and hard deletes."""
+
+    java_class = ""
+    aliases = ()
+
+    ordering: str | None = None
+
+    def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
+        """The row with the greatest ordering value of each key; of equal ones the latest."""
+        groups = Groups.of(rows, keys, self.ordering)
+        if groups is None:
+            return rows
+        keep = groups.once.copy()
+        keep[groups.rows[groups.starts]] = True
+        return rows.filter(pa.array(keep))
+
+    def deleted(self, rows: Rows) -> Bools:
+        """Rows whose `_hoodie_is_deleted` is true."""
+        if DELETED_COLUMN not in rows.schema.names:
+            return np.zeros(rows.num_rows, np.bool_)
+        return bools(rows.column(DELETED_COLUMN))
+
+    def columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        return _present(schema, DELETED_COLUMN)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The rows of keys that occur more than once.
+
+    once: for each row of the batch, whether its key occurs once. rows: numbers of the other rows, key by
+    key, newest first (greatest ordering value, then latest). starts: where in `rows` each key begins.
+    """
+
+    once: Bools
+    rows: Ints
+    starts: Ints
+
+    @classmethod
+    def of(cls, rows: pa.Table, keys: Column | Sequence[Column], ordering: str | None) -> Groups | None:
+        """None when all keys differ. Raises InputError for a null ordering value anywhere."""
+        values = column(rows, ordering) if ordering else None
+        if values is not None and values.null_count:
+            _refuse_null(rows, values, str(ordering))
+        codes, distinct = _key_codes(keys)
+        if distinct == len(codes):
+            return None
+        once = (np.bincount(codes, minlength=distinct) == 1)[codes]
+        again = np.flatnonzero(~once)
+        rank = (
+            sortable(values.take(pa.array(again))) if values is not None else np.zeros(len(again), np.int64)
+        )
+        owners = codes[again]
+        order = np.lexsort((-again, ~rank, owners))
+        starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
+        return cls(once, again[order], starts)
+
+
+def check_orderable(schema: pa.Schema, path: str) -> None:
+    """Raises InputError for an ordering column that isn't there, ConfigError for one without an order."""
+    kind = _type_at(schema, path)
+    if kind is None:
+        raise InputError(
+            f"ordering column {path!r} is not in the input; its columns are {', '.join(schema.names)}. "
+            f"Set {PRECOMBINE_FIELD.name} to one of them.",
+            column=path,
+        )
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    moment = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    if not (numeric or moment or pa.types.is_boolean(kind) or _is_string(kind) or pa.types.is_null(kind)):
+        raise ConfigError(
+            f"ordering column {path!r} has type {kind}, which has no order; choose a number, text, date, "
+            "timestamp, decimal or boolean column.",
+            column=path,
+            type=str(kind),
+        )
+
+
+def check_flag(schema: pa.Schema) -> None:
+    """Raises InputError when `_hoodie_is_deleted` isn't boolean."""
+    kind = schema.field(DELETED_COLUMN).type if DELETED_COLUMN in schema.names else pa.null()
+    if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+        raise InputError(
+            f"column {DELETED_COLUMN} marks deletes and has to be boolean, not {kind}; cast or rename it.",
+            column=DELETED_COLUMN,
+            type=str(kind),
+        )
+
+
+def checked(ordering: str | None, schema: pa.Schema) -> str | None:
+    """The ordering field after both checks; None for none."""
+    check_flag(schema)
+    if not ordering:
+        return None
+    check_orderable(schema, ordering)
+    return ordering
+
+
+def needed(schema: pa.Schema, ordering: str | None, *others: str | None) -> tuple[str, ...]:
+    """Top-level columns of these fields that the schema has."""
+    paths = [path for path in (ordering, *others) if path]
+    return _present(schema, *(path.split(".")[0] for path in paths))
+
+
+def column(rows: Rows, path: str) -> Column:
+    """The column at a dotted path, dictionaries decoded."""
+    top, *rest = path.split(".")
+    values = rows.column(top)
+    if rest:
+        values = pc.struct_field(values, rest)
+    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+
+
+def stored_is_newer(stored: Rows, incoming: Rows, ordering: str) -> Bools:
+    """Pairs whose stored ordering value is greater; a stored null is older than anything.
+
+    Raises InputError for a null in the incoming column.
+    """
+    old, new = column(stored, ordering), column(incoming, ordering)
+    if new.null_count:
+        _refuse_null(incoming, new, ordering)
+    if old.type != new.type:
+        old = old.cast(new.type)
+    known = (
+        old.is_valid().to_numpy(zero_copy_only=False)
+        if isinstance(old, pa.Array)
+        else np.asarray(old.is_valid())
+    )
+    if _by_rank(new.type):
+        return bools(pc.greater(old, new))
+    return known & (sortable(old) > sortable(new))
+
+
+def sortable(values: Column) -> Ints:
+    """int64 in the order of the values; comparable across calls unless the type is ordered by rank.
+
+    As Java's compareTo: text by UTF-8 bytes, NaN above all numbers, -0.0 below 0.0. Nulls are anything.
+    """
+    kind = values.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(values), np.int64)
+    if _by_rank(kind):
+        return np.asarray(pc.rank(_plain(values), sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+    if pa.types.is_floating(kind):
+        numbers = np.asarray(pc.fill_null(values.cast(pa.float64()), 0.0))
+        bits = np.where(np.isnan(numbers), _NAN, np.ascontiguousarray(numbers).view(np.int64))
+        return np.where(bits < 0, bits ^ _MAGNITUDE, bits)
+    if kind == pa.uint64():
+        return (np.asarray(pc.fill_null(values, 0)) ^ np.uint64(1 << 63)).view(np.int64)
+    if pa.types.is_date32(kind):
+        values = values.cast(pa.int32())
+    return np.asarray(pc.fill_null(values.cast(pa.int64()), 0))
+
+
+def bools(values: Column) -> Bools:
+    """A boolean column with null as false."""
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(pc.fill_null(values, False)).astype(np.bool_)
+
+
+def _key_codes(keys: Column | Sequence[Column]) -> tuple[Ints, int]:
+    """The number of each row's key, and how many keys there are."""
+    columns = [keys] if isinstance(keys, (pa.Array, pa.ChunkedArray)) else list(keys)
+    codes, distinct = _codes(columns[0])
+    for values in columns[1:]:
+        if distinct == len(codes):
+            break
+        more, count = _codes(values)
+        codes, distinct = _codes(pa.array(codes * count + more))
+    return codes, distinct
+
+
+def _codes(values: Column) -> tuple[Ints, int]:
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    coded = whole if isinstance(whole, pa.DictionaryArray) else whole.dictionary_encode()
+    return np.asarray(coded.indices).astype(np.int64), len(coded.dictionary)
+
+
+def _refuse_null(rows: Rows, values: Column, path: str) -> None:
+    first = pc.index(values.is_null(), pa.scalar(True)).as_py()
+    row: dict[str, Any] = rows.slice(first, 1).to_pylist()[0]
+    shown = ", ".join(f"{name}={_cut(repr(value))}" for name, value in list(row.items())[:8])
+    raise InputError(
+        f"ordering column {path!r} is null in {values.null_count} row(s), first {{{shown}}}; fill it in or "
+        f"filter such rows out ({PRECOMBINE_FIELD.name}).",
+        column=path,
+        rows=values.null_count,
+        row=shown,
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _present(schema: pa.Schema, *names: str) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys(names) if name in schema.names)
+
+
+def _type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
+    top, *rest = path.split(".")
+    kind: pa.DataType | None = schema.field(top).type if top in schema.names else None
+    for part in rest:
+        at = kind.get_field_index(part) if isinstance(kind, pa.StructType) else -1
+        kind = kind.field(at).type if isinstance(kind, pa.StructType) and at >= 0 else None
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _by_rank(kind: pa.DataType) -> bool:
+    return _is_string(kind) or bool(pa.types.is_decimal(kind))
+
+
+def _plain(values: Column) -> Column:
+    return values.cast(pa.string()) if values.type == pa.string_view() else values

@@ -1,0 +1,38 @@
+"""The incoming row wins, but its nulls keep the stored values.
+
+Apache Hudi 0.15.0 OverwriteNonDefaultsWithLatestAvroPayload: a column at its default keeps the stored
+value, and the default of a nullable column is null. Inside a batch whole rows are chosen by the ordering
+column, which plays no part against the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.config.key import Config
+from hoodie.merge import Outcome
+from hoodie.merge._mixing import filled
+from hoodie.merge._ordering import OrderedRows, checked
+
+
+@dataclass(frozen=True)
+class OverwriteNonDefaults(OrderedRows):
+    java_class = "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload"
+    aliases = ("overwrite_non_defaults", "OverwriteNonDefaultsWithLatestAvroPayload")
+
+    @classmethod
+    def make(cls, config: Config, ordering_field: str | None, schema: pa.Schema) -> OverwriteNonDefaults:
+        return cls(checked(ordering_field, schema))
+
+    def columns(self, schema: pa.Schema) -> None:
+        return None
+
+    def merge(self, stored: pa.Table, incoming: pa.Table) -> Outcome:
+        take = np.ones(incoming.num_rows, np.bool_)
+        return Outcome(take, self.deleted(incoming), filled(incoming, stored))
+
+
+PLUGIN = OverwriteNonDefaults

@@ -1,0 +1,85 @@
+"""Storage protocol: the few operations every multi-step change is built from.
+
+Paths are absolute '/'-joined texts. Implementations: `hoodie.storage.local`. No method reads more than
+it is asked for; listing is not recursive. Stdlib only, so that a sensor costs milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from hoodie.errors import StorageError
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """One entry of a listing. `mtime_ms` is epoch milliseconds, `size` bytes (0 for folders)."""
+
+    path: str
+    name: str
+    size: int
+    mtime_ms: int
+    is_dir: bool
+
+
+class Storage(Protocol):
+    """What a table needs from a file system.
+
+    `write` and `create_if_absent` are atomic: a reader sees the whole content or none of it.
+    `create_if_absent` raises AlreadyExists when the path is taken; of several racing callers one wins.
+    `delete` and `delete_tree` ignore a missing path. `list` of a missing folder is empty.
+    `read` raises FileNotFoundError. `open_output` creates parent folders and is not atomic: use it only
+    for files that nobody looks at before a later commit (data files).
+    """
+
+    def list(self, path: str) -> list[FileInfo]: ...
+    def exists(self, path: str) -> bool: ...
+    def info(self, path: str) -> FileInfo | None: ...
+    def read(self, path: str) -> bytes: ...
+    def read_range(self, path: str, offset: int, length: int) -> bytes: ...
+    def write(self, path: str, data: bytes) -> None: ...
+    def create_if_absent(self, path: str, data: bytes) -> None: ...
+    def delete(self, path: str) -> None: ...
+    def delete_tree(self, path: str) -> None: ...
+    def make_dirs(self, path: str) -> None: ...
+    def open_output(self, path: str) -> BinaryIO: ...
+    def open_input(self, path: str) -> BinaryIO: ...
+    def sweep_partial(self, path: str) -> int:
+        """Delete what killed `write`/`create_if_absent` calls left in a folder; returns how many."""
+        ...
+
+
+#: tests put a wrapper here (fault injection); called with the storage that `storage_for` chose
+WRAPPERS: list[Callable[[Storage], Storage]] = []
+
+
+def normalize(path: str) -> str:
+    """`file:/a`, `file:///a`, relative and `~` paths -> absolute path without a trailing slash.
+
+    Raises StorageError for a scheme that has no implementation yet.
+    """
+    import os
+
+    text = str(path)
+    if text.startswith("file:"):
+        text = "/" + text[len("file:") :].lstrip("/")
+    elif "://" in text:
+        scheme = text.split("://", 1)[0]
+        raise StorageError(
+            f"no storage for scheme {scheme!r} in {text!r}; use a path on a local or mounted file system",
+            path=text,
+        )
+    return os.path.abspath(os.path.expanduser(text))
+
+
+def storage_for(path: str) -> Storage:
+    """The storage that serves `path`."""
+    from hoodie.storage.local import LocalStorage
+
+    normalize(path)
+    storage: Storage = LocalStorage()
+    for wrap in WRAPPERS:
+        storage = wrap(storage)
+    return storage

@@ -1,0 +1,128 @@
+"""Local (or mounted) file system.
+
+Atomic writes go through a temporary sibling `.<name>.<random>.hoodie-tmp`, synced, then `os.link`
+(fails if the target exists) or `os.replace`. Hadoop's `.crc` side file of a replaced or deleted file is
+removed first, else JVM readers fail on the checksum.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from typing import BinaryIO
+
+from hoodie.errors import AlreadyExists
+from hoodie.storage import FileInfo
+
+TMP_SUFFIX = ".hoodie-tmp"
+
+
+class LocalStorage:
+    def list(self, path: str) -> list[FileInfo]:
+        out: list[FileInfo] = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    try:
+                        stat = entry.stat()
+                    except FileNotFoundError:
+                        continue
+                    is_dir = entry.is_dir()
+                    size = 0 if is_dir else stat.st_size
+                    out.append(FileInfo(entry.path, entry.name, size, int(stat.st_mtime * 1000), is_dir))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        out.sort(key=lambda item: item.name)
+        return out
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def info(self, path: str) -> FileInfo | None:
+        try:
+            stat = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        is_dir = os.path.isdir(path)
+        return FileInfo(
+            path, os.path.basename(path), 0 if is_dir else stat.st_size, int(stat.st_mtime * 1000), is_dir
+        )
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def write(self, path: str, data: bytes) -> None:
+        tmp = self._temporary(path, data)
+        _remove(_crc(path))
+        os.replace(tmp, path)
+
+    def create_if_absent(self, path: str, data: bytes) -> None:
+        if not data:
+            self._create_empty(path)
+            return
+        tmp = self._temporary(path, data)
+        try:
+            os.link(tmp, path)
+        except FileExistsError:
+            raise AlreadyExists(f"{path} exists already", path=path) from None
+        finally:
+            os.unlink(tmp)
+
+    def delete(self, path: str) -> None:
+        _remove(path)
+        _remove(_crc(path))
+
+    def delete_tree(self, path: str) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    def make_dirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def open_output(self, path: str) -> BinaryIO:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return open(path, "wb")
+
+    def open_input(self, path: str) -> BinaryIO:
+        return open(path, "rb")
+
+    def sweep_partial(self, path: str) -> int:
+        leftovers = [item for item in self.list(path) if item.name.endswith(TMP_SUFFIX)]
+        for item in leftovers:
+            _remove(item.path)
+        return len(leftovers)
+
+    def _create_empty(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except FileExistsError:
+            raise AlreadyExists(f"{path} exists already", path=path) from None
+
+    def _temporary(self, path: str, data: bytes) -> str:
+        folder, name = os.path.split(path)
+        os.makedirs(folder, exist_ok=True)
+        tmp = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}{TMP_SUFFIX}")
+        with open(tmp, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return tmp
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _crc(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.crc")

@@ -1,0 +1,88 @@
+"""Markers: a file under `.hoodie/.temp/<instant>/` that exists before its data file does (format.md 5.6).
+
+We write DIRECT markers (one empty file each). Both kinds are read: DIRECT and the timeline server's
+`MARKERS<n>` text files.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from hoodie.errors import AlreadyExists
+from hoodie.format.names import join
+from hoodie.storage import Storage
+from hoodie.timeline.active import META_FOLDER
+
+TEMP_FOLDER = f"{META_FOLDER}/.temp"
+_INFIX = ".marker."
+
+
+class MarkerType(str, enum.Enum):
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+@dataclass(frozen=True)
+class Marker:
+    """`file` is the data file's path relative to the table."""
+
+    file: str
+    type: MarkerType
+
+    @classmethod
+    def parse(cls, relative: str) -> Marker | None:
+        file, infix, kind = relative.rpartition(_INFIX)
+        if not infix or kind not in MarkerType.__members__:
+            return None
+        return cls(file, MarkerType(kind))
+
+
+def marker_folder(base_path: str, instant: str) -> str:
+    return f"{base_path}/{TEMP_FOLDER}/{instant}"
+
+
+def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker) -> None:
+    path = join(marker_folder(base_path, instant), f"{marker.file}{_INFIX}{marker.type.value}")
+    try:
+        storage.create_if_absent(path, b"")
+    except AlreadyExists:
+        pass
+
+
+def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
+    """All markers of an instant; empty when the folder is missing."""
+    root = marker_folder(base_path, instant)
+    found: list[Marker] = []
+    level = [""]
+    while level:
+        following: list[str] = []
+        for relative in level:
+            for item in storage.list(join(root, relative)):
+                name = join(relative, item.name)
+                if item.is_dir:
+                    following.append(name)
+                elif relative == "" and item.name.startswith("MARKERS"):
+                    if item.name != "MARKERS.type":
+                        lines = storage.read(item.path).decode().splitlines()
+                        found.extend(m for m in (Marker.parse(line.strip()) for line in lines) if m)
+                else:
+                    marker = Marker.parse(name)
+                    if marker:
+                        found.append(marker)
+        level = following
+    return found
+
+
+def has_markers(storage: Storage, base_path: str, instant: str) -> bool:
+    return storage.exists(marker_folder(base_path, instant))
+
+
+def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
+    storage.delete_tree(marker_folder(base_path, instant))
+
+
+def marker_instants(storage: Storage, base_path: str) -> list[str]:
+    """Instants that have a marker folder."""
+    return [item.name for item in storage.list(f"{base_path}/{TEMP_FOLDER}") if item.is_dir and item.name.isdigit()]

@@ -1,0 +1,50 @@
+"""Partition folders and their `.hoodie_partition_metadata` (format.md 4.1)."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from hoodie.errors import AlreadyExists
+from hoodie.format.names import join
+from hoodie.storage import Storage
+from hoodie.timeline.active import META_FOLDER
+
+PARTITION_FILE = ".hoodie_partition_metadata"
+_LISTING_THREADS = 8
+
+
+def ensure_partition(storage: Storage, base_path: str, partition: str, instant: str) -> None:
+    """Create the partition's metadata file unless it is there; safe under racing writers."""
+    path = join(base_path, partition, PARTITION_FILE)
+    if storage.exists(path):
+        return
+    depth = len(partition.split("/")) if partition else 0
+    stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
+    text = f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth={depth}\n"
+    try:
+        storage.create_if_absent(path, text.encode("latin-1"))
+    except AlreadyExists:
+        pass
+
+
+def list_partitions(storage: Storage, base_path: str) -> list[str]:
+    """Every partition path, sorted. A folder with a metadata file is a leaf; a non-partitioned table is [""]."""
+    found: list[str] = []
+
+    def visit(relative: str) -> list[str]:
+        entries = storage.list(join(base_path, relative))
+        if any(item.name.startswith(PARTITION_FILE) for item in entries):
+            found.append(relative)
+            return []
+        return [
+            join(relative, item.name)
+            for item in entries
+            if item.is_dir and not (relative == "" and item.name == META_FOLDER)
+        ]
+
+    level = [""]
+    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
+        while level:
+            level = [child for children in pool.map(visit, level) for child in children]
+    return sorted(found)

@@ -1,0 +1,40 @@
+"""New instant times: 17 digits `yyyyMMddHHmmssSSS`, in the table's timeline time zone."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, timezone
+
+FORMAT_DIGITS = 17
+
+
+def format_millis(epoch_ms: int, utc: bool) -> str:
+    zone = timezone.utc if utc else None
+    moment = datetime.fromtimestamp(epoch_ms / 1000, tz=zone)
+    return moment.strftime("%Y%m%d%H%M%S") + f"{epoch_ms % 1000:03d}"
+
+
+def parse_instant(text: str) -> datetime:
+    """Naive datetime of a 14- or 17-digit instant, in the timeline's own zone."""
+    moment = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
+    millis = int(text[14:17]) if len(text) >= FORMAT_DIGITS else 0
+    return moment + timedelta(milliseconds=millis)
+
+
+def new_instant_time(after: str | None, utc: bool = False) -> str:
+    """A time greater than `after` (as text) and than every time given out by this process.
+
+    A clock behind the table's newest instant is not an error: the newest instant plus one millisecond is
+    taken, so that order on the timeline stays order of writing.
+    """
+    global _last
+    floor = max(after or "", _last)
+    text = format_millis(int(time.time() * 1000), utc)
+    if text <= floor:
+        moment = parse_instant(floor) + timedelta(milliseconds=1)
+        text = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
+    _last = text
+    return text
+
+
+_last = ""

@@ -1,0 +1,290 @@
+"""Commit metadata: what an instant wrote (format.md 3.1 to 3.3; Apache Hudi 0.15.0 HoodieCommitMetadata).
+
+Stdlib only, so that a sensor can read commits. Keys go out in Hudi's order and in Jackson's layout, byte
+for byte what Hudi writes. Keys of other releases are tolerated and kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from hoodie.errors import TableError
+
+#: `prevCommit` of a file group that did not exist before: the text, not a JSON null
+NO_COMMIT = "null"
+#: extra metadata key of the writer's Avro schema, without meta columns
+SCHEMA_KEY = "schema"
+#: operations whose `schema` is not the table's (format.md 3.1)
+KEEPS_SCHEMA = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+
+
+@dataclass(frozen=True)
+class RuntimeStats:
+    """Milliseconds a write task spent."""
+
+    total_scan_time: int = 0
+    total_upsert_time: int = 0
+    total_create_time: int = 0
+
+
+@dataclass(frozen=True)
+class WriteStat:
+    """What one task did to one file group. Sizes are bytes, event times epoch milliseconds.
+
+    `path` is relative to the table, without a leading slash. `num_writes` is the number of rows in the new
+    base file, or in the log blocks. `file_size_in_bytes` must be the file's length: readers rely on it.
+    The log fields are None for a base file and then left out. `extra` holds keys unknown here.
+    """
+
+    file_id: str = ""
+    path: str | None = None
+    cdc_stats: Mapping[str, int] | None = None
+    prev_commit: str | None = NO_COMMIT
+    num_writes: int = 0
+    num_deletes: int = 0
+    num_update_writes: int = 0
+    num_inserts: int = 0
+    total_write_bytes: int = 0
+    total_write_errors: int = 0
+    temp_path: str | None = None
+    partition_path: str | None = None
+    total_log_records: int = 0
+    total_log_files_compacted: int = 0
+    total_log_size_compacted: int = 0
+    total_updated_records_compacted: int = 0
+    total_log_blocks: int = 0
+    total_corrupt_log_block: int = 0
+    total_rollback_blocks: int = 0
+    file_size_in_bytes: int = 0
+    min_event_time: int | None = None
+    max_event_time: int | None = None
+    runtime_stats: RuntimeStats | None = None
+    log_version: int | None = None
+    log_offset: int | None = None
+    base_file: str | None = None
+    log_files: tuple[str, ...] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_new_file_group(self) -> bool:
+        return self.prev_commit is None or self.prev_commit == NO_COMMIT
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON object, keys in Hudi's order."""
+        out: dict[str, Any] = {}
+        for key, name in _STAT_KEYS.items():
+            value = getattr(self, name)
+            if value is None and name in _LOG_FIELDS:
+                continue
+            if isinstance(value, RuntimeStats):
+                value = {json_key: getattr(value, attr) for json_key, attr in _RUNTIME_KEYS.items()}
+            out[key] = list(value) if isinstance(value, tuple) else value
+        return {**out, **self.extra}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> WriteStat:
+        """Absent keys take their defaults, as in Hudi."""
+        values: dict[str, Any] = {name: value[key] for key, name in _STAT_KEYS.items() if key in value}
+        times = values.get("runtime_stats")
+        if times is not None:
+            known = {attr: times[key] for key, attr in _RUNTIME_KEYS.items() if key in times}
+            values["runtime_stats"] = RuntimeStats(**known)
+        if values.get("log_files") is not None:
+            values["log_files"] = tuple(values["log_files"])
+        return cls(**values, extra={key: item for key, item in value.items() if key not in _STAT_KEYS})
+
+
+def _json_key(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+_LOG_FIELDS = frozenset({"log_version", "log_offset", "base_file", "log_files"})
+_STAT_KEYS = {_json_key(item.name): item.name for item in fields(WriteStat) if item.name != "extra"}
+_RUNTIME_KEYS = {_json_key(item.name): item.name for item in fields(RuntimeStats)}
+
+
+@dataclass(frozen=True)
+class CommitMetadata:
+    """Content of a completed `commit` or `deltacommit`, and of their inflight files.
+
+    Keys of `partition_to_write_stats` are partition paths, "" in a non-partitioned table.
+    """
+
+    partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
+    compacted: bool = False
+    extra_metadata: Mapping[str, str | None] = field(default_factory=dict)
+    operation_type: str = "UNKNOWN"
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, data: bytes | str) -> CommitMetadata:
+        """JSON -> metadata, a ReplaceCommitMetadata where it names replaced files.
+
+        Empty input is empty metadata. Raises TableError when the content is torn.
+        """
+        if not data.strip():
+            return CommitMetadata()
+        try:
+            return _from_dict(json.loads(data))
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise TableError(
+                f"commit metadata can't be read ({error}): {data[:80]!r}…; restore the instant's file, or "
+                "roll the instant back"
+            ) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON object, keys in Hudi's order."""
+        stats = {
+            partition: [stat.to_dict() for stat in group]
+            for partition, group in self.partition_to_write_stats.items()
+        }
+        return {
+            "partitionToWriteStats": stats,
+            "compacted": self.compacted,
+            "extraMetadata": dict(self.extra_metadata),
+            "operationType": self.operation_type,
+            **self._tail(),
+            **self.extra,
+        }
+
+    def to_json(self) -> bytes:
+        """The file's content, laid out as Hudi does."""
+        return pretty_json(self.to_dict()).encode()
+
+    def _tail(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def write_stats(self) -> Iterator[WriteStat]:
+        for group in self.partition_to_write_stats.values():
+            yield from group
+
+    @property
+    def partitions(self) -> list[str]:
+        return sorted(self.partition_to_write_stats)
+
+    @property
+    def num_writes(self) -> int:
+        """Rows in all files written, copied ones included."""
+        return sum(stat.num_writes for stat in self.write_stats)
+
+    @property
+    def num_inserts(self) -> int:
+        return sum(stat.num_inserts for stat in self.write_stats)
+
+    @property
+    def num_updates(self) -> int:
+        return sum(stat.num_update_writes for stat in self.write_stats)
+
+    @property
+    def num_deletes(self) -> int:
+        return sum(stat.num_deletes for stat in self.write_stats)
+
+    @property
+    def num_files(self) -> int:
+        return sum(stat.path is not None for stat in self.write_stats)
+
+    @property
+    def bytes_written(self) -> int:
+        return sum(stat.total_write_bytes for stat in self.write_stats)
+
+    def schema_text(self) -> str | None:
+        """The Avro schema this commit gives the table; None when it says nothing about the table's schema.
+
+        May contain meta columns (delete_partition and ALTER of Hudi 0.15 store them).
+        """
+        if self.operation_type in KEEPS_SCHEMA:
+            return None
+        return self.extra_metadata.get(SCHEMA_KEY) or None
+
+
+@dataclass(frozen=True)
+class ReplaceCommitMetadata(CommitMetadata):
+    """Content of a completed `replacecommit`: also which file groups stop being visible, by partition."""
+
+    partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def _tail(self) -> dict[str, Any]:
+        groups = {partition: list(ids) for partition, ids in self.partition_to_replace_file_ids.items()}
+        return {_REPLACED: groups}
+
+
+_REPLACED = "partitionToReplaceFileIds"
+_COMMIT_KEYS = frozenset(
+    {"partitionToWriteStats", "compacted", "extraMetadata", "operationType", _REPLACED},
+)
+
+
+def _from_dict(value: Mapping[str, Any]) -> CommitMetadata:
+    stats = value.get("partitionToWriteStats") or {}
+    common: dict[str, Any] = {
+        "partition_to_write_stats": {
+            partition: tuple(WriteStat.from_dict(stat) for stat in group)
+            for partition, group in stats.items()
+        },
+        "compacted": bool(value.get("compacted")),
+        "extra_metadata": dict(value.get("extraMetadata") or {}),
+        "operation_type": value.get("operationType") or "UNKNOWN",
+        "extra": {key: item for key, item in value.items() if key not in _COMMIT_KEYS},
+    }
+    if _REPLACED not in value:
+        return CommitMetadata(**common)
+    groups = value[_REPLACED] or {}
+    replaced = {partition: tuple(ids) for partition, ids in groups.items()}
+    return ReplaceCommitMetadata(**common, partition_to_replace_file_ids=replaced)
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """One existing file group that a write is going to change."""
+
+    file_id: str
+    base_instant: str
+    num_updates: int = 0
+    num_inserts: int = 0
+
+
+def inflight_metadata(
+    operation_type: str, inserts: Mapping[str, int], files: Mapping[str, Sequence[PlannedFile]]
+) -> CommitMetadata:
+    """The workload profile that an inflight file holds (format.md 3.2).
+
+    `inserts` is the number of new rows by partition, those that go to existing files included; `files`
+    the existing file groups by partition.
+    """
+    stats: dict[str, tuple[WriteStat, ...]] = {}
+    for partition in dict.fromkeys([*inserts, *files]):
+        planned = [
+            WriteStat(
+                file_id=item.file_id,
+                prev_commit=item.base_instant,
+                num_update_writes=item.num_updates,
+                num_inserts=item.num_inserts,
+            )
+            for item in files.get(partition, ())
+        ]
+        stats[partition] = (WriteStat(num_inserts=inserts.get(partition, 0)), *planned)
+    return CommitMetadata(partition_to_write_stats=stats, operation_type=operation_type)
+
+
+def pretty_json(value: Any, depth: int = 0) -> str:
+    """JSON as Jackson's default pretty printer lays it out: two blanks, ` : `, arrays on one line."""
+    if isinstance(value, Mapping):
+        if not value:
+            return "{ }"
+        inner = "  " * (depth + 1)
+        items = [f"{inner}{_scalar(key)} : {pretty_json(item, depth + 1)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(items) + "\n" + "  " * depth + "}"
+    if isinstance(value, (list, tuple)):
+        if not value:
+            return "[ ]"
+        return "[ " + ", ".join(pretty_json(item, depth) for item in value) + " ]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

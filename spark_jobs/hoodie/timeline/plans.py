@@ -1,0 +1,215 @@
+"""Plans and results of table services as the timeline stores them (format.md 3.4).
+
+Each value knows its Avro record (`to_record`, `from_record`); the whole files are made and read by
+`to_bytes` and `from_bytes`. Importing this module needs the standard library only; reading and writing
+bytes needs fastavro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from hoodie.timeline.instant import Action, Instant
+
+P = TypeVar("P", bound="AvroFile")
+
+
+class AvroFile:
+    """Mixin of a value that is the one record of a timeline file."""
+
+    #: short name of the Avro model
+    model: ClassVar[str]
+
+    def to_record(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @classmethod
+    def from_record(cls: type[P], record: Mapping[str, Any]) -> P:
+        raise NotImplementedError
+
+    def to_bytes(self) -> bytes:
+        """Content of the timeline file. Raises ValueError when a field has a wrong type."""
+        from hoodie.codec.avro import write_record
+
+        return write_record(self.model, self.to_record())
+
+    @classmethod
+    def from_bytes(cls: type[P], data: bytes) -> P:
+        """Raises TableError when `data` is torn or another model's."""
+        from hoodie.codec.avro import read_record
+
+        return cls.from_record(read_record(cls.model, data))
+
+
+@dataclass(frozen=True)
+class InstantInfo:
+    """HoodieInstantInfo: an instant without its state; the action as the timeline's file names have it."""
+
+    time: str
+    action: str
+
+    @classmethod
+    def of(cls, instant: Instant) -> InstantInfo:
+        return cls(instant.time, instant.action.value)
+
+    @property
+    def known_action(self) -> Action:
+        return Action(self.action)
+
+    def to_record(self) -> dict[str, Any]:
+        return {"commitTime": self.time, "action": self.action}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> InstantInfo:
+        return cls(record["commitTime"], record["action"])
+
+
+@dataclass(frozen=True)
+class RollbackRequest:
+    """What a rollback does in one partition (HoodieRollbackRequest).
+
+    `files_to_delete` are full paths. `log_blocks_to_delete` maps a log file's name or URI to its size; a
+    command block that voids its blocks goes to the slice (`file_id`, `latest_base_instant`). Texts are ""
+    where a plan names nothing; None is what older writers left.
+    """
+
+    partition_path: str
+    file_id: str | None = ""
+    latest_base_instant: str | None = ""
+    files_to_delete: tuple[str, ...] = ()
+    log_blocks_to_delete: Mapping[str, int] | None = field(default_factory=dict)
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "partitionPath": self.partition_path,
+            "fileId": self.file_id,
+            "latestBaseInstant": self.latest_base_instant,
+            "filesToBeDeleted": list(self.files_to_delete),
+            "logBlocksToBeDeleted": _plain(self.log_blocks_to_delete),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RollbackRequest:
+        return cls(
+            record["partitionPath"],
+            record["fileId"],
+            record["latestBaseInstant"],
+            tuple(record["filesToBeDeleted"]),
+            _plain(record["logBlocksToBeDeleted"]),
+        )
+
+
+@dataclass(frozen=True)
+class RollbackPlan(AvroFile):
+    """`X.rollback.requested` (HoodieRollbackPlan): which instant, and what to undo."""
+
+    model = "HoodieRollbackPlan"
+
+    instant: InstantInfo | None
+    requests: tuple[RollbackRequest, ...] = ()
+    version: int | None = 1
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "instantToRollback": self.instant.to_record() if self.instant else None,
+            "RollbackRequests": [request.to_record() for request in self.requests],
+            "version": self.version,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RollbackPlan:
+        target = record["instantToRollback"]
+        requests = record["RollbackRequests"] or ()
+        return cls(
+            InstantInfo.from_record(target) if target else None,
+            tuple(RollbackRequest.from_record(item) for item in requests),
+            record["version"],
+        )
+
+
+@dataclass(frozen=True)
+class RollbackPartition:
+    """What a rollback did in one partition (HoodieRollbackPartitionMetadata); log files map to sizes."""
+
+    partition_path: str
+    deleted: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    rollback_log_files: Mapping[str, int] | None = field(default_factory=dict)
+    failed_commit_log_files: Mapping[str, int] | None = field(default_factory=dict)
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "partitionPath": self.partition_path,
+            "successDeleteFiles": list(self.deleted),
+            "failedDeleteFiles": list(self.failed),
+            "rollbackLogFiles": _plain(self.rollback_log_files),
+            "logFilesFromFailedCommit": _plain(self.failed_commit_log_files),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RollbackPartition:
+        return cls(
+            record["partitionPath"],
+            tuple(record["successDeleteFiles"]),
+            tuple(record["failedDeleteFiles"]),
+            _plain(record["rollbackLogFiles"]),
+            _plain(record["logFilesFromFailedCommit"]),
+        )
+
+
+@dataclass(frozen=True)
+class RollbackMetadata(AvroFile):
+    """`X.rollback` (HoodieRollbackMetadata): what was rolled back, by partition path."""
+
+    model = "HoodieRollbackMetadata"
+
+    start_time: str
+    duration_ms: int
+    total_files_deleted: int
+    instants: tuple[InstantInfo, ...]
+    partitions: Mapping[str, RollbackPartition] = field(default_factory=dict)
+    #: times of `instants`; Hudi writes both
+    commits: tuple[str, ...] = ()
+    version: int | None = 1
+
+    @classmethod
+    def of(
+        cls,
+        start_time: str,
+        duration_ms: int,
+        target: InstantInfo,
+        partitions: Mapping[str, RollbackPartition],
+    ) -> RollbackMetadata:
+        """The metadata of a rollback of one instant; the number of deleted files is counted here."""
+        deleted = sum(len(item.deleted) for item in partitions.values())
+        return cls(start_time, duration_ms, deleted, (target,), dict(partitions), (target.time,))
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "startRollbackTime": self.start_time,
+            "timeTakenInMillis": self.duration_ms,
+            "totalFilesDeleted": self.total_files_deleted,
+            "commitsRollback": list(self.commits),
+            "partitionMetadata": {path: item.to_record() for path, item in self.partitions.items()},
+            "version": self.version,
+            "instantsRollback": [instant.to_record() for instant in self.instants],
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RollbackMetadata:
+        partitions = record["partitionMetadata"].items()
+        return cls(
+            start_time=record["startRollbackTime"],
+            duration_ms=record["timeTakenInMillis"],
+            total_files_deleted=record["totalFilesDeleted"],
+            instants=tuple(InstantInfo.from_record(item) for item in record["instantsRollback"]),
+            partitions={path: RollbackPartition.from_record(item) for path, item in partitions},
+            commits=tuple(record["commitsRollback"]),
+            version=record["version"],
+        )
+
+
+def _plain(value: Mapping[str, int] | None) -> dict[str, int] | None:
+    return None if value is None else dict(value)

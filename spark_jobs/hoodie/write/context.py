@@ -1,0 +1,45 @@
+"""What every task of a write needs to know. Picklable; built once on the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hoodie.format.base_file import BaseFileFormat
+from hoodie.format.meta_fields import RECORD_KEY, with_meta
+from hoodie.index import Index
+from hoodie.keygen import KeyGenerator
+from hoodie.merge import Merger
+from hoodie.table.view import Snapshot
+from hoodie.write.operation import Operation
+
+
+@dataclass(frozen=True)
+class WriteContext:
+    """`schema` is the data columns' target schema; `index` is None when rows are inserted untagged."""
+
+    base_path: str
+    operation: Operation
+    schema: pa.Schema
+    avro_schema: str
+    keys: KeyGenerator
+    merger: Merger
+    index: Index | None
+    dedupe: bool
+    sort: bool
+    snapshot: Snapshot
+    files: BaseFileFormat
+    merge_budget: int
+    spill_path: str
+    null_for_missing: bool
+
+    @property
+    def travel_schema(self) -> pa.Schema:
+        """Schema of the rows inside blobs: the record key, then the data columns."""
+        return pa.schema([pa.field(RECORD_KEY, pa.string()), *self.schema])
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """Schema of base files: meta columns first."""
+        return with_meta(self.schema)

@@ -1,0 +1,301 @@
+"""Writing file groups: CREATE makes new base files, MERGE writes the next version of an existing one.
+
+Both stream: memory holds the bucket's incoming rows (bounded by the merge budget), one batch of the stored
+file and one row group on its way out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.engine import Task
+from hoodie.format.base_file import (
+    BaseFileReader,
+    BaseFileWriter,
+    KeySummary,
+    constant,
+    sequence_numbers,
+)
+from hoodie.format.evolution import read_as
+from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from hoodie.format.names import BaseFileName, join, new_file_id
+from hoodie.storage import Storage
+from hoodie.table.markers import Marker, MarkerType, create_marker
+from hoodie.table.partition import ensure_partition
+from hoodie.table.view import BaseFile
+from hoodie.timeline.commit import WriteStat
+from hoodie.write.context import WriteContext
+from hoodie.write.rowset import Part
+
+
+@dataclass
+class Counts:
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+
+class OutputFile:
+    """One base file being written: marker first, then data; `close` gives its write statistics."""
+
+    def __init__(
+        self,
+        context: WriteContext,
+        storage: Storage,
+        instant: str,
+        partition: str,
+        file_id: str,
+        task: Task,
+        base: BaseFile | None,
+        summary: KeySummary,
+    ) -> None:
+        self.name = str(BaseFileName(file_id, task.token, instant))
+        self.file_id = file_id
+        self.partition = partition
+        self.counts = Counts()
+        self.summary = summary
+        self._base = base
+        self._relative = join(partition, self.name)
+        kind = MarkerType.MERGE if base else MarkerType.CREATE
+        create_marker(storage, context.base_path, instant, Marker(self._relative, kind))
+        ensure_partition(storage, context.base_path, partition, instant)
+        sink = storage.open_output(join(context.base_path, self._relative))
+        self._writer = BaseFileWriter(sink, context.file_schema, context.avro_schema, context.files)
+        self._instant = instant
+        self._task = task.partition
+
+    @property
+    def rows(self) -> int:
+        return self._writer.rows
+
+    @property
+    def size(self) -> int:
+        return self._writer.size
+
+    def insert(self, rows: pa.Table) -> None:
+        """Append new rows (record key, then data columns)."""
+        count = rows.num_rows
+        if count == 0:
+            return
+        keys = rows.column(RECORD_KEY)
+        self.summary.add(keys)
+        self.counts.inserts += count
+        columns = [
+            pa.repeat(self._instant, count),
+            sequence_numbers(self._instant, self._task, self.rows, count),
+            keys,
+            constant(self.partition, count),
+            constant(self.name, count),
+            *rows.columns[1:],
+        ]
+        self._write(columns)
+
+    def carry(self, rows: pa.Table, fresh: npt.NDArray[np.bool_]) -> None:
+        """Append stored rows (all columns); rows marked `fresh` were changed by this write."""
+        count = rows.num_rows
+        if count == 0:
+            return
+        if fresh.any():
+            mask = pa.array(fresh)
+            numbers = sequence_numbers(self._instant, self._task, self.rows, count)
+            stamp = pc.if_else(mask, pa.scalar(self._instant), rows.column(COMMIT_TIME))
+            rows = rows.set_column(0, COMMIT_TIME, stamp)
+            rows = rows.set_column(1, COMMIT_SEQNO, pc.if_else(mask, numbers, rows.column(COMMIT_SEQNO)))
+        columns = rows.columns
+        columns[3], columns[4] = constant(self.partition, count), constant(self.name, count)
+        self._write(columns)
+
+    def close(self) -> WriteStat:
+        size = self._writer.close(self.summary)
+        counts = self.counts
+        return WriteStat(
+            file_id=self.file_id,
+            path=self._relative,
+            partition_path=self.partition,
+            prev_commit=self._base.instant if self._base else "null",
+            num_writes=self.rows,
+            num_inserts=counts.inserts,
+            num_update_writes=counts.updates,
+            num_deletes=counts.deletes,
+            total_write_bytes=size,
+            file_size_in_bytes=size,
+        )
+
+    def _write(self, columns: list[pa.ChunkedArray | pa.Array]) -> None:
+        self._writer.write(pa.Table.from_arrays(columns, schema=self._writer.schema))
+
+
+@dataclass
+class Handles:
+    """Writes the buckets of one task."""
+
+    context: WriteContext
+    storage: Storage
+    instant: str
+    task: Task
+
+    def create(self, partition: str, file_id: str, rows: Iterator[pa.Table]) -> list[WriteStat]:
+        """New file groups of `rows`; rolls to `<uuid>-1`, `-2`, … at the maximum file size."""
+        prefix, _, first = file_id.rpartition("-")
+        return list(self._roll(partition, prefix, int(first), None, rows))
+
+    def merge(self, base: BaseFile, parts: list[Part], inserts: Iterator[pa.Table]) -> list[WriteStat]:
+        """The next version of `base`: stored rows merged with `parts`, then rows that are new.
+
+        What no longer fits under the maximum file size goes to new file groups.
+        """
+        with BaseFileReader(self.storage, base.path) as reader:
+            summary = reader.summary()
+            rebuild = (summary.bloom is None and self.context.files.bloom) or summary.low is None
+            if rebuild:
+                summary = KeySummary(self.context.files.new_filter())
+            output = self._open(base.partition, base.file_id, base, summary)
+            for stored, matches in _matched(reader, self.context, parts):
+                rows, fresh = self._merge_batch(stored, matches, parts, output.counts)
+                if rebuild:
+                    summary.add(rows.column(RECORD_KEY))
+                output.carry(rows, fresh)
+        return list(self._roll(base.partition, str(uuid.uuid4()), 0, output, self._unmatched(parts, inserts)))
+
+    def _merge_batch(
+        self,
+        stored: pa.Table,
+        matches: list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]],
+        parts: list[Part],
+        counts: Counts,
+    ) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
+        """(rows that stay, which of them changed); `matches`: (part, rows of stored, rows of the part)."""
+        fresh = np.zeros(stored.num_rows, dtype=np.bool_)
+        gone = np.zeros(stored.num_rows, dtype=np.bool_)
+        merger = self.context.merger
+        names = merger.columns(self.context.schema)
+        names = list(self.context.schema.names if names is None else names)
+        for number, here, there in matches:
+            part = parts[number]
+            part.used[there] = True
+            incoming = part.rows.take(pa.array(there))
+            before = stored.select(names).take(pa.array(here))
+            outcome = merger.merge(before, incoming.select(names))
+            replaced = outcome.take & ~outcome.delete
+            gone[here[outcome.delete]] = True
+            fresh[here[replaced]] = True
+            counts.updates += int(replaced.sum())
+            counts.deletes += int(outcome.delete.sum())
+            if replaced.any():
+                source = incoming if outcome.rows is None else outcome.rows
+                if not replaced.all():
+                    source = source.filter(pa.array(replaced))
+                stored = _replace(stored, here[replaced], source)
+        if gone.any():
+            keep = ~gone
+            return stored.filter(pa.array(keep)), fresh[keep]
+        return stored, fresh
+
+    def _unmatched(self, parts: list[Part], inserts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for part in parts:
+            left = ~part.used
+            if left.any():
+                yield part.rows if left.all() else part.rows.filter(pa.array(left))
+        yield from inserts
+
+    def _live(self, rows: pa.Table) -> pa.Table:
+        """Without rows that delete a key which is not there."""
+        deleted = self.context.merger.deleted(rows)
+        return rows.filter(pa.array(~deleted)) if deleted.any() else rows
+
+    def _roll(
+        self, partition: str, prefix: str, index: int, output: OutputFile | None, rows: Iterator[pa.Table]
+    ) -> Iterator[WriteStat]:
+        limit = self.context.files.max_file_size
+        step = max(1, self.context.files.block_size)
+        for table in rows:
+            table = self._live(table)
+            for piece in _pieces(table, step):
+                if output is not None and output.rows and output.size >= limit:
+                    yield output.close()
+                    output, index = None, index + 1
+                if output is None:
+                    summary = KeySummary(self.context.files.new_filter())
+                    output = self._open(partition, new_file_id(prefix, index), None, summary)
+                output.insert(piece)
+        if output is not None:
+            yield output.close()
+
+    def _open(self, partition: str, file_id: str, base: BaseFile | None, summary: KeySummary) -> OutputFile:
+        return OutputFile(
+            self.context, self.storage, self.instant, partition, file_id, self.task, base, summary
+        )
+
+
+def _pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
+    if rows.num_rows == 0:
+        return
+    step = max(1, int(rows.num_rows * target_bytes / max(target_bytes, rows.nbytes)))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+#: stored keys up to this many (uncompressed) bytes are matched in one go
+_WHOLE_KEYS_BYTES = 64 << 20
+
+
+def _matched(
+    reader: BaseFileReader, context: WriteContext, parts: list[Part]
+) -> Iterator[tuple[pa.Table, list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]]]]:
+    """Batches of the stored file in the table's schema, with what of `parts` has the same key."""
+    whole = reader.key_column_bytes() <= _WHOLE_KEYS_BYTES and len(parts) == 1
+    all_places = _places(next(reader.keys()), parts[0]) if whole else None
+    start = 0
+    for batch in reader.batches():
+        table = read_as(pa.Table.from_batches([batch]), context.file_schema)
+        matches = []
+        for number, part in enumerate(parts):
+            if all_places is not None:
+                places = all_places[start : start + batch.num_rows]
+            else:
+                places = _places(table.column(RECORD_KEY), part)
+            here = np.flatnonzero(places >= 0)
+            if len(here):
+                matches.append((number, here, places[here]))
+        start += batch.num_rows
+        yield table, matches
+
+
+def _places(keys: pa.Array | pa.ChunkedArray, part: Part) -> npt.NDArray[np.int64]:
+    """Row of the part with the same key, -1 where there is none."""
+    hits = pc.index_in(keys, value_set=part.keys)
+    if isinstance(hits, pa.ChunkedArray):
+        hits = hits.combine_chunks()
+    return hits.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _replace(stored: pa.Table, rows: npt.NDArray[np.int64], incoming: pa.Table) -> pa.Table:
+    """`stored` with the data columns of `rows` (ascending) taken from `incoming`, row by row."""
+    count = stored.num_rows
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[rows] = True
+    arrow_mask = pa.array(mask)
+    places: pa.Array | None = None
+    columns = dict(zip(stored.column_names, stored.columns, strict=True))
+    for name in incoming.column_names:
+        if name == RECORD_KEY:
+            continue
+        old, new = columns[name].combine_chunks(), incoming.column(name).combine_chunks()
+        if pa.types.is_nested(old.type):
+            if places is None:
+                order = np.arange(count, dtype=np.int64)
+                order[rows] = count + np.arange(len(rows))
+                places = pa.array(order)
+            columns[name] = pa.concat_arrays([old, new]).take(places)
+        else:
+            columns[name] = pc.replace_with_mask(old, arrow_mask, new)
+    return pa.Table.from_arrays([columns[name] for name in stored.column_names], schema=stored.schema)
+
+

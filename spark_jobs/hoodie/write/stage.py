@@ -1,0 +1,174 @@
+"""First pass over the input: keys, partition paths, tags, and rows cut into blobs by file group.
+
+Runs on executors, once per input partition, without a shuffle. Memory: one chunk of input rows and, one
+file at a time, the key column of the candidate files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hoodie.engine import Task
+from hoodie.errors import HoodieError
+from hoodie.format.evolution import conform
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.storage import Storage, storage_for
+from hoodie.table.view import BaseFile, latest_base_files, storage_listing
+from hoodie.write.context import WriteContext
+from hoodie.write.staged import SUMMARY, encode_rows, error_message, message, rows_batch
+
+CHUNK_BYTES = 128 << 20
+CHUNK_ROWS = 1 << 20
+_SAMPLES = 64
+
+
+@dataclass
+class _Group:
+    """Rows of one file group (or of one partition's inserts) seen by one task."""
+
+    rows: int = 0
+    bytes: int = 0
+    samples: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The function given to `map_batches`."""
+
+    context: WriteContext
+    sample_keys: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from _Stager(self.context, self.sample_keys).run(batches)
+        except HoodieError as error:
+            yield error_message(error)
+
+
+class _Stager:
+    def __init__(self, context: WriteContext, sample_keys: bool) -> None:
+        self.context = context
+        self.sample_keys = sample_keys
+        self.storage: Storage = storage_for(context.base_path)
+        self.groups: dict[tuple[str, str], _Group] = {}
+        self.listed: dict[str, list[BaseFile]] = {}
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for chunk in chunks(batches):
+            yield from self.stage(chunk)
+        yield message(SUMMARY, self.summary())
+
+    def stage(self, chunk: pa.Table) -> Iterator[pa.RecordBatch]:
+        context = self.context
+        keys = _flat(context.keys.record_keys(chunk))
+        paths = context.keys.partition_codes(chunk)
+        rows = conform(chunk, context.schema, null_for_missing=context.null_for_missing)
+        rows = rows.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
+        partitions: list[str] = paths.dictionary.to_pylist()
+        codes = paths.indices.to_numpy().astype(np.int32)
+        order, bounds = _grouped(codes, len(partitions))
+        names, labels = self.tag(keys, partitions, order, bounds)
+        if len(names) > 1:
+            order, bounds = _grouped(labels, len(names))
+            if not np.array_equal(order, np.arange(len(order))):
+                rows = rows.take(pa.array(order))
+        else:
+            bounds = np.array([0, rows.num_rows])
+        blobs: list[tuple[str, str, int, bytes]] = []
+        size = 0
+        for label, (partition, file_id) in enumerate(names):
+            piece = rows.slice(bounds[label], bounds[label + 1] - bounds[label])
+            self.count(partition, file_id, piece)
+            for blob, count in encode_rows(piece):
+                blobs.append((partition, file_id, count, blob))
+                size += len(blob)
+                if size >= CHUNK_BYTES // 8:
+                    yield rows_batch(blobs)
+                    blobs, size = [], 0
+        if blobs:
+            yield rows_batch(blobs)
+
+    def tag(
+        self, keys: pa.Array, partitions: list[str], order: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
+    ) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32]]:
+        """((partition, file id) by label, label of every row)."""
+        names: list[tuple[str, str]] = []
+        labels = np.empty(len(keys), dtype=np.int32)
+        for code, partition in enumerate(partitions):
+            rows = order[bounds[code] : bounds[code + 1]]
+            files = self.files(partition)
+            first = len(names)
+            names.append((partition, ""))
+            names.extend((partition, file.file_id) for file in files)
+            if self.context.index is None or not files:
+                labels[rows] = first
+                continue
+            distinct = (keys if len(partitions) == 1 else keys.take(pa.array(rows))).dictionary_encode()
+            found = self.context.index.tag(self.storage, files, distinct.dictionary)
+            labels[rows] = first + 1 + found[distinct.indices.to_numpy()]
+        return names, labels
+
+    def files(self, partition: str) -> list[BaseFile]:
+        if partition not in self.listed:
+            listing = storage_listing(self.storage, self.context.base_path)
+            self.listed[partition] = latest_base_files(self.context.snapshot, listing, partition)
+        return self.listed[partition]
+
+    def count(self, partition: str, file_id: str, piece: pa.Table) -> None:
+        if piece.num_rows == 0:
+            return
+        group = self.groups.setdefault((partition, file_id), _Group())
+        group.rows += piece.num_rows
+        group.bytes += piece.nbytes
+        if self.sample_keys:
+            step = max(1, math.ceil(piece.num_rows / _SAMPLES))
+            group.samples.extend(piece.column(RECORD_KEY)[::step].to_pylist())
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "groups": [
+                [partition, file_id, group.rows, group.bytes, group.samples]
+                for (partition, file_id), group in self.groups.items()
+            ],
+            "files": {
+                partition: [[file.name, file.size] for file in files] for partition, files in self.listed.items()
+            },
+        }
+
+
+def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches gathered to tables of at most CHUNK_BYTES or CHUNK_ROWS, whichever comes first."""
+    held: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if held and (size + batch.nbytes > CHUNK_BYTES or rows + batch.num_rows > CHUNK_ROWS):
+            yield pa.Table.from_batches(held)
+            held, size, rows = [], 0, 0
+        held.append(batch)
+        size += batch.nbytes
+        rows += batch.num_rows
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _grouped(
+    labels: npt.NDArray[np.int32], count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(stable order by label, start of every label in it; count + 1 entries)."""
+    narrow = labels.astype(np.uint16) if count <= 1 << 16 else labels
+    order = np.argsort(narrow, kind="stable")
+    sizes = np.bincount(labels, minlength=count)
+    return order, np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,102 @@
+"""The frame that travels between the steps of a write: rows as opaque Arrow blobs.
+
+Whole rows cross into Python once, are tagged and cut by file group, and from there on move as IPC
+messages of up to a few MiB, so that caching, shuffling and sorting them costs the JVM a memory copy
+instead of a conversion of every row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.errors import CODES, HoodieError
+
+#: kinds of rows in a staged frame
+ROWS, SUMMARY, ERROR = 0, 1, 2
+
+#: partition and file_id name the file group ("" file_id: inserts); reducer and bucket are set by `assign`
+STAGED_SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.int32(), nullable=False),
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("file_id", pa.string(), nullable=False),
+        pa.field("reducer", pa.int32(), nullable=False),
+        pa.field("bucket", pa.int32(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("payload", pa.binary(), nullable=False),
+    ]
+)
+
+#: what a write task answers: one row a file (SUMMARY) or an error
+BLOB_BYTES = 4 << 20
+
+
+def staged_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=STAGED_SCHEMA)
+
+
+def staged_row(kind: int, payload: bytes, *, partition: str = "", file_id: str = "", rows: int = 0) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "partition": partition,
+        "file_id": file_id,
+        "reducer": 0,
+        "bucket": 0,
+        "rows": rows,
+        "payload": payload,
+    }
+
+
+def message(kind: int, value: dict[str, Any]) -> pa.RecordBatch:
+    return staged_batch([staged_row(kind, json.dumps(value).encode())])
+
+
+def error_message(error: HoodieError) -> pa.RecordBatch:
+    return message(ERROR, error.to_dict())
+
+
+def raise_errors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Parsed payloads of the SUMMARY rows; raises the first error that an executor reported."""
+    for row in rows:
+        if row["kind"] == ERROR:
+            value = json.loads(row["payload"])
+            raise CODES.get(value["code"], HoodieError)(value["message"], **value["values"])
+    return [json.loads(row["payload"]) for row in rows]
+
+
+def encode_rows(rows: pa.Table) -> Iterator[tuple[bytes, int]]:
+    """(IPC message, number of rows) pieces of a table, each around BLOB_BYTES."""
+    if rows.num_rows == 0:
+        return
+    step = max(1, int(rows.num_rows * BLOB_BYTES / max(BLOB_BYTES, rows.nbytes)))
+    for start in range(0, rows.num_rows, step):
+        piece = rows.slice(start, step).combine_chunks().to_batches()
+        for batch in piece:
+            yield batch.serialize().to_pybytes(), batch.num_rows
+
+
+def decode_rows(payload: Any, schema: pa.Schema) -> pa.RecordBatch:
+    """Zero-copy view of one blob; `payload` is a binary scalar's buffer."""
+    return pa.ipc.read_record_batch(payload, schema)
+
+
+def rows_batch(blobs: list[tuple[str, str, int, bytes]]) -> pa.RecordBatch:
+    count = len(blobs)
+    zeros = pa.array(np.zeros(count, dtype=np.int32))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.full(count, ROWS, dtype=np.int32)),
+            pa.array([blob[0] for blob in blobs], pa.string()),
+            pa.array([blob[1] for blob in blobs], pa.string()),
+            zeros,
+            zeros,
+            pa.array([blob[2] for blob in blobs], pa.int64()),
+            pa.array([blob[3] for blob in blobs], pa.binary()),
+        ],
+        schema=STAGED_SCHEMA,
+    )

@@ -1,0 +1,241 @@
+"""The workload of a write: rows counted by file group, and the buckets they are written in.
+
+Pure: summaries of the first pass, settings and sizes in, buckets out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoodie.config.key import Config, bool_key, float_key, int_key
+from hoodie.format.base_file import MAX_FILE_SIZE
+from hoodie.format.names import BaseFileName, join, new_file_id
+from hoodie.table.view import BaseFile
+from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
+
+SMALL_FILE_LIMIT = int_key(
+    "hoodie.parquet.small.file.limit",
+    104857600,
+    "Base files smaller than this many bytes take inserts before new files are made; 0 turns packing off.",
+    minimum=0,
+    group="storage",
+)
+RECORD_SIZE_ESTIMATE = int_key(
+    "hoodie.copyonwrite.record.size.estimate",
+    1024,
+    "Bytes a record is taken to need in a base file until a commit tells better.",
+    minimum=1,
+)
+RECORD_SIZE_THRESHOLD = float_key(
+    "hoodie.record.size.estimation.threshold",
+    1.0,
+    "The record size is learnt from the newest commit that wrote more than this share of the small-file limit.",
+    minimum=0,
+)
+AUTO_SPLIT = bool_key(
+    "hoodie.copyonwrite.insert.auto.split",
+    True,
+    "Cut a partition's inserts into new files by the record size; else by the split size.",
+)
+SPLIT_SIZE = int_key(
+    "hoodie.copyonwrite.insert.split.size", 500000, "Rows of a new file without auto split.", minimum=1
+)
+
+#: bytes of work a write task should at least have before another task is worth starting
+_TASK_BYTES = 256 << 20
+#: reading and writing a byte of a base file costs about this many incoming bytes (it is compressed)
+_BASE_WEIGHT = 3
+
+
+@dataclass
+class Profile:
+    """What the first pass saw. `groups`: (partition, file id or "") -> [rows, bytes]."""
+
+    groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    files: dict[str, list[BaseFile]] = field(default_factory=dict)
+    samples: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+    input_partitions: int = 0
+
+    @classmethod
+    def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> Profile:
+        profile = cls()
+        for summary in summaries:
+            profile.input_partitions += 1
+            for partition, file_id, rows, size, samples in summary["groups"]:
+                total = profile.groups.setdefault((partition, file_id), [0, 0])
+                total[0] += rows
+                total[1] += size
+                if samples:
+                    share = size / len(samples)
+                    profile.samples.setdefault(partition, []).extend((key, share) for key in samples)
+            for partition, files in summary["files"].items():
+                if partition not in profile.files:
+                    profile.files[partition] = [_base_file(base_path, partition, *file) for file in files]
+        return profile
+
+    @property
+    def rows(self) -> int:
+        return sum(rows for rows, _ in self.groups.values())
+
+    @property
+    def partitions(self) -> list[str]:
+        return sorted({partition for partition, _ in self.groups})
+
+    def inflight(self, operation: str) -> CommitMetadata:
+        """The workload profile kept in the inflight file; duplicates within the batch are counted."""
+        files: dict[str, list[PlannedFile]] = {partition: [] for partition in self.partitions}
+        inserts: dict[str, int] = {}
+        for (partition, file_id), (rows, _) in sorted(self.groups.items()):
+            if file_id:
+                base = self.base(partition, file_id)
+                files[partition].append(PlannedFile(file_id, base.instant, num_updates=rows))
+            else:
+                inserts[partition] = rows
+        return inflight_metadata(operation, inserts, files)
+
+    def base(self, partition: str, file_id: str) -> BaseFile:
+        return next(file for file in self.files[partition] if file.file_id == file_id)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One file group's share of a write: one bucket is written by one task. `base` None: a new group."""
+
+    number: int
+    partition: str
+    file_id: str
+    base: BaseFile | None
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Where every row goes. `updates`: (partition, file id) -> bucket; `inserts`: partition -> shares.
+
+    A share is (bucket, part of the partition's inserts that it takes); parts sum to 1. Keys choose their share
+    by hash, or, where `ranges` names the partition, by the keys at which the next share begins.
+    """
+
+    buckets: tuple[Bucket, ...]
+    updates: dict[tuple[str, str], int]
+    inserts: dict[str, tuple[tuple[int, float], ...]]
+    ranges: dict[str, tuple[str, ...]]
+    reducers: tuple[int, ...]
+    reducer_count: int
+
+
+def average_record_size(config: Config, commits: Iterable[CommitMetadata]) -> int:
+    """Bytes of a record in a base file, from the newest commit that wrote enough (newest first)."""
+    limit = config[SMALL_FILE_LIMIT] or config[MAX_FILE_SIZE]
+    for commit in commits:
+        written = commit.bytes_written
+        rows = commit.num_writes
+        if rows > 0 and written > config[RECORD_SIZE_THRESHOLD] * limit:
+            return max(1, math.ceil(written / rows))
+    return config[RECORD_SIZE_ESTIMATE]
+
+
+class _Buckets:
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, partition: str, file_id: str, base: BaseFile | None, rows: int, size: int) -> int:
+        self.rows.append({"partition": partition, "file_id": file_id, "base": base, "rows": rows, "bytes": size})
+        return len(self.rows) - 1
+
+    def grow(self, number: int, rows: int, size: int) -> None:
+        self.rows[number]["rows"] += rows
+        self.rows[number]["bytes"] += size
+
+    def frozen(self) -> tuple[Bucket, ...]:
+        return tuple(Bucket(number=number, **row) for number, row in enumerate(self.rows))
+
+
+def assign(profile: Profile, config: Config, record_size: int, parallelism: int) -> Assignment:
+    """Every file with updates is a bucket; inserts fill small files first, then new files."""
+    buckets = _Buckets()
+    updates: dict[tuple[str, str], int] = {}
+    inserts: dict[str, tuple[tuple[int, float], ...]] = {}
+    for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
+        if file_id:
+            base = profile.base(partition, file_id)
+            updates[partition, file_id] = buckets.add(partition, file_id, base, rows, size)
+    for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
+        if not file_id:
+            inserts[partition] = _place(
+                profile, config, record_size, buckets, updates, partition, rows, size
+            )
+    final = buckets.frozen()
+    reducers, count = _balance(final, parallelism)
+    return Assignment(final, updates, inserts, {}, reducers, count)
+
+
+def _place(
+    profile: Profile,
+    config: Config,
+    record_size: int,
+    buckets: _Buckets,
+    updates: dict[tuple[str, str], int],
+    partition: str,
+    rows: int,
+    size: int,
+) -> tuple[tuple[int, float], ...]:
+    """Shares of one partition's inserts."""
+    left = rows
+    shares: list[tuple[int, int]] = []
+    limit = config[SMALL_FILE_LIMIT]
+    for file in profile.files.get(partition, []):
+        if left == 0 or file.size >= limit:
+            continue
+        room = min(left, (config[MAX_FILE_SIZE] - file.size) // record_size)
+        if room <= 0:
+            continue
+        number = updates.get((partition, file.file_id))
+        if number is None:
+            number = buckets.add(partition, file.file_id, file, 0, 0)
+        buckets.grow(number, room, size * room // rows)
+        shares.append((number, room))
+        left -= room
+    if left:
+        per_file = config[SPLIT_SIZE]
+        if config[AUTO_SPLIT]:
+            per_file = max(1, config[MAX_FILE_SIZE] // record_size)
+        count = math.ceil(left / per_file)
+        for index in range(count):
+            take = left // count + (1 if index < left % count else 0)
+            shares.append((buckets.add(partition, new_file_id(), None, take, size * take // rows), take))
+    return tuple((number, share / rows) for number, share in shares)
+
+
+def balance_weights(weights: Sequence[int], parallelism: int) -> tuple[tuple[int, ...], int]:
+    """Longest first onto the least loaded of a few tasks: (task of each item, number of tasks)."""
+    if not weights:
+        return (), 0
+    total = sum(weights)
+    wanted = max(parallelism * 2, math.ceil(total / _TASK_BYTES))
+    count = min(len(weights), max(1, wanted))
+    heap = [(0, task) for task in range(count)]
+    chosen = [0] * len(weights)
+    for number in sorted(range(len(weights)), key=lambda item: -weights[item]):
+        load, task = heapq.heappop(heap)
+        chosen[number] = task
+        heapq.heappush(heap, (load + weights[number], task))
+    return tuple(chosen), count
+
+
+def _balance(buckets: Sequence[Bucket], parallelism: int) -> tuple[tuple[int, ...], int]:
+    weights = [
+        bucket.bytes + (bucket.base.size * _BASE_WEIGHT if bucket.base else 0) + 1 for bucket in buckets
+    ]
+    return balance_weights(weights, parallelism)
+
+
+def _base_file(base_path: str, partition: str, name: str, size: int) -> BaseFile:
+    parsed = BaseFileName.parse(name)
+    assert parsed is not None
+    return BaseFile(partition, join(base_path, partition, name), name, parsed.file_id, parsed.instant, size)

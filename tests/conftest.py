@@ -1,0 +1,58 @@
+"""What every test gets: the environment of Spark, the shared data, and `require`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts import environment
+
+try:
+    import hypothesis
+except ModuleNotFoundError:  # .venv-hudi has none, and no test there wants it
+    pass
+else:
+    hypothesis.settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
+    hypothesis.settings.load_profile("house")
+
+os.environ.update(environment.spark_environment(Path(sys.prefix)))
+time.tzset()
+# py4j says goodbye when the interpreter ends, after pytest has closed its streams
+logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+def require(condition: object, reason: str) -> None:
+    """Skips the test where something it needs is missing; where CI=true, that is a failure."""
+    if condition:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason} (with CI=true a test does not skip)", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared test data: HOODIE_SHARED, or `shared` beside the project."""
+    folder = Path(os.environ.get("HOODIE_SHARED") or environment.ROOT.parent / "shared")
+    require(folder.is_dir(), f"no shared test data at {folder}; HOODIE_SHARED may name another place")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden_tables(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private copy of the tables that Apache Hudi wrote: `0.15.0-v6/<name>/{table,expected,meta.json}`.
+
+    It is one for the session: a test that writes to a table takes a copy of its own.
+    """
+    archive = shared / "golden" / "tables.tar.gz"
+    require(archive.is_file(), f"no golden tables at {archive}")
+    folder = tmp_path_factory.mktemp("golden")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return folder

@@ -1,0 +1,82 @@
+"""The walls hold at run time: what may be missing is made missing, and every module still imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from scripts.environment import ROOT
+
+HOODIE = ROOT / "spark_jobs" / "hoodie"
+GLUE = ROOT / "airflow_hoodie"
+SPARK_MODULES = {"hoodie.engine.spark", "hoodie.jobs._main"}
+LOW_RINGS = ("hoodie.errors", "hoodie.config", "hoodie.storage", "hoodie.timeline", "hoodie.table.properties")
+DATA = ("pyspark", "pyarrow", "numpy", "pandas", "fastavro", "duckdb")
+
+BLOCK = """
+import importlib, sys
+blocked, modules = sys.argv[1].split(","), sys.argv[2].split(",")
+
+class Wall:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(f"{name} is blocked", name=name)
+
+sys.meta_path.insert(0, Wall())
+for module in modules:
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        print(f"{module}: {type(error).__name__}: {error}")
+"""
+
+
+def modules(package: Path) -> Iterator[str]:
+    """The dotted names of all modules of a package, as they are imported."""
+    for file in sorted(package.rglob("*.py")):
+        parts = file.relative_to(package.parent).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def failures(names: Sequence[str], blocked: Sequence[str], home: Path) -> list[str]:
+    """What fails when the modules are imported, one after another, in a process where others cannot be."""
+    command = [sys.executable, "-c", BLOCK, ",".join(blocked), ",".join(names)]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=home)
+    return run.stdout.splitlines()
+
+
+def test_a_blocked_import_is_seen(tmp_path: Path) -> None:
+    assert failures(["json", "numpy"], ["numpy"], tmp_path) == [
+        "numpy: ModuleNotFoundError: numpy is blocked"
+    ]
+
+
+def test_hoodie_imports_without_airflow(tmp_path: Path) -> None:
+    assert failures(list(modules(HOODIE)), ["airflow", "airflow_hoodie"], tmp_path) == []
+
+
+def test_hoodie_imports_without_pyspark(tmp_path: Path) -> None:
+    # a script in jobs/ is what spark-submit starts, so it may import _main
+    names = [
+        name for name in modules(HOODIE) if name not in SPARK_MODULES and not name.startswith("hoodie.jobs.")
+    ]
+    assert failures(names, ["pyspark", "py4j"], tmp_path) == []
+
+
+@pytest.mark.parametrize("ring", LOW_RINGS)
+def test_low_rings_need_the_standard_library_only(ring: str, tmp_path: Path) -> None:
+    names = [name for name in modules(HOODIE) if name == ring or name.startswith(f"{ring}.")]
+    assert names, f"{ring} is not there; are the low rings still these?"
+    assert failures(names, DATA, tmp_path) == []
+
+
+@pytest.mark.airflow
+def test_airflow_glue_imports_without_spark_and_arrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    assert failures(list(modules(GLUE)), ["pyspark", "pyarrow"], tmp_path) == []

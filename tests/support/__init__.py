@@ -1,0 +1,1 @@
+"""Judges that tests use: independent of the package under test."""

@@ -1,0 +1,243 @@
+"""The pytest side of `hudi_server`: real Apache Hudi as a judge of tables."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVER = Path(__file__).with_name("hudi_server.py")
+START_SECONDS = 180.0
+REQUEST_SECONDS = 180.0
+
+
+class HudiError(Exception):
+    """Apache Hudi refused a request; the text ends with the Java exceptions, root last.
+
+    Attributes: causes (Java exceptions, outermost first; empty when the error is not Java's), log (server log).
+    """
+
+    def __init__(self, message: str, causes: Sequence[str] = (), log: Path | None = None) -> None:
+        self.causes = tuple(causes)
+        self.log = log
+        chain = "".join(f"\n  caused by {cause}" for cause in self.causes[1:])
+        super().__init__(f"{self.causes[0] if self.causes else message}{chain}")
+
+
+class HudiTimeout(HudiError):
+    """The server gave no answer in time; it has been killed."""
+
+
+def bundle_jar(version: str) -> Path:
+    """Where the local Maven repository keeps the Spark 3.5 bundle of a Hudi version (it may not be there)."""
+    home = os.environ.get("MAVEN_REPO_LOCAL") or Path.home() / ".m2" / "repository"
+    artifact = "hudi-spark3.5-bundle_2.12"
+    return Path(home) / "org/apache/hudi" / artifact / version / f"{artifact}-{version}.jar"
+
+
+def hudi_python() -> Path:
+    """The interpreter of the venv that has pyspark 3.5 (it may not be there); HUDI_PYTHON overrides it."""
+    return Path(os.environ.get("HUDI_PYTHON") or ROOT / ".venv-hudi" / "bin" / "python")
+
+
+def missing(version: str) -> str | None:
+    """What keeps a server of this version from starting here, or None."""
+    for need in (hudi_python(), bundle_jar(version)):
+        if not need.exists():
+            return f"Apache Hudi {version} needs {need}, which is not there"
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        return f"Apache Hudi {version} needs Java: neither JAVA_HOME nor java on the PATH"
+    return None
+
+
+class HudiServer:
+    """One Spark session with one Hudi bundle. A context manager; not for several threads.
+
+    Start-up takes seconds, so a test session keeps one for each version. Tables are given as local paths.
+    After a time-out the process is gone and every further request raises HudiError.
+    """
+
+    def __init__(self, version: str, *, jar: Path | None = None, python: Path | None = None) -> None:
+        self.version = version
+        self._jar = jar or bundle_jar(version)
+        self._python = python or hudi_python()
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str | None] = queue.Queue()
+
+    def __enter__(self) -> HudiServer:
+        self.work_dir = Path(tempfile.mkdtemp(prefix=f"hudi-{self.version}-"))
+        self.log = self.work_dir / "server.log"
+        names = ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+        environment = {name: value for name, value in os.environ.items() if name not in names}
+        environment.update(TZ="UTC", SPARK_LOCAL_IP="127.0.0.1")
+        command = [str(self._python), str(SERVER), "--jar", str(self._jar), "--work-dir", str(self.work_dir)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            cwd=self.work_dir,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._collect, args=(self._process,), daemon=True).start()
+        try:
+            self._answer("start", START_SECONDS)
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            with contextlib.suppress(HudiError):
+                self.request("stop", timeout=30)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=20)
+            self._kill()
+        shutil.rmtree(self.work_dir, ignore_errors=True)
+
+    def read(
+        self,
+        path: str | Path,
+        *,
+        metadata: bool | None = None,
+        columns: Sequence[str] = (),
+        where: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> pa.Table:
+        """Snapshot query; `metadata` switches the use of the metadata table, None leaves Hudi's default."""
+        settings = dict(options or {})
+        if metadata is not None:
+            settings["hoodie.metadata.enable"] = str(metadata).lower()
+        value = self.request("read", path=str(path), columns=list(columns), where=where, options=settings)
+        table = pq.read_table(value["parquet"])
+        shutil.rmtree(value["parquet"])
+        return table.replace_schema_metadata(None)
+
+    def read_incremental(self, path: str | Path, *, begin: str, end: str | None = None) -> pa.Table:
+        """Rows changed by instants after `begin` up to and including `end` (None: the newest)."""
+        options = {
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.read.begin.instanttime": begin,
+        }
+        if end is not None:
+            options["hoodie.datasource.read.end.instanttime"] = end
+        return self.read(path, options=options)
+
+    def read_as_of(self, path: str | Path, instant: str) -> pa.Table:
+        """The snapshot as an instant left it."""
+        return self.read(path, options={"as.of.instant": instant})
+
+    def read_optimized(self, path: str | Path) -> pa.Table:
+        """Base files only."""
+        return self.read(path, options={"hoodie.datasource.query.type": "read_optimized"})
+
+    def write(
+        self,
+        path: str | Path,
+        rows: pa.Table,
+        options: Mapping[str, str],
+        *,
+        operation: str = "upsert",
+        mode: str = "append",
+    ) -> None:
+        """Write rows with Hudi's own writer; `mode` is Spark's save mode ("overwrite" makes the table anew)."""
+        with tempfile.TemporaryDirectory(dir=self.work_dir) as folder:
+            source = str(Path(folder) / "rows.parquet")
+            pq.write_table(rows, source)
+            self.request(
+                "write", source=source, path=str(path), options=dict(options), operation=operation, mode=mode
+            )
+
+    def sql(self, statement: str) -> list[dict[str, Any]]:
+        """Run one statement; a row is a dict, values that JSON lacks come as text."""
+        rows: list[dict[str, Any]] = self.request("sql", statement=statement)
+        return rows
+
+    def call(self, procedure: str, **arguments: str | int | bool) -> list[dict[str, Any]]:
+        """`CALL procedure(name => value, ...)`."""
+        given = ", ".join(
+            f"{name} => '{value}'" if isinstance(value, str) else f"{name} => {str(value).lower()}"
+            for name, value in arguments.items()
+        )
+        return self.sql(f"call {procedure}({given})")
+
+    def timeline(self, path: str | Path) -> dict[str, str]:
+        """Instant -> operation of every completed commit, its metadata parsed by Hudi's own classes."""
+        found: dict[str, str] = self.request("timeline", path=str(path))
+        return found
+
+    @contextlib.contextmanager
+    def hadoop(self, **settings: str) -> Any:
+        """Hadoop settings for a while; `__` in a name stands for a dot and `_` for a dash is not translated."""
+        names = {name.replace("__", "."): value for name, value in settings.items()}
+        self.request("hadoop", settings=names)
+        try:
+            yield self
+        finally:
+            self.request("hadoop", settings=dict.fromkeys(names))
+
+    def request(self, op: str, *, timeout: float = REQUEST_SECONDS, **fields: Any) -> Any:
+        """Send one request and return its answer's value; HudiError carries what Java said."""
+        process = self._process
+        if process is None or process.poll() is not None or process.stdin is None:
+            raise HudiError(f"the Apache Hudi {self.version} server is not running", log=self.log)
+        process.stdin.write(json.dumps({"op": op, **fields}) + "\n")
+        process.stdin.flush()
+        return self._answer(op, timeout)
+
+    def _answer(self, op: str, timeout: float) -> Any:
+        try:
+            line = self._lines.get(timeout=timeout)
+        except queue.Empty:
+            self._kill()
+            tail = self._log_tail()
+            raise HudiTimeout(f"{op}: no answer from Hudi {self.version} in {timeout:g} s\n{tail}") from None
+        if line is None:
+            raise HudiError(f"{op}: the Hudi {self.version} server died\n{self._log_tail()}", log=self.log)
+        answer = json.loads(line)
+        if not answer["ok"]:
+            raise HudiError(answer["error"], answer["causes"], self.log)
+        return answer["value"]
+
+    def _collect(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _log_tail(self) -> str:
+        try:
+            return self.log.read_text(errors="replace")[-3000:]
+        except OSError:
+            return "(no log)"
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()

@@ -1,0 +1,211 @@
+"""A Spark 3.5 session with one Apache Hudi bundle, served over stdin and stdout.
+
+Run by `tests.support.hudi_client` with the interpreter of the Hudi venv (it must have pyspark 3.5):
+
+    hudi_server.py --jar BUNDLE.jar --work-dir DIR
+
+One JSON document a line. A request is `{"op": ..., ...}`; an answer is `{"ok": true, "value": ...}` or
+`{"ok": false, "error": ..., "causes": [...]}` where `causes` are the Java exceptions from the outermost to the
+root. The first line, sent when the session is up, is an answer whose value is `{"hudi": version}`.
+Everything that Spark and log4j print goes to `DIR/server.log`. End of input ends the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, TextIO
+
+os.environ["TZ"] = "UTC"
+time.tzset()
+
+SESSION = {
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+# Every write path of Hudi 1.x, procedures included, upgrades an older table unless both are set in the session too.
+KEEP_VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+
+WRITE_DEFAULTS = {
+    "hoodie.insert.shuffle.parallelism": "1",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.bulkinsert.shuffle.parallelism": "1",
+    "hoodie.delete.shuffle.parallelism": "1",
+    "hoodie.rollback.parallelism": "1",
+    "hoodie.finalize.write.parallelism": "1",
+    "hoodie.bloom.index.parallelism": "1",
+    "hoodie.simple.index.parallelism": "1",
+    "hoodie.markers.delete.parallelism": "1",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+}
+
+
+class Server:
+    """Answers requests one at a time on one Spark session."""
+
+    def __init__(self, jar: str, work_dir: Path) -> None:
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").appName("hudi-judge").config("spark.jars", jar)
+        java = f"-Duser.timezone=UTC -XX:+UseSerialGC -Dderby.system.home={work_dir}"
+        settings = dict(SESSION)
+        settings["spark.driver.extraJavaOptions"] = java
+        settings["spark.local.dir"] = str(work_dir / "spark")
+        settings["spark.sql.warehouse.dir"] = str(work_dir / "warehouse")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        self.spark = builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("WARN")
+        self.version = Path(jar).stem.rsplit("-", 1)[-1]
+        self.first = self.version.startswith("0.")
+        self.work_dir = work_dir
+        self.answers = 0
+        if not self.first:
+            for name, value in KEEP_VERSION_6.items():
+                self.spark.sql(f"set {name}={value}")
+
+    def read(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Query a table and write the answer as a folder of one Parquet file, whose path is returned."""
+        frame = self.spark.read.format("hudi").options(**request.get("options", {})).load(request["path"])
+        if request.get("where"):
+            frame = frame.where(request["where"])
+        if request.get("columns"):
+            frame = frame.select(*[f"`{name}`" for name in request["columns"]])
+        self.answers += 1
+        target = str(self.work_dir / f"answer-{self.answers:05d}")
+        frame.coalesce(1).write.parquet(target)
+        return {"parquet": target, "schema": frame.schema.simpleString()}
+
+    def write(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Write the rows of a Parquet file with one of Hudi's operations."""
+        frame = self.spark.read.parquet(request["source"]).coalesce(1)
+        options = dict(WRITE_DEFAULTS)
+        if not self.first:
+            options.update(KEEP_VERSION_6)
+        options["hoodie.datasource.write.operation"] = request["operation"]
+        options.update(request.get("options", {}))
+        frame.write.format("hudi").options(**options).mode(request["mode"]).save(request["path"])
+        return {}
+
+    def sql(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run one statement (a query, DDL or a CALL) and return its rows."""
+        return [row.asDict(recursive=True) for row in self.spark.sql(request["statement"]).collect()]
+
+    def hadoop(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Set (or, with null, unset) Hadoop settings of the session."""
+        conf = self.spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        for name, value in request["settings"].items():
+            conf.unset(name) if value is None else conf.set(name, value)
+        return {}
+
+    def timeline(self, request: dict[str, Any]) -> dict[str, str]:
+        """Read every completed commit of a table with Hudi's own classes: instant -> operation type."""
+        jvm: Any = self.spark.sparkContext._jvm
+        conf = self.spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        storage = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(conf)
+        builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        client = builder.setConf(storage).setBasePath(request["path"]).build()
+        commits = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        kind = "org.apache.hudi.common.model.HoodieCommitMetadata"
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        metadata = jvm.java.lang.Class.forName(kind, True, loader)
+        found = {}
+        for instant in commits.getInstants():
+            if self.first:
+                details = commits.getInstantDetails(instant).get()
+                commit = jvm.org.apache.hudi.common.model.HoodieCommitMetadata.fromBytes(details, metadata)
+                found[instant.getTimestamp()] = commit.getOperationType().toString()
+            else:
+                commit = commits.readCommitMetadata(instant)
+                found[instant.requestedTime()] = commit.getOperationType().toString()
+        return found
+
+
+def java_causes(error: BaseException) -> list[str]:
+    """The chain of Java exceptions behind a PySpark error, outermost first."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    causes: list[str] = []
+    while java is not None and len(causes) < 12:
+        causes.append(str(java.toString()))
+        java = java.getCause()
+    return causes
+
+
+def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
+    """Answer until a stop request or the end of input."""
+    verbs = {
+        "read": server.read,
+        "write": server.write,
+        "sql": server.sql,
+        "hadoop": server.hadoop,
+        "timeline": server.timeline,
+    }
+
+    def answer(document: dict[str, Any]) -> None:
+        answers.write(json.dumps(document, default=str) + "\n")
+        answers.flush()
+
+    answer({"ok": True, "value": {"hudi": server.version}})
+    for line in requests:
+        request = json.loads(line)
+        if request["op"] == "stop":
+            answer({"ok": True, "value": None})
+            return
+        try:
+            answer({"ok": True, "value": verbs[request["op"]](request)})
+        except Exception as error:
+            traceback.print_exc()
+            sys.stderr.flush()
+            text = str(error) or repr(error)
+            answer({"ok": False, "error": text[:4000], "causes": java_causes(error)})
+
+
+def main() -> None:
+    """Parse the arguments, move all noise to the log file, start Spark and serve."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jar", required=True)
+    parser.add_argument("--work-dir", required=True, type=Path)
+    arguments = parser.parse_args()
+    work_dir: Path = arguments.work_dir
+    work_dir.mkdir(parents=True, exist_ok=True)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    log = os.open(work_dir / "server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    import pyspark
+
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    server = Server(arguments.jar, work_dir)
+    try:
+        serve(server, requests, answers)
+    finally:
+        server.spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Commit metadata: byte for byte what Hudi writes, and tolerant of what others add."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hoodie.errors import TableError
+from hoodie.timeline.commit import (
+    CommitMetadata,
+    PlannedFile,
+    ReplaceCommitMetadata,
+    RuntimeStats,
+    WriteStat,
+    inflight_metadata,
+    pretty_json,
+)
+
+
+def test_every_golden_commit_comes_back_byte_for_byte(golden_tables: Path) -> None:
+    files = [path for path in golden_tables.rglob(".hoodie/*") if path.is_file()]
+    seen = 0
+    for path in files:
+        data = path.read_bytes()
+        if data.startswith(b"{"):
+            seen += 1
+            assert CommitMetadata.parse(data).to_json() == data, path
+    assert seen > 1000
+
+
+def test_totals_and_schema(golden_tables: Path) -> None:
+    folder = golden_tables / "0.15.0-v6" / "cow_types" / "table" / ".hoodie"
+    metadata = CommitMetadata.parse(min(folder.glob("*.commit")).read_bytes())
+    assert metadata.partitions == ["apac", "eu", "us"]
+    assert metadata.num_inserts == metadata.num_writes == 300
+    assert metadata.num_updates == metadata.num_deletes == 0
+    assert metadata.num_files == 3
+    assert metadata.bytes_written == 454684 + 454804 + 454906
+    stat = metadata.partition_to_write_stats["eu"][0]
+    assert stat.is_new_file_group
+    assert stat.runtime_stats == RuntimeStats(0, 0, 2909)
+    schema = metadata.schema_text()
+    assert schema is not None
+    assert json.loads(schema)["name"] == "cow_types_record"
+
+
+def test_replaced_file_groups(golden_tables: Path) -> None:
+    folder = golden_tables / "0.15.0-v6" / "cow_insert_overwrite" / "table" / ".hoodie"
+    metadata = CommitMetadata.parse(next(folder.glob("*.replacecommit")).read_bytes())
+    assert isinstance(metadata, ReplaceCommitMetadata)
+    assert metadata.operation_type == "INSERT_OVERWRITE"
+    assert metadata.partition_to_replace_file_ids == {"eu": ("02e7c498-581f-4001-a7d8-0ac909f8b5f7-0",)}
+
+
+def test_inflight_profile_is_what_hudi_writes(golden_tables: Path) -> None:
+    folder = golden_tables / "0.15.0-v6" / "cow_types" / "table" / ".hoodie"
+    profiles = [CommitMetadata.parse(path.read_bytes()) for path in sorted(folder.glob("*.inflight"))]
+    assert any(stat.num_update_writes for profile in profiles for stat in profile.write_stats)
+    for profile in profiles:
+        inserts = {name: stats[0].num_inserts for name, stats in profile.partition_to_write_stats.items()}
+        files = {
+            name: [
+                PlannedFile(stat.file_id, str(stat.prev_commit), stat.num_update_writes, stat.num_inserts)
+                for stat in stats[1:]
+            ]
+            for name, stats in profile.partition_to_write_stats.items()
+        }
+        assert inflight_metadata(profile.operation_type, inserts, files) == profile
+
+
+def test_partition_that_only_has_updates() -> None:
+    metadata = inflight_metadata("UPSERT", {}, {"": [PlannedFile("f", "1", 3)]})
+    placeholder, file = metadata.partition_to_write_stats[""]
+    assert (placeholder.file_id, placeholder.num_inserts, placeholder.prev_commit) == ("", 0, "null")
+    assert (file.file_id, file.prev_commit, file.num_update_writes) == ("f", "1", 3)
+
+
+def test_unknown_keys_are_kept() -> None:
+    value = {
+        "partitionToWriteStats": {"p": [{"fileId": "f", "numUpdates": 3, "prevBaseFile": "x"}]},
+        "compacted": True,
+        "extraMetadata": {"k": None},
+        "operationType": "COMPACT",
+        "novel": {"a": [1]},
+    }
+    metadata = CommitMetadata.parse(json.dumps(value))
+    assert metadata.extra == {"novel": {"a": [1]}}
+    stat = metadata.partition_to_write_stats["p"][0]
+    assert (stat.num_writes, stat.prev_commit) == (0, "null")
+    assert stat.extra == {"numUpdates": 3, "prevBaseFile": "x"}
+    again = json.loads(metadata.to_json())
+    assert again["novel"] == {"a": [1]}
+    assert again["partitionToWriteStats"]["p"][0]["prevBaseFile"] == "x"
+    assert CommitMetadata.parse(metadata.to_json()) == metadata
+
+
+def test_log_keys_only_for_logs() -> None:
+    base = WriteStat(file_id="f", path="p/f.parquet")
+    assert "logVersion" not in base.to_dict()
+    log = WriteStat(file_id="f", log_version=2, log_offset=0, base_file="", log_files=(".f.log.2",))
+    assert list(log.to_dict())[-4:] == ["logVersion", "logOffset", "baseFile", "logFiles"]
+    assert WriteStat.from_dict(log.to_dict()) == log
+
+
+@pytest.mark.parametrize("operation", ["CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"])
+def test_services_do_not_set_the_schema(operation: str) -> None:
+    extra = {"schema": "{}"}
+    assert CommitMetadata(extra_metadata=extra, operation_type=operation).schema_text() is None
+    assert CommitMetadata(extra_metadata=extra, operation_type="UPSERT").schema_text() == "{}"
+    assert CommitMetadata(operation_type="UPSERT").schema_text() is None
+
+
+@pytest.mark.parametrize("data", [b"", b"  \n"])
+def test_empty_inflight(data: bytes) -> None:
+    assert CommitMetadata.parse(data) == CommitMetadata()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"{", b"[1]", b"\xff{}", b'{"partitionToWriteStats" : []}x', b'{"partitionToWriteStats" : {"p" : [3]}}'],
+)
+def test_torn(data: bytes) -> None:
+    with pytest.raises(TableError, match="roll the instant back"):
+        CommitMetadata.parse(data)
+
+
+def test_layout_of_empty_values() -> None:
+    value = {"a": {}, "b": [], "c": ["x", {"d": 'é"\n'}], "e": None, "f": True}
+    text = """{
+  "a" : { },
+  "b" : [ ],
+  "c" : [ "x", {
+    "d" : "é\\"\\n"
+  } ],
+  "e" : null,
+  "f" : true
+}"""
+    assert pretty_json(value) == text
+
+
+def test_reading_commits_needs_the_standard_library_only() -> None:
+    code = (
+        "import sys; import hoodie.timeline.commit, hoodie.timeline.plans, hoodie.table.properties\n"
+        "heavy = {'pyarrow', 'numpy', 'fastavro', 'pyspark'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": "spark_jobs"}, timeout=60)
