@@ -22,7 +22,9 @@ test:
 lint:
 	@scripts/lint
 
-format: ; @.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
+format:
+	.venv/bin/ruff check --fix-only --quiet .
+	.venv/bin/ruff format .
 
 bench:
 	@scripts/bench $(ARGS)

@@ -93,15 +93,21 @@ class HoodieTable:
         return own
 
     def options_for(self, operation: str, overrides: Mapping[str, Any] | None = None) -> dict[str, str]:
-        """All `hoodie.*` settings of one write: the table's, then `overrides`, then the operation.
+        """All `hoodie.*` settings of one write: the table's, and `overrides` over its options.
 
-        Raises HoodieConfigurationError when an override contradicts the table.
+        Raises HoodieConfigurationError when an override contradicts the table or the operation. The
+        operation itself is no setting of a job but a part of its request.
         """
-        merged = self
-        if overrides:
-            own = {item.name: getattr(self, item.name) for item in fields(self)}
-            merged = HoodieTable(**{**own, "options": {**self.options, **option_texts(overrides)}})
-        return {**merged.options, **merged._own_options(), OPERATION: operation}
+        texts = option_texts(overrides)
+        given = texts.pop(OPERATION, operation)
+        if given != operation:
+            raise HoodieConfigurationError(
+                f"option {OPERATION}={given!r} contradicts the operator, which does {operation}; "
+                "remove the option"
+            )
+        own = {item.name: getattr(self, item.name) for item in fields(self)}
+        merged = HoodieTable(**{**own, "options": {**self.options, **texts}})
+        return {**merged.options, **merged._own_options()}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able form; `from_dict` takes it back."""

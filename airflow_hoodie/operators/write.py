@@ -10,14 +10,13 @@ from airflow_hoodie.operators.base import HoodieSparkOperator
 from airflow_hoodie.table import HoodieTable, is_template, option_texts
 
 FORMATS = ("parquet", "csv", "json", "table", "sql")
-_SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".json": "json", ".jsonl": "json", ".json.gz": "json"}
 
 
 class HoodieWriteOperator(HoodieSparkOperator):
     """Base of the writing operators.
 
-    source: path or glob of the incoming rows, or {"path", "format", "options"}. (templated) The format of
-    a bare path follows its suffix (.csv, .json, .jsonl), else it is parquet; `table` reads another hoodie
+    source: path or glob of the incoming rows, a list of them, or {"path", "format", "options"}. (templated)
+    Without a format the suffix decides (.csv, .json, .jsonl; else parquet); `table` reads another hoodie
     table, `sql` takes a Spark SQL query as its path.
 
     The XCom `return_value` is the job's WriteResult: status, table, base_path, action, instant, operation,
@@ -37,7 +36,7 @@ class HoodieWriteOperator(HoodieSparkOperator):
         self,
         *,
         table: HoodieTable | Mapping[str, Any],
-        source: str | Mapping[str, Any],
+        source: str | Sequence[str] | Mapping[str, Any],
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -76,30 +75,30 @@ class BulkInsertOperator(HoodieWriteOperator):
 
 
 def source_request(source: Any) -> dict[str, Any]:
-    """Source argument -> {"path", "format", "options"}. Raises HoodieConfigurationError."""
-    if isinstance(source, str):
-        source = {"path": source}
-    if not isinstance(source, Mapping):
-        raise HoodieConfigurationError(
-            f'source is {source!r}; pass a path, a glob, or {{"path": ..., "format": ..., "options": ...}}'
-        )
-    if unknown := sorted(set(source) - {"path", "format", "options"}):
+    """Source argument -> the request's source. Raises HoodieConfigurationError."""
+    described = source if isinstance(source, Mapping) else {"path": source}
+    if unknown := sorted(set(described) - {"path", "format", "options"}):
         raise HoodieConfigurationError(
             f"source has no field {', '.join(map(repr, unknown))}; use path, format, options"
         )
-    path = source.get("path")
-    if not isinstance(path, str) or not path.strip():
-        raise HoodieConfigurationError(f"source path is {path!r}; name the folder, file or glob to read")
-    kind = source.get("format") or ("" if is_template(path) else _format_of(path))
-    if kind and kind not in FORMATS and not is_template(kind):
-        raise HoodieConfigurationError(f"source format is {kind!r}; use one of {', '.join(FORMATS)}")
-    request: dict[str, Any] = {"path": path, "options": option_texts(source.get("options"))}
-    return {**request, "format": kind} if kind else request
+    path = described.get("path")
+    paths = [path] if isinstance(path, str) else path
+    if not isinstance(paths, (list, tuple)) or not paths or not all(_is_text(item) for item in paths):
+        raise HoodieConfigurationError(
+            f'source path is {path!r}; pass a path or glob, a list of them, or {{"path": ..., "format": ...}}'
+        )
+    request: dict[str, Any] = {"path": path if isinstance(path, str) else list(paths)}
+    if kind := described.get("format"):
+        if kind not in FORMATS and not (isinstance(kind, str) and is_template(kind)):
+            raise HoodieConfigurationError(f"source format is {kind!r}; use one of {', '.join(FORMATS)}")
+        request["format"] = kind
+    if options := option_texts(described.get("options")):
+        request["options"] = options
+    return request
 
 
-def _format_of(path: str) -> str:
-    name = path.rstrip("/").lower()
-    return next((kind for suffix, kind in _SUFFIXES.items() if name.endswith(suffix)), "parquet")
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _is_deferred(source: Any) -> bool:

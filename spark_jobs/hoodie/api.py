@@ -7,13 +7,15 @@ Arrow rows by the local engine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hoodie.engine import Engine
 from hoodie.errors import InputError
-from hoodie.pipeline import Progress, write
 from hoodie.storage import normalize, storage_for
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
+
+if TYPE_CHECKING:
+    from hoodie.pipeline import Progress
 
 
 def write_table(
@@ -29,6 +31,8 @@ def write_table(
 
     Returns when the commit is visible. Raises HoodieError; nothing is visible then.
     """
+    from hoodie.pipeline import write
+
     engine, frame = _engine(rows)
     request = WriteRequest(path, _operation(operation), options or {}, extra_metadata or {})
     return write(engine, frame, request, progress or (lambda step, text: None))
@@ -47,9 +51,10 @@ def read_table(
         from hoodie.read.snapshot import read_table as read_arrow
 
         return read_arrow(path, columns=columns, where=where, meta=meta)
-    from hoodie.engine.spark import read_snapshot
+    from hoodie.engine.spark import to_spark_schema
+    from hoodie.read.spark import read_frame
 
-    return read_snapshot(spark, path, columns=columns, where=where, meta=meta)
+    return read_frame(spark, path, to_spark_schema, columns=columns, where=where, meta=meta)
 
 
 def instants(path: str) -> list[dict[str, Any]]:

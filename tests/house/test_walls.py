@@ -36,8 +36,8 @@ for module in modules:
 
 
 def modules(package: Path) -> Iterator[str]:
-    """The dotted names of all modules of a package, as they are imported."""
-    for file in sorted(package.rglob("*.py")):
+    """The dotted names of all modules of a package, as they are imported; not of a `__main__`, which runs."""
+    for file in sorted(set(package.rglob("*.py")) - set(package.rglob("__main__.py"))):
         parts = file.relative_to(package.parent).with_suffix("").parts
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -159,7 +159,7 @@ class Config(Mapping[Any, Any]):
                 problems.append(f"{name}={text!r} contradicts {key.name}={texts[key.name]!r}")
         if problems:
             raise ConfigError(
-                "settings are wrong: " + "; ".join(problems) + ". `hoodie config` lists every setting.",
+                "settings are wrong: " + "; ".join(problems) + " (`hoodie config` lists every setting)",
                 problems="; ".join(problems),
             )
         warnings = ()

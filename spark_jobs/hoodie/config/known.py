@@ -379,7 +379,6 @@ KNOWN_WITHOUT_EFFECT: frozenset[str] = frozenset(
     hoodie.write.markers.type
     hoodie.write.num.retries.on.conflict.failures
     hoodie.write.schema
-    hoodie.write.set.null.for.missing.columns
     hoodie.write.status.storage.level
     hoodie.write.table.version
     hoodie.write.tagged.record.storage.level

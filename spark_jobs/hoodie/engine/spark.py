@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ class SparkEngine:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         try:
-            return to_arrow_schema(frame.schema)
+            return to_arrow_schema(frame.schema, **_with_timezone(to_arrow_schema))
         except HoodieError:
             raise
         except Exception as error:
@@ -90,6 +91,11 @@ class SparkEngine:
             yield
         finally:
             self.spark.conf.set(_BATCH_CONF, before)
+
+
+def _with_timezone(convert: Any) -> dict[str, str]:
+    """pyspark 4.2 wants the zone of timestamps; before, it was UTC."""
+    return {"timezone": "UTC"} if "timezone" in inspect.signature(convert).parameters else {}
 
 
 def _with_task(function: BatchFunction) -> Any:
@@ -145,13 +151,8 @@ def _cause(error: Exception) -> str:
     return (telling or lines or [type(error).__name__])[-1][:2000]
 
 
-def read_snapshot(spark: Any, path: str, **arguments: Any) -> Any:
-    """`hoodie.read.spark.read_frame` with this pyspark's conversion of Arrow schemas."""
+def to_spark_schema(schema: pa.Schema) -> Any:
+    """Spark's StructType of an Arrow schema; timestamps without zone become TimestampNTZ."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from hoodie.read.spark import read_frame
-
-    def to_spark_schema(schema: pa.Schema) -> Any:
-        return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-
-    return read_frame(spark, path, to_spark_schema, **arguments)
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)

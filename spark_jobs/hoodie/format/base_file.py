@@ -293,16 +293,19 @@ class BaseFileReader:
         low, high = footer.get(MIN_KEY_KEY), footer.get(MAX_KEY_KEY)
         return (low, high) if low is not None and high is not None else None
 
-    def bloom(self) -> BloomFilter | None:
+    def bloom(self, max_entries: int = BLOOM_MAX_ENTRIES.default) -> BloomFilter | None:
+        """The footer's filter; `max_entries` matters only when keys will be added, the footer lacks it."""
         footer = self.footer
         text = footer.get(BLOOM_FILTER_KEY) or footer.get(LEGACY_BLOOM_FILTER_KEY)
-        return BloomFilter.from_string(text, footer.get(BLOOM_TYPE_KEY)) if text else None
+        return BloomFilter.from_string(text, footer.get(BLOOM_TYPE_KEY), max_entries) if text else None
 
-    def summary(self) -> KeySummary:
-        """The file's own key summary, to be continued; without a filter when the file has none."""
+    def summary(self, format_: BaseFileFormat) -> KeySummary | None:
+        """The file's own key summary, to be continued; None when it lacks what `format_` asks for."""
         bounds = self.key_bounds()
-        low, high = bounds if bounds else (None, None)
-        return KeySummary(self.bloom(), low, high)
+        bloom = self.bloom(format_.bloom_max_entries) if format_.bloom else None
+        if bounds is None or (format_.bloom and bloom is None):
+            return None
+        return KeySummary(bloom, *bounds)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         return self._file.read(columns=None if columns is None else list(columns), use_threads=False)

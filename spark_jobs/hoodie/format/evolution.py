@@ -128,7 +128,7 @@ def _merge_type(
         return pa.struct(_merge_fields(list(table), list(incoming), f"{path}.", null_for_missing, problems))
     if _widens(incoming, table):
         return table
-    if _widens(table, incoming) and not pa.types.is_decimal(table):
+    if table in _NUMBERS and _widens(table, incoming):
         return incoming
     problems.append(
         f"column {path}: table {type_text(table)}, incoming {type_text(incoming)} (cast the column to "
@@ -237,7 +237,7 @@ def _castable(source: pa.DataType, target: pa.DataType) -> bool:
     if types.is_integer(source):
         return target in _NUMBERS or target == pa.string()
     if types.is_floating(source):
-        return target == pa.float32() or target == pa.float64()
+        return target == pa.float64() or (target == pa.float32() and types.is_float16(source))
     if types.is_timestamp(source) or types.is_decimal(source):
         return _widens(source, target)
     if types.is_date(source):
@@ -270,28 +270,22 @@ def _convert_struct(values: Any, target: Any, path: str, exact: bool) -> Any:
 
 
 def _convert_list(values: Any, target: Any, path: str, exact: bool) -> Any:
-    if not pa.types.is_list(values.type):
-        values = values.cast(pa.list_(values.type.value_field))
-    offsets, start, stop = _offsets(values)
-    items = _convert(values.values.slice(start, stop - start), target.value_type, f"{path}.element", exact)
+    # lengths and flatten() mean the same in every list layout; casts from list views give torn arrays (25.0)
+    lengths = pc.list_value_length(values).fill_null(0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    items = _convert(values.flatten(), target.value_type, f"{path}.element", exact)
     _check_inner(items, target.value_field, f"{path}.element", None)
     return _variable(target, values, offsets, items)
 
 
 def _convert_map(values: Any, target: Any, path: str, exact: bool) -> Any:
-    offsets, start, stop = _offsets(values)
+    offsets = values.offsets.to_numpy()
+    start, stop = int(offsets[0]), int(offsets[-1])
     keys = _convert(values.keys.slice(start, stop - start), target.key_type, f"{path}.key", exact)
     items = _convert(values.items.slice(start, stop - start), target.item_type, f"{path}.value", exact)
     _check_inner(items, target.item_field, f"{path}.value", None)
     entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
-    return _variable(target, values, offsets, entries)
-
-
-def _offsets(values: Any) -> tuple[Any, int, int]:
-    """Offsets that start at 0, and the range of children they are about."""
-    offsets = values.offsets.to_numpy()
-    start, stop = int(offsets[0]), int(offsets[-1])
-    return offsets - np.int32(start), start, stop
+    return _variable(target, values, offsets - start, entries)
 
 
 def _variable(target: pa.DataType, values: Any, offsets: Any, child: Any) -> Any:
@@ -321,26 +315,30 @@ def _null_error(path: str) -> InputError:
 
 def _java_text(values: Any) -> Any:
     """Floating-point numbers as java.lang.Double.toString (Float.toString) writes them, shortest digits."""
+    text = values.cast(pa.string())
+    text = pc.if_else(pc.match_substring(text, "."), text, pc.binary_join_element_wise(text, ".0", ""))
+    size = pc.abs(values.cast(pa.float64()))
+    plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
+    odd = pc.invert(plain).fill_null(False)
+    if not pc.any(odd).as_py():
+        return text
+    return pc.replace_with_mask(text, odd, _scientific(values.filter(odd)))
+
+
+def _scientific(values: Any) -> Any:
+    """Java's text of numbers below 1e-3, from 1e7 on, infinite or not a number; no nulls, no zeros."""
     short = values.cast(pa.string())
-    parts = pc.extract_regex(
-        short, r"^(?P<sign>-?)(?P<whole>\d+)(?:\.(?P<rest>\d+))?(?:e(?P<power>[+-]\d+))?$"
-    )
+    pattern = r"^(?P<sign>-?)(?P<whole>\d+)(?:\.(?P<rest>\d+))?(?:e(?P<power>[+-]\d+))?$"
+    parts = pc.extract_regex(short, pattern)
     sign, whole, rest, power = (pc.struct_field(parts, index) for index in range(4))
     digits = pc.utf8_ltrim(pc.binary_join_element_wise(whole, rest, ""), "0")
     exponents = pc.if_else(pc.equal(power, ""), "0", pc.utf8_ltrim(power, "+")).cast(pa.int32())
-    # position of the first digit: the digits of `rest` count down from the point
-    leading = pc.add(pc.subtract(pc.utf8_length(digits), pc.utf8_length(rest)), exponents)
-    power_text = pc.subtract(leading, 1).cast(pa.string())
+    places = pc.subtract(pc.utf8_length(digits), pc.utf8_length(rest))  # of the point, from the first digit
+    power = pc.subtract(pc.add(places, exponents), 1).cast(pa.string())
     digits = pc.utf8_rtrim(digits, "0")
-    tail = pc.utf8_slice_codeunits(digits, 1)
+    head, tail = pc.utf8_slice_codeunits(digits, 0, 1), pc.utf8_slice_codeunits(digits, 1)
     tail = pc.if_else(pc.equal(tail, ""), "0", tail)
-    head = pc.utf8_slice_codeunits(digits, 0, 1)
-    scientific = pc.binary_join_element_wise(sign, head, ".", tail, "E", power_text, "")
-    has_point = pc.match_substring(short, ".")
-    plain = pc.if_else(has_point, short, pc.binary_join_element_wise(short, ".0", ""))
-    size = pc.abs(values.cast(pa.float64()))
-    is_plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
-    text = pc.if_else(is_plain, plain, scientific)
+    text = pc.binary_join_element_wise(sign, head, ".", tail, "E", power, "")
     text = pc.if_else(pc.is_nan(values), "NaN", text)
     infinite = pc.if_else(pc.less(values, 0.0), "-Infinity", "Infinity")
     return pc.if_else(pc.is_inf(values), infinite, text)

@@ -181,19 +181,19 @@ class KeyGenerator(Protocol):
     def key_columns(self) -> tuple[str, ...]:
         """Top-level columns it reads."""
 
-    def record_keys(self, rows: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
+    def record_keys(self, rows: pa.RecordBatch | pa.Table) -> pa.Array[Any] | pa.ChunkedArray[Any]:
         """string, no nulls; an Array for a batch, chunked for a table.
 
         Raises InputError that names the column and shows a row, when a key is null or empty.
         """
 
-    def partition_paths(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+    def partition_paths(self, rows: pa.RecordBatch | pa.Table) -> pa.Array[Any]:
         """string, no nulls; "" when not partitioned.
 
         Raises InputError for a value that can't be (part of) a path.
         """
 
-    def partition_codes(self, rows: pa.RecordBatch | pa.Table) -> pa.DictionaryArray:
+    def partition_codes(self, rows: pa.RecordBatch | pa.Table) -> pa.DictionaryArray[Any, Any]:
         """The same paths as dictionary<int32, string>, each path once in the dictionary."""
 
     def persisted(self) -> dict[str, str]:

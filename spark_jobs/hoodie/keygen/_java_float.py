@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from hoodie.keygen._arrow import Array, Column, array, pc
 
 
-def double_text(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def double_text(values: Column) -> Column:
     """float64 -> string."""
     return _text(values, np.float64)
 
 
-def float_text(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def float_text(values: Column) -> Column:
     """float32 -> string."""
     return _text(values, np.float32)
 
@@ -72,7 +73,7 @@ def _whole(number: Any, kind: type[np.floating]) -> DecimalTuple | None:
     return Decimal((kept + (unit > 1 and rest >= unit // 2)) * unit).normalize().as_tuple()
 
 
-def _text(values: pa.Array | pa.ChunkedArray, kind: type[np.floating]) -> pa.Array | pa.ChunkedArray:
+def _text(values: Column, kind: type[np.floating]) -> Column:
     if isinstance(values, pa.ChunkedArray):
         return pa.chunked_array([_text(chunk, kind) for chunk in values.chunks], pa.string())
     numbers = values.to_numpy(zero_copy_only=False).astype(kind)
@@ -80,15 +81,16 @@ def _text(values: pa.Array | pa.ChunkedArray, kind: type[np.floating]) -> pa.Arr
     with np.errstate(invalid="ignore"):
         plain = (size >= 1e-3) & (size < 1e7)
         whole = plain & (numbers == np.trunc(numbers))
-    text = values.cast(pa.string())
+    text: Column = values.cast(pa.string())
     text = pc.if_else(_mask(whole), pc.binary_join_element_wise(text, ".0", ""), text)
     odd = ~plain & values.is_valid().to_numpy(zero_copy_only=False)
     if odd.any():
-        bits = pa.array(numbers[odd].view(np.int64 if kind is np.float64 else np.int32)).dictionary_encode()
+        bits = array(numbers[odd].view(np.int64 if kind is np.float64 else np.int32)).dictionary_encode()
         made = [one(number, kind) for number in bits.dictionary.to_numpy().view(kind)]
-        text = pc.replace_with_mask(text, _mask(odd), pa.array(made, pa.string()).take(bits.indices))
+        text = pc.replace_with_mask(text, _mask(odd), array(made, pa.string()).take(bits.indices))
     return text
 
 
-def _mask(bools: npt.NDArray[np.bool_]) -> pa.Array:
-    return pa.array(bools)
+def _mask(bools: npt.NDArray[np.bool_]) -> Array:
+    mask: Array = array(bools)
+    return mask

@@ -39,10 +39,10 @@ _OFFSET = re.compile(r"(?P<h>[0-9]{2})(?:(?P<colon>:)?(?P<m>[0-9]{2})(?:(?(colon
 
 
 class Token(NamedTuple):
-    """A literal (`letter` == "'") or `count` times a pattern letter."""
+    """A literal (`letter` == "'") or `size` times a pattern letter."""
 
     letter: str
-    count: int
+    size: int
     text: str = ""
     number_follows: bool = False
 
@@ -76,7 +76,7 @@ class Pattern:
     @classmethod
     def for_input(cls, text: str) -> Pattern:
         pattern = cls._of(text, "yYMdDEaHkKhmsSZ", "an input")
-        if any(token.letter == "Z" and token.count > 2 for token in pattern.tokens):
+        if any(token.letter == "Z" and token.size > 2 for token in pattern.tokens):
             raise ConfigError(
                 f"time zone names (ZZZ) in an input format are not supported: {text!r}.", value=text
             )
@@ -88,7 +88,7 @@ class Pattern:
         for token in tokens:
             if token.letter != "'" and token.letter not in letters:
                 raise ConfigError(
-                    f"pattern letter {token.letter * token.count!r} in {text!r} is not supported in {what} "
+                    f"pattern letter {token.letter * token.size!r} in {text!r} is not supported in {what} "
                     f"format; known are {' '.join(letters)}, and text in single quotes.",
                     value=text,
                 )
@@ -163,7 +163,7 @@ def _tokens(text: str) -> tuple[Token, ...]:
 
 
 def _is_number(token: Token) -> bool:
-    return token.letter in _NUMERIC or (token.letter == "M" and token.count <= 2)
+    return token.letter in _NUMERIC or (token.letter == "M" and token.size <= 2)
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
@@ -223,7 +223,7 @@ class _Moment:
 
     def _year(self, letter: str, count: int) -> str:
         year = self._week()[0] if letter == "x" else self.year
-        if letter == "Y" and year <= 0:
+        if letter == "Y" and count != 2 and year <= 0:
             year = 1 - year  # counted in its era
         return f"{abs(year) % 100:02d}" if count == 2 else _padded(year, count)
 
@@ -252,7 +252,7 @@ class _Reader:
         self.offset: int | None = None
 
     def take(self, token: Token) -> None:
-        letter, count = token.letter, token.count
+        letter, count = token.letter, token.size
         if letter == "'":
             self._literal(token.text)
         elif letter in "yY":
@@ -296,15 +296,15 @@ class _Reader:
 
     def _year(self, token: Token) -> None:
         start = self.at
-        if token.count == 2 and token.number_follows:
+        if token.size == 2 and token.number_follows:
             year = _pivoted(int(self._digits(2, least=2)))
         else:
             sign = 1
             if self.text[self.at : self.at + 1] in ("-", "+"):
                 sign = -1 if self.text[self.at] == "-" else 1
                 self.at += 1
-            year = sign * int(self._digits(token.count if token.number_follows else 9))
-            if token.count == 2 and self.at - start == 2 and self.text[start].isdigit():
+            year = sign * int(self._digits(token.size if token.number_follows else 9))
+            if token.size == 2 and self.at - start == 2 and self.text[start].isdigit():
                 year = _pivoted(year)
         self.values["y"] = year
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
@@ -24,9 +23,8 @@ from hoodie.keygen import (
     RECORDKEY_FIELD,
     URL_ENCODE,
 )
+from hoodie.keygen._arrow import Array, Coded, Column, Rows, array, coded_texts, pc
 from hoodie.keygen._text import (
-    Column,
-    Rows,
     check_keyable,
     column,
     column_type,
@@ -41,6 +39,9 @@ NULL_PART = "__null__"
 EMPTY_PART = "__empty__"
 
 
+Codes: TypeAlias = npt.NDArray[np.int32]
+
+
 class Part(Protocol):
     """One component of a partition path."""
 
@@ -48,7 +49,7 @@ class Part(Protocol):
     def name(self) -> str:
         """The field, without a type suffix."""
 
-    def codes(self, rows: Rows) -> pa.DictionaryArray:
+    def codes(self, rows: Rows) -> Coded:
         """Folder name of each row, no nulls; names may repeat in the dictionary."""
 
 
@@ -66,15 +67,14 @@ class ValuePart:
         check_keyable(column_type(schema, name, "partition"), name, "partition")
         return cls(name, config[HIVE_STYLE], config[URL_ENCODE], config[CONSISTENT_TIMESTAMP])
 
-    def codes(self, rows: Rows) -> pa.DictionaryArray:
+    def codes(self, rows: Rows) -> Coded:
         values = combined(column(rows, self.name))
         if pa.types.is_null(values.type):
             values = values.cast(pa.string())
         coded = values.dictionary_encode()
         distinct = texts(coded.dictionary, consistent_timestamps=self.consistent).to_pylist()
         names = [self._folder(text) for text in [*distinct, None]]
-        indices = pc.fill_null(coded.indices, len(distinct)).cast(pa.int32())
-        return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
+        return coded_texts(pc.fill_null(coded.indices, len(distinct)), names)
 
     def _folder(self, text: str | None) -> str:
         name = escape(text or DEFAULT_PARTITION) if self.encode else text or DEFAULT_PARTITION
@@ -85,8 +85,8 @@ class ValuePart:
 class FieldKeys:
     """Base of the plugins. One key field: its bare text; several: `a:1,b:2` (format.md section 6.3)."""
 
-    java_class = ""
-    aliases = ()
+    java_class: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
 
     record_key_fields: tuple[str, ...]
     parts: tuple[Part, ...]
@@ -124,16 +124,15 @@ class FieldKeys:
             pieces += [f"{',' if pieces else ''}{path}:", shown]
         return _like(rows, pc.binary_join_element_wise(*pieces, ""))
 
-    def partition_codes(self, rows: Rows) -> pa.DictionaryArray:
+    def partition_codes(self, rows: Rows) -> Coded:
         if not self.parts:
-            indices = pa.array(np.zeros(rows.num_rows, np.int32))
-            return pa.DictionaryArray.from_arrays(indices, pa.array([""]))
+            return coded_texts(np.zeros(rows.num_rows, np.int32), [""])
         coded = [part.codes(rows) for part in self.parts]
         indices, paths = _joined(coded) if len(coded) > 1 else _distinct(coded[0])
         self._check_paths(rows, indices, paths)
-        return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(paths, pa.string()))
+        return coded_texts(indices, paths)
 
-    def partition_paths(self, rows: Rows) -> pa.Array:
+    def partition_paths(self, rows: Rows) -> Array:
         return self.partition_codes(rows).cast(pa.string())
 
     def persisted(self) -> dict[str, str]:
@@ -157,7 +156,7 @@ class FieldKeys:
             row=row,
         )
 
-    def _check_paths(self, rows: Rows, indices: npt.NDArray[np.int32], paths: list[str]) -> None:
+    def _check_paths(self, rows: Rows, indices: Codes, paths: list[str]) -> None:
         for code, path in enumerate(paths):
             steps = path.split("/")
             if "\0" not in path and not any(step in ("", ".", "..", ".hoodie") for step in steps):
@@ -198,9 +197,10 @@ def persist_entries(
     java_class: str, config: Config, partition_fields: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
     """What hoodie.properties keeps of every key generator (format.md section 1.4)."""
+    keys = config[RECORDKEY_FIELD]
     return (
         ("hoodie.table.keygenerator.class", java_class),
-        ("hoodie.table.recordkey.fields", ",".join(config[RECORDKEY_FIELD])),
+        ("hoodie.table.recordkey.fields", ",".join(keys)),
         ("hoodie.table.partition.fields", ",".join(partition_fields)),
         (HIVE_STYLE.name, str(config[HIVE_STYLE]).lower()),
         (URL_ENCODE.name, str(config[URL_ENCODE]).lower()),
@@ -216,7 +216,8 @@ def _missing(text: Column, kind: pa.DataType) -> Column | None:
 
 
 def _blank(text: Column) -> Column:
-    return pc.fill_null(pc.equal(pc.binary_length(text), 0), True)
+    mask: Column = pc.fill_null(pc.equal(pc.binary_length(text), 0), True)
+    return mask
 
 
 def _like(rows: Rows, keys: Column) -> Column:
@@ -226,28 +227,30 @@ def _like(rows: Rows, keys: Column) -> Column:
     return combined(keys)
 
 
-def _distinct(coded: pa.DictionaryArray) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """Indices into paths that are all different, in order of first use, unused ones left out."""
-    indices = coded.indices.to_numpy(zero_copy_only=False)
-    return _compact(indices, lambda used: [coded.dictionary[int(i)].as_py() for i in used])
+def _distinct(part: Coded) -> tuple[Codes, list[str]]:
+    """Codes of paths that are all different, in order of first use, unused ones left out."""
+    names = part.dictionary.to_pylist()
+    return _compact(_numbers(part.indices), lambda used: [str(names[code]) for code in used])
 
 
-def _joined(coded: list[pa.DictionaryArray]) -> tuple[npt.NDArray[np.int32], list[str]]:
-    columns = [_distinct(part) for part in coded]
-    indices, names = columns[0][0], columns[0][1]
-    for others, more in columns[1:]:
-        pair = indices.astype(np.int64) * len(more) + others
-        left, right = names, more
-        indices, names = _compact(
-            pair, lambda used, a=left, b=right: [f"{a[i // len(b)]}/{b[i % len(b)]}" for i in used.tolist()]
-        )
-    return indices, names
+def _joined(parts: list[Coded]) -> tuple[Codes, list[str]]:
+    codes, names = _distinct(parts[0])
+    for part in parts[1:]:
+        codes, names = _pairs(codes, names, *_distinct(part))
+    return codes, names
 
 
-def _compact(
-    codes: npt.NDArray[Any], name: Callable[[npt.NDArray[Any]], list[str]]
-) -> tuple[npt.NDArray[np.int32], list[str]]:
-    used = pa.array(codes).dictionary_encode()
-    merged = pa.array(name(used.dictionary.to_numpy(zero_copy_only=False)), pa.string()).dictionary_encode()
-    final = merged.indices.to_numpy(zero_copy_only=False)[used.indices.to_numpy(zero_copy_only=False)]
-    return final.astype(np.int32), merged.dictionary.to_pylist()
+def _pairs(left: Codes, names: list[str], right: Codes, more: list[str]) -> tuple[Codes, list[str]]:
+    count = len(more)
+    pairs = left.astype(np.int64) * count + right
+    return _compact(pairs, lambda used: [f"{names[pair // count]}/{more[pair % count]}" for pair in used])
+
+
+def _compact(codes: npt.NDArray[Any], name: Callable[[list[int]], list[str]]) -> tuple[Codes, list[str]]:
+    used = array(codes).dictionary_encode()
+    merged = array(name(used.dictionary.to_pylist()), pa.string()).dictionary_encode()
+    return _numbers(merged.indices)[_numbers(used.indices)], merged.dictionary.to_pylist()
+
+
+def _numbers(indices: Any) -> Codes:
+    return np.asarray(indices).astype(np.int32)

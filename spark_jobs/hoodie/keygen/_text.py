@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.errors import ConfigError, InputError
+from hoodie.keygen._arrow import Array, Column, Rows, array, pc
 from hoodie.keygen._java_float import double_text, float_text
-
-Rows = pa.RecordBatch | pa.Table
-Column = pa.Array | pa.ChunkedArray
 
 _ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^")]}
 _ESCAPES = str.maketrans(_ESCAPED)
@@ -99,7 +96,7 @@ def epoch_micros(values: Column) -> Column:
     return values.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
 
 
-def combined(values: Column) -> pa.Array:
+def combined(values: Column) -> Array:
     """One Array, also of a chunked column."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
@@ -117,7 +114,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _children(kind: pa.DataType) -> list[pa.Field]:
+def _children(kind: pa.DataType) -> list[pa.Field[Any]]:
     return [kind.field(i) for i in range(kind.num_fields)] if isinstance(kind, pa.StructType) else []
 
 
@@ -128,7 +125,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _by_distinct(values: Column, convert: Callable[[Any], str]) -> Column:
     coded = combined(values).dictionary_encode()
     made = [None if value is None else convert(value) for value in coded.dictionary.to_pylist()]
-    return pa.array(made, pa.string()).take(coded.indices)
+    text: Column = array(made, pa.string()).take(coded.indices)
+    return text
 
 
 def _sql_timestamp(micros: int) -> str:

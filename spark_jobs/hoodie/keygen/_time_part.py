@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.config.key import Config, Key
 from hoodie.errors import ConfigError, InputError
@@ -34,9 +32,9 @@ from hoodie.keygen import (
     TimestampType,
     TimeUnit,
 )
+from hoodie.keygen._arrow import Array, Coded, Ints, Rows, array, coded_texts, pc
 from hoodie.keygen._joda import Bad, BadValue, Parsed, Pattern
 from hoodie.keygen._text import (
-    Rows,
     check_keyable,
     column,
     column_type,
@@ -110,16 +108,16 @@ class TimePart:
             config[CONSISTENT_TIMESTAMP],
         )
 
-    def codes(self, rows: Rows) -> pa.DictionaryArray:
+    def codes(self, rows: Rows) -> Coded:
         values = combined(column(rows, self.name))
         if self.inputs:
             return self._from_texts(rows, values)
         return self._from_instants(self._millis(values))
 
-    def _from_texts(self, rows: Rows, values: pa.Array) -> pa.DictionaryArray:
+    def _from_texts(self, rows: Rows, values: Array) -> Coded:
         coded = values.cast(pa.string()).dictionary_encode()
         folders: list[str] = []
-        for code, text in enumerate(coded.dictionary.to_pylist()):
+        for code, text in enumerate(map(str, coded.dictionary.to_pylist())):
             try:
                 folders.append(self._folder(self._text_path(text)))
             except Bad as error:
@@ -132,8 +130,7 @@ class TimePart:
                     value=text,
                 ) from None
         folders.append(self._folder(self._text_path(self._default_text())))
-        indices = pc.fill_null(coded.indices, len(folders) - 1).cast(pa.int32())
-        return pa.DictionaryArray.from_arrays(indices, pa.array(folders, pa.string()))
+        return coded_texts(pc.fill_null(coded.indices, len(folders) - 1), folders)
 
     def _default_text(self) -> str:
         zone = self.in_zone or self.out_zone or UTC
@@ -160,28 +157,28 @@ class TimePart:
                 problems.append(str(error))
         raise Bad("; ".join(problems))
 
-    def _from_instants(self, instants: npt.NDArray[np.int64]) -> pa.DictionaryArray:
+    def _from_instants(self, instants: Ints) -> Coded:
         zone = self.out_zone or UTC
         offsets = zone.offsets(instants)
         local = instants + offsets
-        blocks = pa.array(local // self.output.grain).dictionary_encode()
+        blocks = array(local // self.output.grain).dictionary_encode()
         starts = blocks.dictionary.to_numpy() * self.output.grain
         codes = blocks.indices.to_numpy()
         if not self.output.shows_zone:
             names = [self._folder(self.output.format(start)) for start in starts.tolist()]
-            return pa.DictionaryArray.from_arrays(blocks.indices, pa.array(names, pa.string()))
-        kinds = pa.array(offsets).dictionary_encode()
+            return coded_texts(blocks.indices, names)
+        kinds = array(offsets).dictionary_encode()
         known = kinds.dictionary.to_pylist()
-        pairs = pa.array(codes.astype(np.int64) * len(known) + kinds.indices.to_numpy()).dictionary_encode()
+        pairs = array(codes.astype(np.int64) * len(known) + kinds.indices.to_numpy()).dictionary_encode()
         names = [
             self._folder(
                 self.output.format(int(starts[pair // len(known)]), known[pair % len(known)], zone.name)
             )
             for pair in pairs.dictionary.to_pylist()
         ]
-        return pa.DictionaryArray.from_arrays(pairs.indices, pa.array(names, pa.string()))
+        return coded_texts(pairs.indices, names)
 
-    def _millis(self, values: pa.Array) -> npt.NDArray[np.int64]:
+    def _millis(self, values: Array) -> Ints:
         """Milliseconds since 1970 of each row, cut off toward zero and held within 64 bits as Java does."""
         kind = values.type
         if pa.types.is_timestamp(kind) and self.consistent:
@@ -195,8 +192,8 @@ class TimePart:
         elif pa.types.is_floating(kind):
             numbers = np.nan_to_num(pc.fill_null(values.cast(pa.float64()), 1.0).to_numpy())
             inside = np.abs(numbers) < 2.0**63
-            whole = np.where(inside, numbers, 0).astype(np.int64)
-            return self._scaled(np.where(inside, whole, np.where(numbers > 0, _LONG.max, _LONG.min)))
+            cut = np.where(inside, numbers, 0).astype(np.int64)
+            return self._scaled(np.where(inside, cut, np.where(numbers > 0, _LONG.max, _LONG.min)))
         elif pa.types.is_decimal(kind):
             whole = values.cast(pa.decimal128(38, 0), safe=False)
             whole = whole.cast(pa.int64())
@@ -204,7 +201,7 @@ class TimePart:
             whole = values
         return self._scaled(pc.fill_null(whole.cast(pa.int64()), 1).to_numpy())
 
-    def _scaled(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _scaled(self, numbers: Ints) -> Ints:
         if self.unit is None:
             raise AssertionError("numbers without a unit pass no check")
         factor, divisor = _SCALES[self.unit]
@@ -218,10 +215,11 @@ class TimePart:
         return f"{self.name}={path}" if self.hive else path
 
 
-def truncated(numbers: npt.NDArray[np.int64], divisor: int) -> npt.NDArray[np.int64]:
+def truncated(numbers: Ints, divisor: int) -> Ints:
     """Java's division: toward zero."""
     floor = numbers // divisor
-    return floor + ((numbers < 0) & (floor * divisor != numbers))
+    result: Ints = floor + ((numbers < 0) & (floor * divisor != numbers))
+    return result
 
 
 def timebased_entries(config: Config) -> tuple[tuple[str, str], ...]:

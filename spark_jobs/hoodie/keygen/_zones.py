@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from hoodie.errors import ConfigError
+from hoodie.keygen._arrow import Ints, array
 
 _SHORT_IDS = {
     "GMT": "UTC",
@@ -99,7 +98,7 @@ class Zone:
         delta = moment.astimezone(_rules(self.name)).utcoffset()
         return 0 if delta is None else delta // dt.timedelta(milliseconds=1)
 
-    def offsets(self, instants: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def offsets(self, instants: Ints) -> Ints:
         """Offset at each instant; looks rules up once a distinct day, more finely where it changes."""
         if self.fixed is not None:
             return np.full(len(instants), self.fixed, np.int64)
@@ -112,13 +111,13 @@ class Zone:
                 return local - guess
         return None
 
-    def _by_blocks(self, instants: npt.NDArray[np.int64], sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    def _by_blocks(self, instants: Ints, sizes: tuple[int, ...]) -> Ints:
         size, *finer = sizes
-        coded = pa.array(instants // size).dictionary_encode()
+        coded = array(instants // size).dictionary_encode()
         blocks = coded.dictionary.to_numpy() * size
         first = np.array([self.offset(block) for block in blocks.tolist()], np.int64)
         codes = coded.indices.to_numpy()
-        found = first[codes]
+        found: Ints = first[codes]
         if finer and len(blocks):
             last = np.array([self.offset(block + size - 1) for block in blocks.tolist()], np.int64)
             mixed = (first != last)[codes]

@@ -23,10 +23,13 @@ from hoodie.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
+
+    Column: TypeAlias = pa.Array[Any] | pa.ChunkedArray[Any]
 
 DELETED_COLUMN = "_hoodie_is_deleted"
 
@@ -100,9 +103,7 @@ class Merger(Protocol):
     def columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
         """Top-level columns that `merge` looks at, of both sides; None: all of them."""
 
-    def combine(
-        self, rows: pa.Table, keys: pa.Array | pa.ChunkedArray | Sequence[pa.Array | pa.ChunkedArray]
-    ) -> pa.Table:
+    def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
         """One row per key, in arrival order of the surviving rows.
 
         `keys` is aligned with the rows: one array, or several that together are the key (record key,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any
 
-from hoodie.merge._ordering import Bools, Column
+import pyarrow as pa
+
+from hoodie.merge._arrow import Array, Bools, Column, array, pc
 
 
 def filled(first: pa.Table, second: pa.Table, swap: Bools | None = None) -> pa.Table:
@@ -14,8 +15,8 @@ def filled(first: pa.Table, second: pa.Table, swap: Bools | None = None) -> pa.T
     Both have the same number of rows; the result has the first's schema. The five meta columns always come
     from the first table, and so does a column the second lacks.
     """
-    turn = None if swap is None or not swap.any() else pa.array(swap)
-    columns = []
+    turn = None if swap is None or not swap.any() else array(swap)
+    columns: list[Any] = []
     for field in first.schema:
         mine = first.column(field.name)
         if field.name.startswith("_hoodie_") or field.name not in second.schema.names:
@@ -25,7 +26,7 @@ def filled(first: pa.Table, second: pa.Table, swap: Bools | None = None) -> pa.T
     return pa.table(columns, schema=first.schema.empty_table().schema)
 
 
-def _fill(mine: Column, other: Column, turn: pa.Array | None) -> Column:
+def _fill(mine: Column, other: Column, turn: Array | None) -> Column:
     if turn is None:
         return mine if mine.null_count == 0 else _first_of(mine, other)
     head, rest = _choose(turn, other, mine), _choose(turn, mine, other)
@@ -35,12 +36,14 @@ def _fill(mine: Column, other: Column, turn: pa.Array | None) -> Column:
 def _first_of(head: Column, rest: Column) -> Column:
     if pa.types.is_nested(head.type):
         return _choose(_whole(head).is_valid(), head, rest)
-    return pc.coalesce(head, rest)
+    result: Column = pc.coalesce(head, rest)
+    return result
 
 
-def _choose(mask: pa.Array, yes: Column, no: Column) -> Column:
-    return pc.if_else(mask, _whole(yes), _whole(no))
+def _choose(mask: Array, yes: Column, no: Column) -> Column:
+    result: Column = pc.if_else(mask, _whole(yes), _whole(no))
+    return result
 
 
-def _whole(values: Column) -> pa.Array:
+def _whole(values: Column) -> Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

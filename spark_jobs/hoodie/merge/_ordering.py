@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.errors import ConfigError, InputError
 from hoodie.merge import DELETED_COLUMN, PRECOMBINE_FIELD
-
-Rows = pa.Table | pa.RecordBatch
-Column = pa.Array | pa.ChunkedArray
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
+from hoodie.merge._arrow import Bools, Column, Ints, Rows, array, pc
 
 _NAN = np.int64(0x7FF8000000000000)
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -27,8 +21,8 @@ _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 class OrderedRows:
     """Base of the mergers: ordering inside a batch and hard deletes."""
 
-    java_class = ""
-    aliases = ()
+    java_class: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
 
     ordering: str | None = None
 
@@ -39,7 +33,7 @@ class OrderedRows:
             return rows
         keep = groups.once.copy()
         keep[groups.rows[groups.starts]] = True
-        return rows.filter(pa.array(keep))
+        return rows.filter(array(keep))
 
     def deleted(self, rows: Rows) -> Bools:
         """Rows whose `_hoodie_is_deleted` is true."""
@@ -74,9 +68,7 @@ class Groups:
             return None
         once = (np.bincount(codes, minlength=distinct) == 1)[codes]
         again = np.flatnonzero(~once)
-        rank = (
-            sortable(values.take(pa.array(again))) if values is not None else np.zeros(len(again), np.int64)
-        )
+        rank = sortable(values.take(array(again))) if values is not None else np.zeros(len(again), np.int64)
         owners = codes[again]
         order = np.lexsort((-again, ~rank, owners))
         starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
@@ -194,7 +186,7 @@ def _key_codes(keys: Column | Sequence[Column]) -> tuple[Ints, int]:
         if distinct == len(codes):
             break
         more, count = _codes(values)
-        codes, distinct = _codes(pa.array(codes * count + more))
+        codes, distinct = _codes(array(codes * count + more))
     return codes, distinct
 
 

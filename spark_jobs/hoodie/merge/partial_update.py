@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.merge import Outcome
+from hoodie.merge._arrow import Bools, Column, Ints, array
 from hoodie.merge._mixing import filled
-from hoodie.merge._ordering import Bools, Column, Groups, Ints, OrderedRows, checked, stored_is_newer
+from hoodie.merge._ordering import Groups, OrderedRows, checked, stored_is_newer
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class PartialUpdate(OrderedRows):
             values = rows.column(field.name)
             if values.null_count and not field.name.startswith("_hoodie_"):
                 source[newest] = _first_valid(groups, values, live)
-                columns.append(values.take(pa.array(source[keep])))
+                columns.append(values.take(array(source[keep])))
             else:
-                columns.append(values.filter(pa.array(keep)))
+                columns.append(values.filter(array(keep)))
         return pa.table(columns, schema=rows.schema)
 
 

@@ -62,7 +62,8 @@ class SnapshotView:
         else:
             schema = with_meta(pa.schema([]))
         dropped = props.partition_fields if props.drop_partition_columns else ()
-        return cls(base_path, props, timeline, schema, files, tuple(n for n in dropped if n in schema.names))
+        absent = [pa.field(name, pa.string()) for name in dropped if name not in schema.names]
+        return cls(base_path, props, timeline, pa.schema([*schema, *absent]), files, tuple(dropped))
 
     def columns(self, columns: Sequence[str] | None, meta: bool) -> list[str]:
         """Names to return, in the order asked for. Raises ConfigError for an unknown column."""

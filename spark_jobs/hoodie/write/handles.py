@@ -152,14 +152,12 @@ class Handles:
         What no longer fits under the maximum file size goes to new file groups.
         """
         with BaseFileReader(self.storage, base.path) as reader:
-            summary = reader.summary()
-            rebuild = (summary.bloom is None and self.context.files.bloom) or summary.low is None
-            if rebuild:
-                summary = KeySummary(self.context.files.new_filter())
+            known = reader.summary(self.context.files)
+            summary = known or KeySummary(self.context.files.new_filter())
             output = self._open(base.partition, base.file_id, base, summary)
             for stored, matches in _matched(reader, self.context, parts):
                 rows, fresh = self._merge_batch(stored, matches, parts, output.counts)
-                if rebuild:
+                if known is None:
                     summary.add(rows.column(RECORD_KEY))
                 output.carry(rows, fresh)
         return list(self._roll(base.partition, str(uuid.uuid4()), 0, output, self._unmatched(parts, inserts)))

@@ -148,7 +148,7 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
     schema, full_name = rows, None
     if stored_text:
         stored = without_meta(from_avro(stored_text))
-        schema = evolve(stored, rows, null_for_missing=config[NULL_FOR_MISSING])
+        schema = evolve(stored, incoming, null_for_missing=config[NULL_FOR_MISSING])
         full_name = record_full_name(stored_text)
     avro_text = to_avro_text(schema, name, full_name=full_name)
     merging = merger(config, config[PRECOMBINE_FIELD], rows)

@@ -1,0 +1,176 @@
+"""Arguments, errors and exit codes of `hoodie`.
+
+Exit codes: 0 done; 1 it failed, the message says why and what to do; 2 the command line is wrong;
+130 interrupted, 143 terminated (a write was withdrawn).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import hoodie
+from hoodie.cli import show
+from hoodie.cli.output import Answer, to_json
+from hoodie.errors import HoodieError
+from hoodie.jobs._main import terminated_by_signal
+
+_EPILOG = """\
+exit codes: 0 done; 1 failed, with a message that says why; 2 wrong command line
+
+hoodie upsert --table /data/orders --source 'new/*.parquet' \\
+    --option hoodie.datasource.write.recordkey.field=id \\
+    --option hoodie.datasource.write.precombine.field=updated_at
+hoodie read --table /data/orders --where "status = 'open'" --columns id,status
+"""
+
+_WRITES = {
+    "upsert": "update the rows whose key the table holds, insert the others",
+    "insert": "insert rows, packed into small files, without looking for their keys",
+    "bulk-insert": "insert rows into new files: the fastest first load",
+}
+
+
+class Usage(Exception):
+    """The command line is wrong; `text` says how, after the usage of the parser that saw it."""
+
+    def __init__(self, text: str, usage: str) -> None:
+        super().__init__(text)
+        self.text = text
+        self.usage = usage
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Usage(message, self.format_usage())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. With --json stdout holds one JSON document, errors included."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    try:
+        args = parser().parse_args(given)
+        as_json = args.json
+        run: Callable[[argparse.Namespace], Answer] = args.run
+        with terminated_by_signal():
+            answer = run(args)
+        answer.print(as_json)
+    except Usage as error:
+        if as_json:
+            _report({"code": "usage", "message": error.text})
+        else:
+            print(f"{error.usage}hoodie: {error.text}", file=sys.stderr)
+        return 2
+    except HoodieError as error:
+        return _failed(error.to_dict(), as_json)
+    except ModuleNotFoundError as error:
+        return _failed(_not_installed(error), as_json)
+    except KeyboardInterrupt:
+        _failed({"code": "interrupted", "message": "interrupted; nothing was committed"}, as_json)
+        return 130
+    except BrokenPipeError:  # `hoodie read ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OSError as error:
+        return _failed({"code": "storage", "message": f"{error.filename or 'storage'}: {error.strerror}"}, as_json)
+    except Exception as error:  # noqa: BLE001  a bug; still one document
+        traceback.print_exc()
+        return _failed({"code": "internal", "message": f"{type(error).__name__}: {error}"}, as_json)
+    return 0
+
+
+def parser() -> Parser:
+    """The whole command line."""
+    common = Parser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print one JSON document")
+    table = Parser(add_help=False)
+    table.add_argument("--table", required=True, metavar="PATH", help="the table's folder")
+
+    top = Parser(
+        prog="hoodie",
+        description="Apache Hudi tables, without a Hudi jar.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"hoodie {hoodie.__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, text in _WRITES.items():
+        _add_write(commands.add_parser(name, help=text, description=text, parents=[table, common]))
+    reading = commands.add_parser("read", help="rows of the newest snapshot", parents=[table, common])
+    reading.add_argument("--columns", metavar="A,B", help="columns, in this order (default: all)")
+    reading.add_argument("--where", metavar="PREDICATE", help="SQL predicate, as after WHERE")
+    reading.add_argument("--no-meta", action="store_true", help="without the _hoodie_* columns")
+    reading.add_argument(
+        "--limit", type=_count, metavar="N", help="at most N rows (default: 20 on screen, all with --json or --output)"
+    )
+    reading.add_argument("--output", metavar="FILE.parquet", help="write the rows to a Parquet file")
+    reading.set_defaults(run=show.read)
+    _add(commands, "timeline", "instants, oldest first, and what they wrote", show.timeline, table, common)
+    _add(commands, "files", "file groups and their slices, newest first", show.files, table, common)
+    listing = _add(commands, "config", "every setting: name, default, meaning", show.config, common)
+    listing.add_argument("name", nargs="?", default="", help="only settings with this in their name")
+    return top
+
+
+def _add(commands: Any, name: str, text: str, run: Callable[..., Answer], *parents: Parser) -> argparse.ArgumentParser:
+    added: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, parents=list(parents))
+    added.set_defaults(run=run)
+    return added
+
+
+def _add_write(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--source", required=True, action="append", metavar="PATH_OR_GLOB", help="file, folder or glob; repeatable")
+    add("--format", choices=("parquet", "csv", "json", "table", "sql"), help="default: by suffix, else parquet")
+    pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
+    add("--source-option", help="option of the CSV, JSON or Parquet reader, such as sep=;", **pair)
+    add("--properties", metavar="FILE", help="Java properties file with settings")
+    add("--option", help="a setting, over those of --properties; repeatable", **pair)
+    add("--engine", choices=("local", "spark"), default="local", help="default: local, without a JVM")
+    add("--master", metavar="URL", help="Spark master (default local[*])")
+    add("--conf", help="a Spark setting, such as spark.driver.memory=4g", **pair)
+    command.set_defaults(run=_write)
+
+
+def _write(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.write import write
+
+    return write(args)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return name.strip(), value
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+    return int(text)
+
+
+def _failed(error: dict[str, Any], as_json: bool) -> int:
+    if as_json:
+        _report(error)
+    else:
+        print(f"hoodie: {error['message']}", file=sys.stderr)
+    return 1
+
+
+def _report(error: dict[str, Any]) -> None:
+    print(to_json({"error": error}), flush=True)
+
+
+def _not_installed(error: ModuleNotFoundError) -> dict[str, Any]:
+    extra = "spark" if error.name == "pyspark" else "local"
+    return {
+        "code": "not_installed",
+        "message": f"this needs {error.name}, which is not installed; pip install 'airflow-hoodie[{extra}]'",
+    }

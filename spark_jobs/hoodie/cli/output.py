@@ -1,0 +1,108 @@
+"""Answers for people and for machines."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from typing import Any
+
+_CELL = 36
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command says: `document` for --json, `text` for people."""
+
+    document: Mapping[str, Any]
+    text: str
+
+    def print(self, as_json: bool) -> None:
+        print(to_json(self.document) if as_json else self.text)
+        sys.stdout.flush()
+
+
+def to_json(document: Mapping[str, Any]) -> str:
+    """One line. Decimals are texts, dates and times ISO 8601, bytes base64, NaN and infinities texts."""
+    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value
+
+
+def grid(heads: Sequence[str], rows: Sequence[Sequence[Any]], cell: int | None = None) -> str:
+    """Aligned columns; numbers to the right. `cell` cuts longer texts."""
+    texts = [[_cell(value, cell) for value in row] for row in rows]
+    widths = [max([len(head), *(len(row[i]) for row in texts)]) for i, head in enumerate(heads)]
+    right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = (
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(row, widths, right, strict=True)
+        )
+        return "  ".join(parts).rstrip()
+
+    return "\n".join([line(list(heads)), line(["-" * width for width in widths]), *map(line, texts)])
+
+
+def rows_grid(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """`grid` for a table's rows: long values are cut, nulls shown."""
+    shown = [["null" if value is None else value for value in row] for row in rows]
+    return grid(heads, shown, _CELL)
+
+
+def _is_number(value: Any) -> bool:
+    return value in (None, "", "null") or (isinstance(value, (int, float, Decimal)) and not isinstance(value, bool))
+
+
+def _cell(value: Any, limit: int | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, datetime):
+        text = value.isoformat(sep=" ")
+    elif isinstance(value, (Mapping, list, tuple, bytes)):
+        text = json.dumps(_plain(value), ensure_ascii=False)
+    else:
+        text = str(value)
+    text = text.replace("\n", "\\n").replace("\t", "\\t")
+    return text[: limit - 1] + "…" if limit and len(text) > limit else text
+
+
+def size(count: int) -> str:
+    """Bytes for people: 868 B, 848.0 KiB, 1.2 GiB."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def moment(millis: int | None) -> str:
+    """Epoch milliseconds in UTC, to the second."""
+    if millis is None:
+        return ""
+    return datetime.fromtimestamp(millis / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,100 @@
+"""The commands that write: upsert, insert, bulk-insert."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import hoodie
+from hoodie.cli.output import Answer, plural, size
+from hoodie.errors import ConfigError
+from hoodie.source import Source, target_schema
+from hoodie.table.properties import parse_properties
+
+
+def write(args: argparse.Namespace) -> Answer:
+    """Write the source's rows into the table, and say what was done."""
+    options = {**read_properties(args.properties), **dict(args.option)}
+    source = Source.of({"path": args.source, "format": args.format, "options": dict(args.source_option)})
+    with _rows(args, source) as rows:
+        result = hoodie.write_table(
+            rows,
+            args.table,
+            operation=args.command,
+            options=options,
+            progress=_silent if args.json else _progress,
+        ).to_dict()
+    return Answer(result, summary(result))
+
+
+def read_properties(path: str | None) -> dict[str, str]:
+    """Settings of a Java properties file. Raises ConfigError when it is missing or malformed."""
+    if path is None:
+        return {}
+    try:
+        with open(path, "rb") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise ConfigError(f"can't read the properties file {path}: {error.strerror}", path=path) from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is no Java properties file: {error}", path=path) from None
+
+
+@contextlib.contextmanager
+def _rows(args: argparse.Namespace, source: Source) -> Iterator[Any]:
+    if args.engine == "local":
+        for name, value in (("--master", args.master), ("--conf", args.conf)):
+            if value:
+                raise ConfigError(f"{name} is for --engine spark; add that, or leave it out", option=name)
+        from hoodie.source import arrow
+
+        yield arrow.read(source, target_schema(args.table))
+        return
+    from hoodie.jobs._main import spark_session
+    from hoodie.source import spark as reader
+
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **dict(args.conf)}
+    with _stdout_kept(), spark_session(args.master or "local[*]", settings) as spark:
+        yield reader.read(source, spark, target_schema(args.table))
+
+
+@contextlib.contextmanager
+def _stdout_kept() -> Iterator[None]:
+    """What the JVM prints goes to stderr: stdout is for the answer."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def summary(result: dict[str, Any]) -> str:
+    """A WriteResult for people."""
+    lines = [
+        f"{result['status'].capitalize()} {result['operation']} {result['instant']} to {result['table']}: "
+        f"{result['num_inserts']:,} inserted, {result['num_updates']:,} updated, {result['num_deletes']:,} deleted",
+        f"  {plural(result['num_files'], 'file')} of {size(result['bytes_written'])} in "
+        f"{plural(len(result['partitions']), 'partition')}, {result['duration_s']:.1f} s",
+    ]
+    if result["rolled_back"]:
+        lines.append(f"  failed writes rolled back first: {', '.join(result['rolled_back'])}")
+    if result["metadata_table_removed"]:
+        lines.append("  the metadata table was removed, as it can't be kept up to date yet")
+    lines += [f"  warning: {warning}" for warning in result["warnings"]]
+    return "\n".join(lines)
+
+
+def _progress(step: str, text: str) -> None:
+    print(f"{step}: {text}", file=sys.stderr, flush=True)
+
+
+def _silent(step: str, text: str) -> None:
+    pass

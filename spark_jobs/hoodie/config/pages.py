@@ -1,0 +1,120 @@
+"""The settings reference, made from the declared keys: text for `hoodie config`, Markdown for docs/settings.md.
+
+`python -m hoodie.config.pages` prints the Markdown.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import pkgutil
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from hoodie.config.key import Key, declared
+
+#: they declare no settings and need pyspark, or run something
+_NOT_IMPORTED = ("hoodie.jobs", "hoodie.cli", "hoodie.engine.spark")
+
+_TITLES = {"table": "Table", "write": "Writes", "index": "Indexes", "concurrency": "Concurrency"}
+
+
+def settings() -> list[Key[Any]]:
+    """Every declared key by name: imports all modules of the package but the scripts and the Spark engine."""
+    import hoodie
+
+    for module in pkgutil.walk_packages(hoodie.__path__, "hoodie."):
+        if not any(module.name == name or module.name.startswith(f"{name}.") for name in _NOT_IMPORTED):
+            importlib.import_module(module.name)
+    return declared()
+
+
+def describe(key: Key[Any]) -> dict[str, Any]:
+    """JSON-able description of a key; `default` is null where a setting is unset by default."""
+    out: dict[str, Any] = {
+        "name": key.name,
+        "default": default_text(key),
+        "meaning": " ".join(key.doc.split()),
+        "group": key.group,
+        "since": key.since,
+    }
+    if isinstance(key.default, enum.Enum):
+        out["choices"] = [str(member.value) for member in type(key.default)]
+    if key.aliases:
+        out["aliases"] = list(key.aliases)
+    return out
+
+
+def default_text(key: Key[Any]) -> str | None:
+    """The default as a user would write it."""
+    value = key.default
+    if value is None or value == ():
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def text(keys: Sequence[Key[Any]], width: int = 100) -> str:
+    """For a terminal."""
+    blocks: list[str] = []
+    for group, members in _grouped(keys).items():
+        blocks.append(f"{_title(group)}\n{'=' * len(_title(group))}")
+        for key in members:
+            about = describe(key)
+            default = "unset by default" if about["default"] is None else f"default {about['default']}"
+            blocks.append(
+                f"{key.name}  ({default})\n"
+                + textwrap.fill(_meaning(about), width, initial_indent="    ", subsequent_indent="    ")
+            )
+    return "\n\n".join(blocks)
+
+
+def markdown(keys: Sequence[Key[Any]]) -> str:
+    """docs/settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        "<!-- Made by `python -m hoodie.config.pages > docs/settings.md`; a test keeps it fresh. -->",
+        "",
+        "Pass settings as `options=` of the Python API and of the operators, or on the command line with",
+        "`--option NAME=VALUE` and `--properties FILE`. All of them are checked before anything is written: a",
+        "malformed value or an unknown `hoodie.*` name is an error, which gives the nearest known name. A name",
+        "that Apache Hudi knows and that has no effect here is accepted with a warning in the result.",
+    ]
+    for group, members in _grouped(keys).items():
+        lines += ["", f"## {_title(group)}", "", "| Name | Default | Meaning |", "|---|---|---|"]
+        for key in members:
+            about = describe(key)
+            default = "" if about["default"] is None else f"`{about['default']}`"
+            meaning = _meaning(about).replace("|", "\\|")
+            lines.append(f"| `{key.name}` | {default} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _meaning(about: dict[str, Any]) -> str:
+    text: str = about["meaning"]
+    if "choices" in about and len(about["choices"]) > 1:
+        text += f" One of {', '.join(about['choices'])}."
+    if "aliases" in about:
+        text += f" Also {', '.join(about['aliases'])}."
+    return text
+
+
+def _grouped(keys: Sequence[Key[Any]]) -> dict[str, list[Key[Any]]]:
+    order = [*_TITLES, *sorted({key.group for key in keys} - set(_TITLES))]
+    groups = {group: [key for key in keys if key.group == group] for group in order}
+    return {group: members for group, members in groups.items() if members}
+
+
+def _title(group: str) -> str:
+    return _TITLES.get(group, group.replace("_", " ").capitalize())
+
+
+if __name__ == "__main__":
+    print(markdown(settings()), end="")

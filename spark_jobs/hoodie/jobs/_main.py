@@ -1,0 +1,167 @@
+"""What every job script runs: one write, described by `--request JSON`, reported on stdout.
+
+Request: {"table": path, "operation": name, "source": {"path", "format", "options"}, "options": {settings},
+"extra_metadata": {texts}}; only table and source are required.
+
+Lines on stdout, each `MARKER {json}`:
+    HOODIE_PROGRESS {"step", "text"}     any number
+    HOODIE_RESULT   WriteResult          once, after the commit; exit code 0
+    HOODIE_ERROR    {"code", "message", "values"}    once instead; exit code 1
+SIGTERM ends the job with exit code 143 after the write was withdrawn; a job that is killed otherwise leaves
+a pending instant, which the next write rolls back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import hoodie
+from hoodie.errors import ConfigError, HoodieError, JobError
+from hoodie.source import Source, target_schema
+
+_FIELDS = ("table", "operation", "source", "options", "extra_metadata")
+
+#: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
+SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
+
+
+def main(operation: str, arguments: Sequence[str] | None = None) -> int:
+    """Run a job; the exit code. Never raises but SystemExit on SIGTERM."""
+    parser = argparse.ArgumentParser(description=f"{operation} rows into a table; started by spark-submit")
+    parser.add_argument("--request", required=True, help="JSON, see hoodie.jobs._main")
+    text: str = parser.parse_args(arguments).request
+    with terminated_by_signal():
+        try:
+            request = parse_request(text, operation)
+            with spark_session() as spark:
+                result = run(spark, request)
+        except HoodieError as error:
+            emit("ERROR", error.to_dict())
+            return 1
+        except Exception as error:  # noqa: BLE001  whatever it is, the caller reads it from the last line
+            traceback.print_exc()
+            emit("ERROR", JobError(f"the job failed: {type(error).__name__}: {error}").to_dict())
+            return 1
+    emit("RESULT", result)
+    return 0
+
+
+def parse_request(text: str, operation: str) -> dict[str, Any]:
+    """Raises ConfigError for a request that is no JSON object, lacks a field or has an unknown one."""
+    try:
+        request = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"--request is no JSON: {error}") from None
+    if not isinstance(request, dict):
+        raise ConfigError("--request is no JSON object; give table, source, options")
+    if unknown := sorted(set(request) - set(_FIELDS)):
+        raise ConfigError(f"the request has unknown fields {', '.join(unknown)}; there are {', '.join(_FIELDS)}")
+    for name in ("table", "source"):
+        if not request.get(name):
+            raise ConfigError(f"the request has no {name}; it needs table and source")
+    for name in ("options", "extra_metadata"):
+        if not isinstance(request.get(name) or {}, dict):
+            raise ConfigError(f"the request's {name} are {request[name]!r}; give names and values")
+    if request.get("operation", operation) != operation:
+        raise ConfigError(f"the request asks for {request['operation']!r}, this job does {operation!r}")
+    return {"options": {}, "extra_metadata": {}, **request, "operation": operation}
+
+
+def run(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Write what the request describes; the WriteResult as a dict. Raises HoodieError."""
+    from hoodie.source import spark as reader
+
+    source = Source.of(request["source"])
+    progress("source", f"{source.format.value} {source}")
+    rows = reader.read(source, spark, target_schema(request["table"]))
+    return hoodie.write_table(
+        rows,
+        request["table"],
+        operation=request["operation"],
+        options=request["options"] or {},
+        extra_metadata=request["extra_metadata"] or {},
+        progress=progress,
+    ).to_dict()
+
+
+def progress(step: str, text: str) -> None:
+    emit("PROGRESS", {"step": step, "text": text})
+
+
+def emit(kind: str, value: Mapping[str, Any]) -> None:
+    """One line, in one piece: the JVM writes to the same pipe."""
+    line = f"HOODIE_{kind} {json.dumps(value, ensure_ascii=False, default=str)}\n"
+    sys.stdout.flush()
+    sys.stdout.buffer.write(line.encode())
+    sys.stdout.buffer.flush()
+
+
+@contextlib.contextmanager
+def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A Spark session, stopped at the end: the one spark-submit describes, or one for `master`.
+
+    Settings that nobody made get SESSION_DEFAULTS. With `master` other than `local[...]` executors are sent
+    this package; spark-submit does that by --py-files.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    if master:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for setting, value in (settings or {}).items():
+        builder = builder.config(setting, value)
+    spark = builder.getOrCreate()
+    try:
+        for setting, value in SESSION_DEFAULTS.items():
+            if not _is_set(spark, setting):
+                spark.conf.set(setting, value)
+        if master and not master.startswith("local"):
+            _ship(spark)
+        yield spark
+    finally:
+        with contextlib.suppress(Exception):  # after a signal the JVM may be gone already
+            spark.stop()
+
+
+def _is_set(spark: Any, name: str) -> bool:
+    try:
+        return bool(spark.sparkContext.getConf().contains(name))
+    except Exception:  # noqa: BLE001  Spark Connect has no context; its server's setting stays
+        return True
+
+
+def _ship(spark: Any) -> None:
+    from hoodie.bundle import bundle_zip
+
+    bundle = str(bundle_zip())
+    try:
+        context = spark.sparkContext
+    except Exception:  # noqa: BLE001  Spark Connect has no context
+        spark.addArtifacts(bundle, pyfile=True)
+    else:
+        context.addPyFile(bundle)
+
+
+@contextlib.contextmanager
+def terminated_by_signal() -> Iterator[None]:
+    """SIGTERM raises SystemExit in the main thread, so that `finally` and `with` clean up; only once."""
+
+    def leave(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

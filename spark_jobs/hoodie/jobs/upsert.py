@@ -1,0 +1,10 @@
+"""Upserts rows: updates those whose key the table holds, inserts the others. Run by spark-submit; see hoodie.jobs._main."""
+
+from __future__ import annotations
+
+import sys
+
+from hoodie.jobs._main import main
+
+if __name__ == "__main__":
+    sys.exit(main("upsert"))

@@ -1,0 +1,27 @@
+"""Arrow types and kernels as this folder uses them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+Rows: TypeAlias = pa.RecordBatch | pa.Table
+Array: TypeAlias = "pa.Array[Any]"
+Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+Coded: TypeAlias = "pa.DictionaryArray[Any, Any]"
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+#: untyped on purpose: the stubs know neither plain Python values nor chunked arrays as arguments
+pc: Any = pyarrow.compute
+array: Any = pa.array
+
+
+def coded_texts(indices: Any, names: list[str]) -> Coded:
+    """dictionary<int32, string> of numpy or Arrow indices; the names may repeat."""
+    numbers = indices if isinstance(indices, pa.Array) else array(indices)
+    made: Any = pa.DictionaryArray.from_arrays(numbers.cast(pa.int32()), array(names, pa.string()))
+    return cast("Coded", made)

@@ -1,0 +1,149 @@
+"""Where rows come from: files of a format, another table, or a query.
+
+A `Source` is a description (a request of a job, arguments of the command line); `source.arrow` and
+`source.spark` read it. Both follow the same rules:
+
+* a path is a file, a folder or a glob; names that start with `_` or `.` are not data;
+* CSV has a header and CSV and JSON have their types inferred, whole numbers as long. A column that the
+  target table has is read as the table's type instead, so that a day whose values look different does not
+  change the table;
+* files whose schemas differ are read in the union of the schemas;
+* a source without rows is fine, a source without files is not.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoodie.errors import ConfigError, InputError, TableNotFound
+from hoodie.storage import normalize, storage_for
+
+
+class Format(enum.Enum):
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+    TABLE = "table"
+    SQL = "sql"
+
+    @classmethod
+    def of(cls, text: str) -> Format:
+        """Raises ConfigError that lists the names."""
+        try:
+            return cls(text.strip().lower())
+        except ValueError:
+            names = ", ".join(item.value for item in cls)
+            raise ConfigError(f"unknown source format {text!r}; use one of {names}", format=text) from None
+
+
+_SUFFIXES = {
+    ".csv": Format.CSV,
+    ".csv.gz": Format.CSV,
+    ".json": Format.JSON,
+    ".jsonl": Format.JSON,
+    ".ndjson": Format.JSON,
+    ".json.gz": Format.JSON,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Paths, globs or folders (for SQL: one query) of one format; `options` are the reader's, as texts."""
+
+    paths: tuple[str, ...]
+    format: Format
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, value: str | Sequence[str] | Mapping[str, Any]) -> Source:
+        """A path, a list of paths, or {"path", "format", "options"}. Raises ConfigError or InputError.
+
+        Without a format the first path's suffix decides, and what is no .csv or .json is parquet.
+        """
+        described = value if isinstance(value, Mapping) else {"path": value}
+        if unknown := sorted(set(described) - {"path", "format", "options"}):
+            raise ConfigError(f"a source has no {', '.join(unknown)}; use path, format, options")
+        paths = _paths(described.get("path"))
+        kind = described.get("format")
+        options = described.get("options") or {}
+        if not isinstance(options, Mapping):
+            raise ConfigError(f"source options are {options!r}; give names and values")
+        return cls(
+            paths,
+            Format.of(str(kind)) if kind else format_of(paths[0]),
+            {str(name): _text(text) for name, text in options.items()},
+        )
+
+    def __str__(self) -> str:
+        return ", ".join(self.paths)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A boolean option. Raises ConfigError for what is neither true nor false."""
+        text = self.options.get(name, str(default)).strip().lower()
+        if text not in ("true", "false"):
+            raise ConfigError(f"source option {name}={text!r}: expected true or false", option=name)
+        return text == "true"
+
+    def no_such(self, detail: str = "") -> InputError:
+        """The error for a path without files."""
+        return InputError(
+            f"no such source: {self}{f' ({detail})' if detail else ''}; check the path or the glob. A source "
+            "without rows is an existing file without rows",
+            source=str(self),
+        )
+
+    def unreadable(self, error: Exception | str) -> InputError:
+        """The error for files that are not what their format says."""
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return InputError(
+            f"can't read {self} as {self.format.value}: {lines[0]}; check the files, the format and its options",
+            source=str(self),
+        )
+
+    def refuse_table(self) -> None:
+        """Plain reading of a table's folder would bring old versions of its rows along."""
+        if self.format in (Format.TABLE, Format.SQL):
+            return
+        for path in self.paths:
+            if "://" not in path and storage_for(path).exists(f"{normalize(path)}/.hoodie"):
+                raise InputError(f"{path} is a Hudi table; read it with the source format 'table'", source=path)
+
+
+def format_of(path: str) -> Format:
+    name = path.rstrip("/").lower()
+    return next((kind for suffix, kind in _SUFFIXES.items() if name.endswith(suffix)), Format.PARQUET)
+
+
+def target_schema(path: str) -> Any:
+    """Arrow schema of the data columns of the table at `path`; None where there is no table yet."""
+    from hoodie.format.meta_fields import without_meta
+    from hoodie.format.schema import from_avro
+    from hoodie.table import properties
+    from hoodie.table.table_schema import schema_text
+    from hoodie.timeline.active import Timeline
+
+    base_path = normalize(path)
+    storage = storage_for(base_path)
+    try:
+        props = properties.load(storage, base_path)
+        text = schema_text(Timeline.load(base_path, storage), storage, props)
+    except TableNotFound:
+        return None
+    return without_meta(from_avro(text)) if text else None
+
+
+def _paths(value: Any) -> tuple[str, ...]:
+    paths = (value,) if isinstance(value, str) else value
+    if not isinstance(paths, Sequence) or not paths:
+        raise InputError(f"the source's path is {value!r}; name a file, a folder or a glob")
+    for path in paths:
+        if not isinstance(path, str) or not path.strip():
+            raise InputError(f"the source's path is {path!r}; name a file, a folder or a glob")
+    return tuple(paths)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,193 @@
+"""Sources for the local engine: Parquet as a lazy dataset, CSV and JSON as tables in memory."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from hoodie.errors import ConfigError, InputError
+from hoodie.source import Format, Source
+from hoodie.storage import normalize
+
+_CSV_OPTIONS = ("header", "inferSchema", "sep", "delimiter", "quote", "escape", "nullValue", "encoding", "multiLine")
+
+
+def read(source: Source, known: pa.Schema | None = None) -> pa.Table | ds.Dataset:
+    """Rows of a source. `known` is the target table's schema, whose types CSV and JSON columns take.
+
+    Raises InputError (no such source, unreadable files), ConfigError (an option this engine lacks).
+    """
+    source.refuse_table()
+    readers: dict[Format, Callable[[], pa.Table | ds.Dataset]] = {
+        Format.PARQUET: lambda: _parquet(source),
+        Format.CSV: lambda: _csv(source, known),
+        Format.JSON: lambda: _json(source, known),
+        Format.TABLE: lambda: _table(source),
+    }
+    if source.format not in readers:
+        raise ConfigError(f"the local engine has no {source.format.value} source; use the Spark engine")
+    try:
+        return readers[source.format]()
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise source.unreadable(error) from error
+
+
+def files(source: Source) -> dict[str, list[str]]:
+    """Data files by the folder they were found below ("" for files named directly or by a glob)."""
+    found: dict[str, list[str]] = {}
+    for path in source.paths:
+        if "://" in path and not path.startswith("file:"):
+            raise InputError(f"the local engine reads files of this machine, not {path}; use the Spark engine", path=path)
+        place = normalize(path)
+        matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
+        for match in matches:
+            if os.path.isdir(match):
+                found.setdefault(match, []).extend(_below(match))
+            else:
+                found.setdefault("", []).append(match)
+    if not any(found.values()):
+        raise source.no_such()
+    return found
+
+
+def _below(folder: str) -> list[str]:
+    out: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if _is_data(name))
+        out.extend(os.path.join(place, name) for name in sorted(names) if _is_data(name))
+    return out
+
+
+def _is_data(name: str) -> bool:
+    return not name.startswith((".", "_")) or "=" in name
+
+
+def _parquet(source: Source) -> ds.Dataset:
+    _only(source, ("mergeSchema",))
+    parts: list[ds.Dataset] = []
+    schemas: list[pa.Schema] = []
+    for folder, paths in files(source).items():
+        layout: Any = {"partitioning": "hive", "partition_base_dir": folder} if folder else {}
+        part = ds.dataset(paths, format="parquet", **layout)
+        parts.append(part)
+        schemas.append(part.schema)
+        schemas.extend(pq.read_schema(path).remove_metadata() for path in paths)
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
+    return ds.dataset([part.replace_schema(schema) for part in parts])
+
+
+def _csv(source: Source, known: pa.Schema | None) -> pa.Table:
+    _only(source, _CSV_OPTIONS)
+    options = source.options
+    types = {} if known is None else {field.name: field.type for field in known if _in_csv(field.type)}
+    parse = pa.csv.ParseOptions(
+        delimiter=options.get("sep", options.get("delimiter", ",")),
+        quote_char=options.get("quote", '"') or False,
+        escape_char=options.get("escape") or False,
+        newlines_in_values=source.flag("multiLine", False),
+    )
+    convert = pa.csv.ConvertOptions(
+        column_types=types,
+        null_values=["", options["nullValue"]] if "nullValue" in options else [""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    head = pa.csv.ReadOptions(
+        encoding=options.get("encoding", "utf8"), autogenerate_column_names=not source.flag("header", True)
+    )
+    if head.autogenerate_column_names and known is not None:
+        raise ConfigError("a CSV source without header has no column names; add a header line", option="header")
+
+    def one(path: str) -> pa.Table:
+        if os.path.getsize(path) == 0:
+            raise source.no_such(f"{path} is empty, without even a header")
+        if not source.flag("inferSchema", True):
+            with pa.csv.open_csv(path, head, parse) as stream:
+                convert.column_types = {**dict.fromkeys(stream.schema.names, pa.string()), **types}
+        return pa.csv.read_csv(path, head, parse, convert)
+
+    return _settled(_each(source, one), lambda dtype: pa.string() if _is_odd(dtype) else dtype)
+
+
+def _in_csv(dtype: pa.DataType) -> bool:
+    """Timestamps are left to inference, which tells those with a zone from those without."""
+    return not (pa.types.is_nested(dtype) or pa.types.is_timestamp(dtype))
+
+
+def _is_odd(dtype: pa.DataType) -> bool:
+    """Inferred from nothing, or a time of day, which no table column can hold: kept as text."""
+    return pa.types.is_null(dtype) or pa.types.is_time(dtype)
+
+
+def _json(source: Source, known: pa.Schema | None) -> pa.Table:
+    _only(source, ())
+    types = {} if known is None else {field.name: field.type for field in known}
+
+    def one(path: str) -> pa.Table:
+        if os.path.getsize(path) == 0:
+            raise source.no_such(f"{path} is empty, so its columns are unknown")
+        inferred = pa.json.read_json(path)
+        wanted = pa.schema(
+            [pa.field(field.name, types.get(field.name, _as_text(field.type))) for field in inferred.schema]
+        )
+        if wanted.equals(inferred.schema):
+            return inferred
+        asked = pa.schema([field for field in wanted if not _has_map(field.type)])
+        return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=asked)).select(wanted.names)
+
+    return _settled(_each(source, one), _as_text)
+
+
+def _as_text(dtype: pa.DataType) -> pa.DataType:
+    """JSON has no timestamps: what looks like one is a text, as in Spark; so is a column of nulls."""
+    if pa.types.is_timestamp(dtype) or _is_odd(dtype):
+        return pa.string()
+    if pa.types.is_list(dtype):
+        return pa.list_(_as_text(dtype.value_type))
+    if pa.types.is_struct(dtype):
+        return pa.struct([pa.field(field.name, _as_text(field.type)) for field in dtype])
+    return dtype
+
+
+def _has_map(dtype: pa.DataType) -> bool:
+    return pa.types.is_map(dtype) or any(_has_map(dtype.field(i).type) for i in range(dtype.num_fields))
+
+
+def _table(source: Source) -> pa.Table:
+    from hoodie.read.snapshot import read_table
+
+    _only(source, ())
+    return pa.concat_tables([read_table(path, meta=False) for path in source.paths], promote_options="permissive")
+
+
+def _each(source: Source, one: Callable[[str], pa.Table]) -> list[pa.Table]:
+    tables: list[pa.Table] = []
+    for path in [path for paths in files(source).values() for path in paths]:
+        try:
+            tables.append(one(path))
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise Source((path,), source.format, source.options).unreadable(error) from error
+    return tables
+
+
+def _settled(tables: Sequence[pa.Table], settle: Callable[[pa.DataType], pa.DataType]) -> pa.Table:
+    """One table of all files; types that were inferred from too little become text."""
+    rows = pa.concat_tables(tables, promote_options="permissive")
+    return rows.cast(pa.schema([pa.field(field.name, settle(field.type)) for field in rows.schema]))
+
+
+def _only(source: Source, allowed: Sequence[str]) -> None:
+    if unknown := sorted(set(source.options) - set(allowed)):
+        raise ConfigError(
+            f"the local engine's {source.format.value} source has no option {', '.join(unknown)}; it has "
+            f"{', '.join(allowed) or 'none'}. The Spark engine takes all of Spark's",
+            option=", ".join(unknown),
+        )

@@ -1,0 +1,119 @@
+"""Sources for the Spark engine. Written against a session that is passed in; no pyspark import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hoodie.errors import HoodieError, InputError
+from hoodie.source import Format, Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Spark's names of error conditions -> is the source missing (else unreadable)
+_CONDITIONS = {
+    "PATH_NOT_FOUND": True,
+    "UNABLE_TO_INFER_SCHEMA": True,
+    "does not exist": True,
+    "CANNOT_MERGE_SCHEMAS": False,
+    "FAILED_READ_FILE": False,
+    "CANNOT_READ_FILE_FOOTER": False,
+    "PARSE_SYNTAX_ERROR": False,
+    "TABLE_OR_VIEW_NOT_FOUND": False,
+}
+
+
+def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
+    """DataFrame of a source. `known` is the target table's schema, whose types CSV and JSON columns take.
+
+    A malformed value fails the job (mode FAILFAST) unless the options say otherwise: Spark's own default
+    would turn it into a null. Raises InputError for a source that is missing or can't be read.
+    """
+    source.refuse_table()
+    try:
+        if source.format is Format.PARQUET:
+            return spark.read.options(**{"mergeSchema": "true", **source.options}).parquet(*source.paths)
+        if source.format is Format.TABLE:
+            return _tables(source, spark)
+        if source.format is Format.SQL:
+            return spark.sql(source.paths[0])
+        return _text_files(source, spark, known)
+    except HoodieError:
+        raise
+    except Exception as error:
+        raise _explained(source, error) from error
+
+
+def _tables(source: Source, spark: Any) -> Any:
+    from hoodie.engine.spark import read_snapshot
+
+    frame = read_snapshot(spark, source.paths[0], meta=False)
+    for path in source.paths[1:]:
+        frame = frame.unionByName(read_snapshot(spark, path, meta=False), allowMissingColumns=True)
+    return frame
+
+
+def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
+    """Infer, then read with a schema: the target's types where it has the column, else the inferred ones."""
+    options = {"mode": "FAILFAST", **source.options}
+    kind = source.format.value
+    paths = list(source.paths)
+    if source.format is Format.CSV:
+        options = {"header": "true", "enforceSchema": "false", **options}
+        options.setdefault("inferSchema", "true")
+    inferred = spark.read.format(kind).options(**options).load(paths).schema
+    if source.format is Format.CSV and not inferred.fields:
+        raise source.no_such("the files are empty, without even a header")
+    nested = source.format is Format.JSON
+    columns = () if known is None else known
+    types = {field.name: ddl(field.type) for field in columns if nested or not field.type.num_fields}
+    described = ", ".join(
+        f"`{field.name.replace('`', '``')}` {types.get(field.name) or _inferred(field.dataType)}"
+        for field in inferred.fields
+    )
+    options.pop("inferSchema", None)
+    return spark.read.format(kind).options(**options).schema(described).load(paths)
+
+
+def _inferred(dtype: Any) -> str:
+    """Whole numbers as bigint: tomorrow's may not fit what today's do."""
+    text: str = dtype.simpleString()
+    return "bigint" if text == "int" else "string" if text == "void" else text
+
+
+def ddl(dtype: pa.DataType) -> str:
+    """Spark SQL's name of a table column's type. Raises InputError for a type that no table column has."""
+    import pyarrow as pa
+
+    simple = {
+        pa.bool_(): "boolean",
+        pa.int32(): "int",
+        pa.int64(): "bigint",
+        pa.float32(): "float",
+        pa.float64(): "double",
+        pa.string(): "string",
+        pa.binary(): "binary",
+        pa.date32(): "date",
+    }
+    if dtype in simple:
+        return simple[dtype]
+    if pa.types.is_decimal(dtype):
+        return f"decimal({dtype.precision},{dtype.scale})"
+    if pa.types.is_timestamp(dtype):
+        return "timestamp" if dtype.tz else "timestamp_ntz"
+    if pa.types.is_map(dtype):
+        return f"map<{ddl(dtype.key_type)},{ddl(dtype.item_type)}>"
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        return f"array<{ddl(dtype.value_type)}>"
+    if pa.types.is_struct(dtype):
+        inside = (f"`{field.name.replace('`', '``')}`:{ddl(field.type)}" for field in dtype)
+        return f"struct<{','.join(inside)}>"
+    raise InputError(f"no Spark type for {dtype}; cast the column first", type=str(dtype))
+
+
+def _explained(source: Source, error: Exception) -> InputError:
+    text = str(error)
+    for condition, missing in _CONDITIONS.items():
+        if condition in text:
+            return source.no_such() if missing else source.unreadable(error)
+    return source.unreadable(error)

@@ -1,0 +1,152 @@
+"""Airflow in this process: a home of its own, one database, and a spark-submit that is a script.
+
+The environment is set before anything imports airflow.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import os
+import stat
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+HOME = Path(tempfile.mkdtemp(prefix="hoodie-airflow-"))
+DAGS = HOME / "dags"
+DAGS.mkdir()
+
+os.environ.update(
+    AIRFLOW_HOME=str(HOME),
+    AIRFLOW__CORE__DAGS_FOLDER=str(DAGS),
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{HOME / 'airflow.db'}",
+    AIRFLOW__LOGGING__BASE_LOG_FOLDER=str(HOME / "logs"),
+    AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT="60",
+)
+
+OUR_WARNINGS = ("ignore", "error:::airflow_hoodie", "error:::hoodie")
+
+collect_ignore_glob = [] if importlib.util.find_spec("airflow") else ["test_*.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.airflow)
+            # what Airflow and its server warn about is not ours to mend
+            runs_dag = "load_dag" in getattr(item, "fixturenames", ())
+            warnings = OUR_WARNINGS if runs_dag else ("ignore::DeprecationWarning:airflow[.]",)
+            item.add_marker(pytest.mark.filterwarnings(*warnings))
+
+
+@dataclass
+class FakeSubmit:
+    """A spark-submit that runs `body` (Python) and notes how it was called.
+
+    `call()` is its command line and environment of the last run. The body may use `args` (its command
+    line), `request` (the job's) and `say(kind, value)` (prints a HOODIE_* line).
+    """
+
+    path: Path
+
+    def body(self, code: str) -> FakeSubmit:
+        prelude = f"""\
+            #!{sys.executable}
+            import json, os, signal, subprocess, sys, time
+            args = sys.argv[1:]
+            note = {str(self.path)!r} + ".json"
+            with open(note + ".new", "w") as file:
+                json.dump({{"args": args, "env": dict(os.environ), "pid": os.getpid()}}, file)
+            os.replace(note + ".new", note)
+            request = json.loads(args[args.index("--request") + 1]) if "--request" in args else None
+            def say(kind, value):
+                print("HOODIE_" + kind, json.dumps(value), flush=True)
+        """
+        self.path.write_text(textwrap.dedent(prelude) + textwrap.dedent(code))
+        self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
+        return self
+
+    def call(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(Path(f"{self.path}.json").read_text())
+        return value
+
+    def option(self, name: str) -> str:
+        args: list[str] = self.call()["args"]
+        return args[args.index(name) + 1]
+
+    def options(self, name: str) -> list[str]:
+        args: list[str] = self.call()["args"]
+        return [args[number + 1] for number, arg in enumerate(args) if arg == name]
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeSubmit:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return FakeSubmit(folder / "spark-submit").body("")
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What was logged so far: to stdout once Airflow has set its logging up, else to Python's handlers."""
+    caplog.set_level(logging.INFO)
+    return lambda: capsys.readouterr().out + caplog.text
+
+
+#: body of a job that commits: writes the instant's file and reports
+COMMITTING_JOB = """
+    say("PROGRESS", {"step": "index", "text": "looked up 3 keys"})
+    meta = os.path.join(request["table"], ".hoodie")
+    os.makedirs(meta, exist_ok=True)
+    instant = time.strftime("%Y%m%d%H%M%S") + "%03d" % (time.time_ns() // 1_000_000 % 1000)
+    open(os.path.join(meta, instant + ".commit"), "w").write("{}")
+    say("RESULT", {"status": "committed", "table": request["options"]["hoodie.table.name"],
+        "base_path": request["table"], "action": "commit", "instant": instant,
+        "operation": request["operation"], "partitions": ["2026-01-01"], "num_inserts": 3, "num_updates": 0,
+        "num_deletes": 0, "num_writes": 3, "num_files": 1, "bytes_written": 4321, "duration_s": 0.5,
+        "warnings": ["metadata table removed"], "rolled_back": [], "metadata_table_removed": True})
+"""
+
+
+@pytest.fixture
+def committing(fake: FakeSubmit) -> FakeSubmit:
+    return fake.body(COMMITTING_JOB)
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> None:
+    """Airflow's tables, once per session."""
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture
+def load_dag(airflow_db: None) -> Iterator[Callable[[str], Any]]:
+    """Source of a DAG file -> its DAG, from a file in Airflow's DAG folder, as the DAG processor reads it."""
+    written: list[Path] = []
+
+    def load(source: str) -> Any:
+        from airflow.dag_processing.dagbag import DagBag
+
+        path = DAGS / f"dag_{len(list(DAGS.iterdir()))}_{os.getpid()}.py"
+        path.write_text(textwrap.dedent(source))
+        written.append(path)
+        bag = DagBag(dag_folder=str(path))
+        assert not bag.import_errors, bag.import_errors
+        (dag,) = bag.dags.values()
+        return dag
+
+    yield load
+    for path in written:
+        path.unlink()

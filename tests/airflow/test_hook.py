@@ -1,0 +1,214 @@
+"""The hook: which Spark a task gets, and what it says when it gets none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.hooks import spark
+from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook, parse_marker, summary
+
+from .conftest import FakeSubmit
+
+
+def set_connection(monkeypatch: pytest.MonkeyPatch, value: Any, name: str = "SPARK_DEFAULT") -> None:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{name}", value if isinstance(value, str) else json.dumps(value))
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """No Spark in the environment."""
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "AIRFLOW_CONN_SPARK_DEFAULT"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+# --- the master -------------------------------------------------------------------------------------------
+
+
+def test_no_connection_and_no_master(bare: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HoodieConfigurationError) as caught:
+        HoodieSparkSubmitHook(conn_id="spark_lake")
+    message = str(caught.value)
+    assert "'spark_lake' is not defined and master= is not set" in message
+    assert 'AIRFLOW_CONN_SPARK_LAKE=\'{"conn_type": "spark", "host": "local[2]"' in message
+    assert 'master="local[2]"' in message
+
+
+@pytest.mark.parametrize("uri", ["spark://local[2]", "spark://local[*]"])
+def test_the_uri_that_would_be_yarn(uri: str, bare: pytest.MonkeyPatch) -> None:
+    set_connection(bare, uri)
+    with pytest.raises(HoodieConfigurationError, match=r"no URI .* use the JSON form") as caught:
+        HoodieSparkSubmitHook()
+    assert '{"conn_type": "spark"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "master"),
+    [
+        ("local://", "local://"),
+        ("spark://", "spark://"),
+        ({"conn_type": "spark"}, "spark://"),
+        ({"conn_type": "spark", "host": "local[2"}, "local[2"),
+        ({"conn_type": "spark", "host": "locl"}, "locl"),
+    ],
+)
+def test_a_master_that_spark_does_not_know(value: Any, master: str, bare: pytest.MonkeyPatch) -> None:
+    set_connection(bare, value)
+    with pytest.raises(HoodieConfigurationError) as caught:
+        HoodieSparkSubmitHook()
+    assert f"gives the master {master!r}" in str(caught.value)
+    assert "AIRFLOW_CONN_SPARK_DEFAULT" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "master"),
+    [
+        ({"conn_type": "spark", "host": "local[2]"}, "local[2]"),
+        ("spark://local", "local"),
+        ({"conn_type": "spark", "host": "local-cluster[2,1,1024]"}, "local-cluster[2,1,1024]"),
+        ("spark://h:7077", "spark://h:7077"),
+        ({"conn_type": "spark", "host": "spark://h", "port": 7077}, "spark://h:7077"),
+        ("spark://yarn?deploy-mode=client", "yarn"),
+    ],
+)
+def test_masters_of_connections(value: Any, master: str, bare: pytest.MonkeyPatch) -> None:
+    set_connection(bare, value)
+    assert HoodieSparkSubmitHook()._connection["master"] == master
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local", "yarn", "spark://h:7077", "spark://a:1,b:2"])
+def test_a_master_needs_no_connection(master: str, bare: pytest.MonkeyPatch) -> None:
+    hook = HoodieSparkSubmitHook(master=master, deploy_mode="client", yarn_queue="etl")
+    assert hook._connection["master"] == master
+    assert hook._connection["deploy_mode"] == "client"
+    assert hook._connection["queue"] == "etl"
+
+
+def test_a_master_beats_the_connection_and_keeps_its_extra(bare: pytest.MonkeyPatch) -> None:
+    set_connection(bare, {"conn_type": "spark", "host": "yarn", "port": 1, "extra": {"queue": "root.etl"}})
+    hook = HoodieSparkSubmitHook(master="local[2]")
+    assert hook._connection["master"] == "local[2]"
+    assert hook._connection["queue"] == "root.etl"
+
+
+def test_cluster_mode_is_refused(bare: pytest.MonkeyPatch) -> None:
+    set_connection(bare, "spark://yarn?deploy-mode=cluster")
+    with pytest.raises(HoodieConfigurationError, match="deploy mode 'cluster' hides"):
+        HoodieSparkSubmitHook()
+
+
+def test_a_bad_extra_is_a_configuration_error(bare: pytest.MonkeyPatch) -> None:
+    set_connection(bare, {"conn_type": "spark", "host": "local", "extra": {"spark-binary": "rm"}})
+    with pytest.raises(HoodieConfigurationError, match="'spark_default': The spark-binary extra"):
+        HoodieSparkSubmitHook()
+
+
+# --- SPARK_HOME, PYSPARK_PYTHON, spark-submit -------------------------------------------------------------
+
+
+def spark_home(folder: Path, code: str = "") -> Path:
+    """A folder that looks like a full Spark, with a fake spark-submit."""
+    (folder / "jars").mkdir(parents=True)
+    (folder / "bin").mkdir()
+    FakeSubmit(folder / "bin" / "spark-submit").body(code)
+    return folder
+
+
+def test_the_installed_pyspark_is_used(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = spark_home(tmp_path / "pyspark")
+    spec = SimpleNamespace(submodule_search_locations=[str(home)])
+    bare.setattr(spark.importlib.util, "find_spec", lambda name: spec)
+    HoodieSparkSubmitHook(master="local[2]", env_vars={"A": 1}).submit("job.py")
+    call = FakeSubmit(home / "bin" / "spark-submit").call()
+    assert call["env"]["SPARK_HOME"] == str(home)
+    assert call["env"]["PYSPARK_PYTHON"] == sys.executable
+    assert call["env"]["A"] == "1"
+
+
+def test_what_the_user_says_wins(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = spark_home(tmp_path / "other")
+    bare.setenv("SPARK_HOME", "/nowhere")
+    HoodieSparkSubmitHook(
+        master="local[2]", env_vars={"SPARK_HOME": str(home), "PYSPARK_PYTHON": "python3.12"}
+    ).submit("job.py")
+    call = FakeSubmit(home / "bin" / "spark-submit").call()
+    assert call["env"]["SPARK_HOME"] == str(home)
+    assert call["env"]["PYSPARK_PYTHON"] == "python3.12"
+
+
+def test_executors_elsewhere_keep_their_python(bare: pytest.MonkeyPatch, fake: FakeSubmit) -> None:
+    HoodieSparkSubmitHook(master="spark://h:7077", spark_binary=str(fake.path)).submit("job.py")
+    env = fake.call()["env"]
+    assert "PYSPARK_PYTHON" not in env
+    assert env["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_pyspark_is_not_imported_to_find_it(bare: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyspark"]:
+        bare.delitem(sys.modules, name)
+    home = spark.installed_spark_home()
+    assert home is None or Path(home, "jars").is_dir()
+    assert "pyspark" not in sys.modules
+
+
+def test_pyspark_client_has_no_spark_submit(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    bare.setattr(spark.importlib.util, "find_spec", lambda name: spec)
+    bare.setenv("PATH", str(tmp_path))
+    with pytest.raises(HoodieConfigurationError, match=r"no spark-submit found.*SPARK_HOME \(not set\)"):
+        HoodieSparkSubmitHook(master="local[2]").submit("job.py")
+
+
+def test_a_binary_that_is_not_there(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hook = HoodieSparkSubmitHook(master="local[2]", spark_binary=str(tmp_path / "spark-submit"))
+    with pytest.raises(HoodieConfigurationError, match=r"could not start spark-submit .*No such file"):
+        hook.submit("job.py")
+
+
+# --- lines ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('HOODIE_RESULT {"a": 1}', ("RESULT", {"a": 1})),
+        ('HOODIE_ERROR {"code": "input"}\n', ("ERROR", {"code": "input"})),
+        ('[Stage 1:==> (1 + 2) / 8] HOODIE_PROGRESS {"step": "x"}', ("PROGRESS", {"step": "x"})),
+        ("HOODIE_RESULT {broken", ("", None)),
+        ('HOODIE_RESULT {"a": }', ("", None)),
+        ("HOODIE_RESULT [1]", ("", None)),
+        ('MY_HOODIE_RESULT {"a": 1}', ("", None)),
+        ('HOODIE_RESULTS {"a": 1}', ("", None)),
+    ],
+)
+def test_marker_lines(line: str, expected: tuple[str, Any]) -> None:
+    assert parse_marker(line) == expected
+
+
+def test_summary_of_little_and_of_much() -> None:
+    assert summary({}).startswith("Done write None to None: 0 inserted")
+    text = summary(
+        {"status": "committed", "operation": "upsert", "instant": "20260101000000000", "table": "orders",
+         "num_inserts": 1234, "num_updates": 5, "partitions": ["a", "b"], "num_files": 2, "duration_s": 1.26}
+    )  # fmt: skip
+    assert text == (
+        "Committed upsert 20260101000000000 to orders: 1,234 inserted, 5 updated, 0 deleted in 2 partitions, "
+        "2 files, 0 bytes, 1.3 s"
+    )
+
+
+def test_secrets_are_masked_in_the_log() -> None:
+    hook = HoodieSparkSubmitHook(master="local[2]")
+    masked = hook._mask_cmd(
+        ["--request", '{"options":{"x.jdbc.password":"a\\"s3cr3t","y":"z"}}', "--conf", "k.secret=s"]
+    )
+    assert "s3cr3t" not in masked
+    assert "k.secret=s" not in masked
+    assert '"y":"z"' in masked

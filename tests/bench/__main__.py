@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from . import report
+from .contestants import CODEC, CONTESTANTS, chosen
+from .runner import Runner, Settings
+from .scenarios import SCENARIOS
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description="Our writer beside Apache Hudi, Delta and plain Spark, in one run, repeats interleaved.",
+        epilog=f"contestants: {', '.join(CONTESTANTS)}",
+    )
+    parser.add_argument("scenario", choices=list(SCENARIOS))
+    parser.add_argument("--rows", type=int, help="rows of the base table (default: the scenario's)")
+    parser.add_argument("--contestants", help="comma-separated names (default: the scenario's)")
+    parser.add_argument(
+        "--repeat", type=int, default=3, metavar="R", help="timed operations per contestant (3)"
+    )
+    parser.add_argument(
+        "--warmups", type=int, default=1, help="untimed operations before each, same session (1)"
+    )
+    parser.add_argument(
+        "--codec", default=CODEC, help=f"Parquet codec of all, or 'default': each its own ({CODEC})"
+    )
+    parser.add_argument("--driver-memory", default="6g", help="heap of each contestant's Spark (6g)")
+    parser.add_argument(
+        "--shuffle-partitions", type=int, default=0, help="spark.sql.shuffle.partitions of all"
+    )
+    parser.add_argument("--case", help="only the cases whose name contains this")
+    parser.add_argument(
+        "--work", type=Path, help="keep inputs, base tables and logs here (default: a temporary folder)"
+    )
+    parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Exit status 1 when a contestant failed or its rows differ."""
+    args = _arguments()
+    scenario = SCENARIOS[args.scenario]
+    contestants = chosen(args.contestants.split(",") if args.contestants else list(scenario.contestants))
+    cases = [case for case in scenario.cases(args.rows or scenario.rows) if (args.case or "") in case.name]
+    work = (args.work or Path(tempfile.mkdtemp(prefix="hoodie-bench-"))).resolve()
+    settings = Settings(
+        work, args.repeat, args.warmups, args.codec, args.driver_memory, args.shuffle_partitions
+    )  # fmt: skip
+    try:
+        outcomes = Runner(settings, contestants, cases).run()
+    finally:
+        shutil.rmtree(work / "run" if args.work else work, ignore_errors=True)
+    doc = report.document(scenario.name, settings, cases, outcomes)
+    text = json.dumps(doc, indent=1)
+    if args.out:
+        args.out.write_text(text + "\n")
+    else:
+        print(text)
+    print(report.table(doc), file=sys.stderr)
+    return 0 if doc["rows_equal"] and not any(row["error"] for row in doc["results"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

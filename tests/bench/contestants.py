@@ -1,0 +1,124 @@
+"""Who takes part, in which virtual environment, with which settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS_VENV, PEERS_VENV = ".venv", ".venv-hudi"
+CODEC = "snappy"
+
+
+class Unavailable(Exception):
+    """A contestant cannot run here; the message is reported in its row of the result."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """`kind` names the worker module; contestants of one `table` can start from the same base table."""
+
+    name: str
+    kind: str
+    venv: str
+    table: str
+    options: dict[str, str] = field(default_factory=dict)
+    jars: tuple[str, ...] = ()
+    engine: str = "spark"
+
+    @property
+    def interpreter(self) -> Path:
+        path = ROOT / self.venv / "bin" / "python"
+        if not path.exists():
+            raise Unavailable(
+                f"{self.name}: no interpreter {self.venv}/bin/python; create that environment first"
+            )
+        return path
+
+    def environment(self) -> dict[str, str]:
+        """The worker's environment: this venv's own Spark and Python, loopback only, UTC."""
+        spark = next((ROOT / self.venv).glob("lib/python*/site-packages/pyspark"), None)
+        if spark is None:
+            raise Unavailable(f"{self.name}: {self.venv} has no pyspark; install it there")
+        python = str(self.interpreter)
+        dropped = ("SPARK_", "PYSPARK_", "PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+        return kept | {
+            "SPARK_HOME": str(spark),
+            "PYSPARK_PYTHON": python,
+            "PYSPARK_DRIVER_PYTHON": python,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "spark_jobs")]),
+            "TZ": "UTC",
+        }
+
+    def jar_files(self) -> list[str]:
+        return [str(_jar(coordinates)) for coordinates in self.jars]
+
+
+def _jar(coordinates: str) -> Path:
+    """The jar in Maven's local repository, fetched there with `mvn dependency:get` when it is missing."""
+    group, artifact, version = coordinates.split(":")
+    home = Path(os.environ.get("MAVEN_REPOSITORY", Path.home() / ".m2" / "repository"))
+    path = home / group.replace(".", "/") / artifact / version / f"{artifact}-{version}.jar"
+    if not path.exists():
+        mvn = shutil.which("mvn")
+        if mvn is None:
+            raise Unavailable(
+                f"no jar of {coordinates} in Maven's local repository and no mvn to fetch it with"
+            )
+        command = [mvn, "-q", "-B", "dependency:get", f"-Dartifact={coordinates}", "-Dtransitive=false"]
+        fetched = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        if fetched.returncode or not path.exists():
+            raise Unavailable(f"mvn could not fetch {coordinates}: {fetched.stdout.strip()[-300:]}")
+    return path
+
+
+def _ours(name: str, venv: str = OURS_VENV, engine: str = "spark", **options: str) -> Contestant:
+    named = {f"hoodie.{key.replace('_', '.')}": value for key, value in options.items()}
+    return Contestant(name, "ours", venv, table="ours", options=named, engine=engine)
+
+
+def _hudi(version: str, index: str) -> Contestant:
+    options = {"hoodie.index.type": index.upper()}
+    if not version.startswith("0."):
+        # 1.x writes table version 9 by itself; the same layout for all keeps the comparison on one format.
+        options |= {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+    return Contestant(
+        f"hudi-{version}-{index}",
+        "hudi",
+        PEERS_VENV,
+        table=f"hudi-{version}",
+        options=options,
+        jars=(f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}",),
+    )
+
+
+_ALL = (
+    _ours("ours"),
+    _ours("ours-3.5", PEERS_VENV),
+    _ours("ours-bloom", index_type="BLOOM"),
+    _ours("ours-simple", index_type="SIMPLE"),
+    _ours("ours-local", engine="local"),
+    *(_hudi(version, index) for version in ("0.15.0", "1.2.0") for index in ("bloom", "simple")),
+    Contestant(
+        "delta",
+        "delta",
+        PEERS_VENV,
+        table="delta",
+        jars=("io.delta:delta-spark_2.12:3.3.2", "io.delta:delta-storage:3.3.2"),
+    ),
+    Contestant("spark-floor", "floor", OURS_VENV, table=""),
+    Contestant("spark-floor-3.5", "floor", PEERS_VENV, table=""),
+)
+CONTESTANTS = {contestant.name: contestant for contestant in _ALL}
+
+
+def chosen(names: list[str]) -> list[Contestant]:
+    unknown = [name for name in names if name not in CONTESTANTS]
+    if unknown:
+        raise SystemExit(f"unknown contestant {', '.join(unknown)}; known: {', '.join(CONTESTANTS)}")
+    return [CONTESTANTS[name] for name in names]

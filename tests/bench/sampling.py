@@ -1,0 +1,103 @@
+"""Peak memory and CPU time of a process tree during one operation.
+
+Memory of a JVM is its resident set (it shares next to nothing); memory of every other process is its
+proportional set (PSS), because Spark's Python workers are forks that share pages with their daemon.  PSS is
+never above RSS, so the dear look-up is made only when the cheap sum of RSS could be a new peak.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+
+import psutil  # type: ignore[import-untyped]
+
+INTERVAL = 0.05
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Peaks in MiB: the whole tree at once, the JVM alone, and the largest single Python worker process."""
+
+    peak: float = 0.0
+    peak_jvm: float = 0.0
+    peak_python_worker: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+class Sampler:
+    """Context manager; samples the tree below `pid` every 50 ms; `usage` is valid after the block."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._peak = self._jvm = self._worker = 0
+        self._cpu_before = 0.0
+        self.usage = Usage()
+
+    def __enter__(self) -> Sampler:
+        self._cpu_before = self._cpu()
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._sample()
+        cpu = self._cpu() - self._cpu_before
+        self.usage = Usage(self._peak / MIB, self._jvm / MIB, self._worker / MIB, cpu)
+
+    def _run(self) -> None:
+        while not self._stop.wait(INTERVAL):
+            self._sample()
+
+    def _tree(self) -> list[psutil.Process]:
+        try:
+            return [self._root, *self._root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def _sample(self) -> None:
+        jvm, python = 0, []
+        for process in self._tree():
+            try:
+                with process.oneshot():
+                    rss, java = process.memory_info().rss, process.name() == "java"
+            except psutil.Error:
+                continue
+            if java:
+                jvm += rss
+            else:
+                python.append((process, rss))
+        self._jvm = max(self._jvm, jvm)
+        largest = max((rss for process, rss in python if process.pid != self._root.pid), default=0)
+        if jvm + sum(rss for _, rss in python) <= self._peak and largest <= self._worker:
+            return
+        shares = [(process.pid, _pss(process, rss)) for process, rss in python]
+        self._peak = max(self._peak, jvm + sum(share for _, share in shares))
+        self._worker = max([self._worker, *(share for pid, share in shares if pid != self._root.pid)])
+
+    def _cpu(self) -> float:
+        total = 0.0
+        for process in self._tree():
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            total += times.user + times.system + times.children_user + times.children_system
+        return total
+
+
+def _pss(process: psutil.Process, rss: int) -> int:
+    """Proportional set size; the resident size where there is no smaps_rollup or the process just ended."""
+    try:
+        with open(f"/proc/{process.pid}/smaps_rollup", encoding="ascii") as lines:
+            return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), rss)
+    except OSError:
+        return rss

@@ -1,0 +1,106 @@
+"""The four questions: what is written, by whom, and what the answer must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .workload import Workload
+
+UPDATE_DAYS = 3
+BYTES_A_ROW = 105
+"""Snappy Parquet of the workload's twelve columns and the meta columns, roughly."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One timed operation; `options` reach our writer and Hudi, the others have no such settings."""
+
+    name: str
+    operation: str
+    workload: Workload
+    load_options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.workload.rows % self.workload.days:
+            raise SystemExit(
+                f"--rows must be a multiple of {self.workload.days} partitions, not {self.workload.rows}"
+            )
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    rows: int
+    contestants: tuple[str, ...]
+    cases: Callable[[int], list[Case]]
+
+
+def daily(rows: int, days: int = 20) -> Workload:
+    """A tenth of the table: half updates of the last three days, nine twentieths a new day, the rest late."""
+    batch = rows // 10
+    late = batch // 20
+    updates = batch // 2
+    return Workload(
+        rows=rows,
+        days=days,
+        updates=updates,
+        update_days=(days - UPDATE_DAYS, days),
+        new=batch - updates - late,
+        late=late,
+        late_days=(0, days - UPDATE_DAYS),
+    )
+
+
+def _small_upsert(rows: int, days: int, touched: int) -> Workload:
+    """2,000 rows, half updates and half inserts, into the last `touched` partitions."""
+    last = (days - touched, days)
+    return Workload(rows=rows, days=days, updates=1000, update_days=last, new=0, late=1000, late_days=last)
+
+
+def _upsert(rows: int) -> list[Case]:
+    return [Case("upsert", "upsert", daily(rows))]
+
+
+def _bulk_insert(rows: int) -> list[Case]:
+    return [Case("bulk_insert", "bulk_insert", daily(rows))]
+
+
+def _partitions(rows: int) -> list[Case]:
+    cases = [
+        Case(f"{days}-partitions-5-touched", "upsert", _small_upsert(rows, days, 5))
+        for days in (20, 200, 2000)
+    ]
+    return [*cases, Case("1000-partitions-1000-touched", "upsert", _small_upsert(rows, 1000, 1000))]
+
+
+def _memory(rows: int) -> list[Case]:
+    """The budget is a tenth of the large file group; the small group shows what a task takes beside it."""
+    budget = {"hoodie.memory.merge.max.size": str(rows * BYTES_A_ROW // 10)}
+    whole = {"hoodie.parquet.max.file.size": str(8 << 30)}
+    cases = []
+    for name, size in (("group-of-1x-budget", rows // 10), ("group-of-10x-budget", rows)):
+        everything = (0, 1)
+        work = Workload(
+            rows=size, days=1, updates=size // 10, update_days=everything, new=0, late=0, late_days=everything
+        )
+        cases.append(Case(name, "upsert", work, load_options=whole, options=whole | budget))
+    return cases
+
+
+HUDI = ("hudi-0.15.0-bloom", "hudi-0.15.0-simple", "hudi-1.2.0-bloom", "hudi-1.2.0-simple")
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("upsert", 4_000_000, ("ours", "ours-3.5", *HUDI, "delta", "spark-floor"), _upsert),
+        Scenario(
+            "bulk_insert",
+            4_000_000,
+            ("ours", "ours-3.5", "hudi-0.15.0-simple", "hudi-1.2.0-simple", "spark-floor", "spark-floor-3.5"),
+            _bulk_insert,
+        ),
+        Scenario("partitions", 2_000_000, ("ours", "ours-local", *HUDI[:2]), _partitions),
+        Scenario("memory", 4_000_000, ("ours",), _memory),
+    )
+}

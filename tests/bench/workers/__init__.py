@@ -1,0 +1,14 @@
+"""Worker programs: one contestant in its own interpreter, driven over JSON lines.
+
+Run by the parent as `python -m tests.bench.workers`.
+
+Request, one line on stdin: `{"command": ..., ...}`; answer, one line on stdout: `{"ok": true, ...}` or
+`{"ok": false, "error": text}`.  Everything else that is printed goes to stderr.
+
+| command | fields | answer |
+|---|---|---|
+| setup | kind, session, options, engine | versions |
+| bulk_insert, upsert | source (folder of Parquet), table (path), options | seconds (wall clock), result |
+| rows | table, out (folder) | files that hold all rows, or none: the parent lists the latest slices |
+| exit | | |
+"""

@@ -1,0 +1,79 @@
+"""What every worker offers, and the Spark session they share."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tests.bench.workload import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Worker(Protocol):
+    """One contestant.  `source` is a folder of Parquet files with the twelve columns, `table` a path."""
+
+    def versions(self) -> dict[str, str]: ...
+
+    def bulk_insert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """Creates the table, one file a partition."""
+        ...
+
+    def upsert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]: ...
+
+    def rows(self, table: str, out: str) -> list[str]:
+        """Parquet files with exactly the table's rows, written to `out` by the contestant's own reader.
+
+        Empty: the table is one of ours and the parent picks the latest base files by name.
+        """
+        ...
+
+    def stop(self) -> None: ...
+
+
+class SparkWorker:
+    """Base of the contestants that run on Spark."""
+
+    def __init__(self, session: dict[str, str], options: dict[str, str]) -> None:
+        self.options = options
+        self.spark = start_spark(session)
+
+    def versions(self) -> dict[str, str]:
+        return {
+            "python": platform.python_version(),
+            "pyspark": self.spark.version,
+            "pyarrow": version_of("pyarrow"),
+        }
+
+    def read(self, source: str) -> DataFrame:
+        return self.spark.read.parquet(source)
+
+    def stop(self) -> None:
+        self.spark.stop()
+
+
+def start_spark(session: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("hoodie-bench")
+    for name, value in session.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def dump(frame: DataFrame, out: str) -> list[str]:
+    """Write the twelve columns of `frame` as Parquet and name the files."""
+    frame.select(*COLUMNS).write.mode("overwrite").parquet(out)
+    return [str(path) for path in sorted(Path(out).glob("*.parquet"))]
+
+
+def version_of(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,47 @@
+"""Apache Hudi through its Spark data source; every setting that is not named here is Hudi's default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.bench.workload import KEY, ORDERING, PARTITION
+
+from .contestant import SparkWorker, dump
+
+SESSION = {
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+}
+TABLE = {
+    "hoodie.table.name": "bench",
+    "hoodie.datasource.write.recordkey.field": KEY,
+    "hoodie.datasource.write.precombine.field": ORDERING,
+    "hoodie.datasource.write.partitionpath.field": PARTITION,
+    "hoodie.bulkinsert.sort.mode": "PARTITION_PATH_REPARTITION",
+}
+
+
+class Hudi(SparkWorker):
+    def versions(self) -> dict[str, str]:
+        return super().versions() | {"jars": Path(self.spark.conf.get("spark.jars") or "").name}
+
+    def bulk_insert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return self._write("bulk_insert", source, table, options)
+
+    def upsert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return self._write("upsert", source, table, options)
+
+    def _write(self, operation: str, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        settings = TABLE | self.options | options | {"hoodie.datasource.write.operation": operation}
+        self.read(source).write.format("hudi").options(**settings).mode("append").save(table)
+        return {}
+
+    def rows(self, table: str, out: str) -> list[str]:
+        return dump(self.spark.read.format("hudi").load(table), out)
+
+
+def create(session: dict[str, str], options: dict[str, str], engine: str) -> Hudi:
+    return Hudi(session | SESSION, options)

@@ -1,0 +1,33 @@
+"""An import-linter contract: in a folder of plugins, only the folder's own __init__ imports a plugin.
+
+A module with a leading underscore is no plugin but what several plugins share.
+"""
+
+from __future__ import annotations
+
+from importlinter import Contract, ContractCheck, fields, output
+
+
+class PluginFolders(Contract):
+    type_name = "plugin_folders"
+
+    folders = fields.ListField(subfield=fields.StringField())
+
+    def check(self, graph, verbose):
+        found = []
+        for folder in self.folders:
+            if folder not in graph.modules:
+                continue
+            members = graph.find_children(folder)
+            plugins = {member for member in members if not member.rpartition(".")[2].startswith("_")}
+            found += [
+                (importer, plugin)
+                for importer in sorted(members)
+                for plugin in sorted(plugins - {importer})
+                if graph.direct_import_exists(importer=importer, imported=plugin, as_packages=True)
+            ]
+        return ContractCheck(kept=not found, metadata={"found": found})
+
+    def render_broken_contract(self, check):
+        for importer, plugin in check.metadata["found"]:
+            output.print_error(f"{importer} imports the plugin {plugin}", bold=False)
