@@ -22,6 +22,10 @@ JOB_NAME = (
 )
 
 
+#: unless the user says otherwise, so that the task's log shows the job's progress (Spark 3.5 and later)
+QUIET_SPARK = {"spark.log.level": "WARN"}
+
+
 class HoodieSparkOperator(SparkSubmitOperator):
     """Submits `hoodie/jobs/<job>.py` with a JSON request and returns the job's result as XCom.
 
@@ -91,6 +95,8 @@ class HoodieSparkOperator(SparkSubmitOperator):
         self.application = self.application or str(script)
         self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
         self.application_args = ["--request", request, *(self.application_args or [])]
+        if not self.properties_file:
+            self.conf = {**QUIET_SPARK, **(self.conf or {})}
         self._hook = hook = self._get_hook()
         super().execute(context)
         return hook.result

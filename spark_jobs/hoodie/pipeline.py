@@ -19,6 +19,8 @@ from typing import Any
 from hoodie.engine import Engine, Frame
 from hoodie.errors import JobError
 from hoodie.storage import normalize, storage_for
+from hoodie.table.pending import busy_groups, refuse_updates
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.write.assign import Assign
 from hoodie.write.bulk import bulk_assignment
@@ -85,13 +87,14 @@ def _write(
     progress: Progress,
 ) -> CommitMetadata:
     operation = plan.context.operation
+    _spare_pending(profile, transaction)
     transaction.inflight(profile.inflight(operation.metadata_name))
     stats: dict[str, list[WriteStat]] = {}
     if profile.rows:
         assignment = _assignment(engine, profile, plan)
         progress("write", f"instant {transaction.instant}: {len(assignment.buckets)} file groups")
         with _blob_batches(engine):
-            placed = engine.map_batches(staged, Assign(assignment, plan.context.travel_schema), STAGED_SCHEMA)
+            placed = _place(engine, staged, assignment, plan)
             shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
             task = WriteBuckets(plan.context, transaction.instant, assignment.buckets)
             answers = raise_errors(
@@ -104,6 +107,21 @@ def _write(
                 stats.setdefault(stat.partition_path or "", []).append(stat)
     progress("commit", f"instant {transaction.instant}")
     return transaction.commit(stats, operation.metadata_name, plan.extra_metadata)
+
+
+def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: Plan) -> Frame:
+    if assignment.cuts:
+        return engine.map_batches(staged, Assign(assignment, plan.context.travel_schema), STAGED_SCHEMA)
+    return engine.place(staged, assignment.places, assignment.reducers)
+
+
+def _spare_pending(profile: Profile, transaction: Transaction) -> None:
+    """Refuse updates of file groups that a pending clustering is going to replace, and pack nothing there."""
+    storage = transaction.storage
+    busy = busy_groups(Timeline.load(transaction.base_path, storage), storage)
+    refuse_updates(busy, profile.groups)
+    for partition, files in profile.files.items():
+        profile.files[partition] = [file for file in files if (partition, file.file_id) not in busy]
 
 
 def _assignment(engine: Engine, profile: Profile, plan: Plan) -> Assignment:

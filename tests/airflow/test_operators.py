@@ -94,7 +94,7 @@ def test_spark_arguments(committing: FakeSubmit, table: HoodieTable) -> None:
     run(task)
     assert committing.option("--master") == "local[2]"
     assert committing.option("--name") == "dag/write/run"
-    assert committing.options("--conf") == ["spark.ui.enabled=false"]
+    assert committing.options("--conf") == ["spark.log.level=WARN", "spark.ui.enabled=false"]
     assert committing.option("--driver-memory") == "512m"
     assert committing.option("--deploy-mode") == "client"
     assert committing.option("--num-executors") == "2"
@@ -104,6 +104,20 @@ def test_spark_arguments(committing: FakeSubmit, table: HoodieTable) -> None:
     assert mine == "/mine.zip"
     with zipfile.ZipFile(bundle) as archive:
         assert "hoodie/errors.py" in archive.namelist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"conf": {"spark.log.level": "INFO"}}, ["spark.log.level=INFO"]),
+        ({"properties_file": "/etc/spark.conf"}, []),
+    ],
+)
+def test_the_users_log_level_wins(
+    arguments: dict[str, Any], expected: list[str], committing: FakeSubmit, table: HoodieTable
+) -> None:
+    run(operator(UpsertOperator, committing, table, **arguments))
+    assert committing.options("--conf") == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An upsert, and one that is refused, through the real spark-submit: connection, bundle, job, commit, result, error."""
+"""An upsert and a refused one through the real spark-submit: connection, bundle, job, result, error."""
 
 from __future__ import annotations
 

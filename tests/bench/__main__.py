@@ -10,7 +10,7 @@ from pathlib import Path
 from . import report
 from .contestants import CODEC, CONTESTANTS, chosen
 from .runner import Runner, Settings
-from .scenarios import SCENARIOS
+from .scenarios import SCENARIOS, Late
 
 
 def _arguments() -> argparse.Namespace:
@@ -35,6 +35,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--shuffle-partitions", type=int, default=0, help="spark.sql.shuffle.partitions of all"
     )
+    parser.add_argument(
+        "--late", choices=[late.value for late in Late], default="old", help="days of the late rows (old)"
+    )
     parser.add_argument("--case", help="only the cases whose name contains this")
     parser.add_argument(
         "--work", type=Path, help="keep inputs, base tables and logs here (default: a temporary folder)"
@@ -48,7 +51,10 @@ def main() -> int:
     args = _arguments()
     scenario = SCENARIOS[args.scenario]
     contestants = chosen(args.contestants.split(",") if args.contestants else list(scenario.contestants))
-    cases = [case for case in scenario.cases(args.rows or scenario.rows) if (args.case or "") in case.name]
+    late = Late(args.late)
+    cases = [
+        case for case in scenario.cases(args.rows or scenario.rows, late) if (args.case or "") in case.name
+    ]
     work = (args.work or Path(tempfile.mkdtemp(prefix="hoodie-bench-"))).resolve()
     settings = Settings(
         work, args.repeat, args.warmups, args.codec, args.driver_memory, args.shuffle_partitions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from .workload import Workload
 
@@ -34,10 +35,19 @@ class Scenario:
     name: str
     rows: int
     contestants: tuple[str, ...]
-    cases: Callable[[int], list[Case]]
+    cases: Callable[[int, Late], list[Case]]
 
 
-def daily(rows: int, days: int = 20) -> Workload:
+class Late(Enum):
+    """Where the late twentieth of the daily rows lies, and so how many files a daily upsert rewrites."""
+
+    OLD = "old"
+    """Spread over all days before the last three: every file of the table is rewritten."""
+    RECENT = "recent"
+    """In the last three days, beside the updates: a fifth of the files is touched."""
+
+
+def daily(rows: int, late_in: Late, days: int = 20) -> Workload:
     """A tenth of the table: half updates of the last three days, nine twentieths a new day, the rest late."""
     batch = rows // 10
     late = batch // 20
@@ -49,7 +59,7 @@ def daily(rows: int, days: int = 20) -> Workload:
         update_days=(days - UPDATE_DAYS, days),
         new=batch - updates - late,
         late=late,
-        late_days=(0, days - UPDATE_DAYS),
+        late_days=(0, days - UPDATE_DAYS) if late_in is Late.OLD else (days - UPDATE_DAYS, days),
     )
 
 
@@ -59,15 +69,15 @@ def _small_upsert(rows: int, days: int, touched: int) -> Workload:
     return Workload(rows=rows, days=days, updates=1000, update_days=last, new=0, late=1000, late_days=last)
 
 
-def _upsert(rows: int) -> list[Case]:
-    return [Case("upsert", "upsert", daily(rows))]
+def _upsert(rows: int, late: Late) -> list[Case]:
+    return [Case("upsert", "upsert", daily(rows, late))]
 
 
-def _bulk_insert(rows: int) -> list[Case]:
-    return [Case("bulk_insert", "bulk_insert", daily(rows))]
+def _bulk_insert(rows: int, late: Late) -> list[Case]:
+    return [Case("bulk_insert", "bulk_insert", daily(rows, late))]
 
 
-def _partitions(rows: int) -> list[Case]:
+def _partitions(rows: int, _: Late) -> list[Case]:
     cases = [
         Case(f"{days}-partitions-5-touched", "upsert", _small_upsert(rows, days, 5))
         for days in (20, 200, 2000)
@@ -75,7 +85,7 @@ def _partitions(rows: int) -> list[Case]:
     return [*cases, Case("1000-partitions-1000-touched", "upsert", _small_upsert(rows, 1000, 1000))]
 
 
-def _memory(rows: int) -> list[Case]:
+def _memory(rows: int, _: Late) -> list[Case]:
     """The budget is a tenth of the large file group; the small group shows what a task takes beside it."""
     budget = {"hoodie.memory.merge.max.size": str(rows * BYTES_A_ROW // 10)}
     whole = {"hoodie.parquet.max.file.size": str(8 << 30)}

@@ -6,7 +6,7 @@ only (Spark Connect works too), `engine.local` with Arrow tables and threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -50,6 +50,10 @@ class Engine(Protocol):
 
     def map_batches(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> Frame:
         """One call of `function` per partition; no shuffle."""
+        ...
+
+    def place(self, frame: Frame, buckets: Mapping[tuple[str, str], int], reducers: Sequence[int]) -> Frame:
+        """Rows of kind 0 with the int columns `bucket`, looked up by (partition, file_id), and `reducer` set."""
         ...
 
     def shuffle(self, frame: Frame, by: str, partitions: int, sort: str) -> Frame:

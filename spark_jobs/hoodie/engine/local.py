@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.engine import BatchFunction, Task
 
@@ -69,6 +70,20 @@ class LocalEngine:
             return call
 
         return LocalFrame(schema, [run(source, number) for number, source in enumerate(frame.partitions)])
+
+    def place(
+        self, frame: LocalFrame, buckets: Mapping[tuple[str, str], int], reducers: Sequence[int]
+    ) -> LocalFrame:
+        def function(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                rows = batch.filter(pc.equal(batch.column("kind"), 0))
+                names = zip(rows.column("partition").to_pylist(), rows.column("file_id").to_pylist(), strict=True)
+                found = [buckets[name] for name in names]
+                targets = pa.array([reducers[bucket] for bucket in found], pa.int32())
+                rows = rows.set_column(rows.schema.get_field_index("bucket"), "bucket", pa.array(found, pa.int32()))
+                yield rows.set_column(rows.schema.get_field_index("reducer"), "reducer", targets)
+
+        return self.map_batches(frame, function, frame.schema)
 
     def shuffle(self, frame: LocalFrame, by: str, partitions: int, sort: str) -> LocalFrame:
         rows = pa.Table.from_batches(list(itertools.chain(*self._run(frame))), frame.schema)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,15 @@ class SparkEngine:
         ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
         return frame.mapInArrow(_with_task(function), ddl)
 
+    def place(self, frame: Any, buckets: Mapping[tuple[str, str], int], reducers: Sequence[int]) -> Any:
+        """In the JVM: blobs that need no cutting don't visit Python again."""
+        names = {f"{partition}\n{file_id}": bucket for (partition, file_id), bucket in buckets.items()}
+        bucket = F.try_element_at(_constant(names, "map<string,int>"), F.concat_ws("\n", "partition", "file_id"))
+        rows = frame.where("kind = 0").withColumn("bucket", bucket)
+        return rows.withColumn("reducer", _at(reducers, "bucket"))
+
     def shuffle(self, frame: Any, by: str, partitions: int, sort: str) -> Any:
-        labels = partition_labels(partitions)
-        label = F.element_at(F.array(*[F.lit(int(item)) for item in labels]), F.col(by) + 1)
+        label = _at(partition_labels(partitions), by)
         return frame.repartition(partitions, label).sortWithinPartitions(sort)
 
     def keep(self, frame: Any) -> Any:
@@ -96,6 +103,16 @@ class SparkEngine:
 def _with_timezone(convert: Any) -> dict[str, str]:
     """pyspark 4.2 wants the zone of timestamps; before, it was UTC."""
     return {"timezone": "UTC"} if "timezone" in inspect.signature(convert).parameters else {}
+
+
+def _constant(value: Any, kind: str) -> Any:
+    """A large literal that Spark folds once, where one expression an element would swamp the optimizer."""
+    return F.from_json(F.lit(json.dumps(value)), kind)
+
+
+def _at(values: Sequence[int], column: str) -> Any:
+    """values[column], for a non-negative int column."""
+    return F.try_element_at(_constant(list(values), "array<int>"), F.col(column) + 1)
 
 
 def _with_task(function: BatchFunction) -> Any:

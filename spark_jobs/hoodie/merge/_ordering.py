@@ -159,7 +159,7 @@ def sortable(values: Column) -> Ints:
     if pa.types.is_null(kind):
         return np.zeros(len(values), np.int64)
     if _by_rank(kind):
-        return np.asarray(pc.rank(_plain(values), sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+        return np.asarray(pc.rank(values, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
     if pa.types.is_floating(kind):
         numbers = np.asarray(pc.fill_null(values.cast(pa.float64()), 0.0))
         bits = np.where(np.isnan(numbers), _NAN, np.ascontiguousarray(numbers).view(np.int64))
@@ -227,12 +227,8 @@ def _type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _by_rank(kind: pa.DataType) -> bool:
     return _is_string(kind) or bool(pa.types.is_decimal(kind))
-
-
-def _plain(values: Column) -> Column:
-    return values.cast(pa.string()) if values.type == pa.string_view() else values

@@ -8,16 +8,18 @@ that the next run resumes; a kill after 4 leaves the failed instant pending, and
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, join
 from hoodie.storage import Storage
-from hoodie.table.markers import MarkerType, delete_markers, has_markers, read_markers
+from hoodie.table.markers import MarkerType, delete_markers, read_markers
 from hoodie.table.partition import list_partitions
+from hoodie.table.pending import clustering_plan
 from hoodie.timeline.active import Timeline, create_instant, delete_instant, instant_path
 from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import (
     InstantInfo,
@@ -38,15 +40,13 @@ class PendingRollback:
 
 
 def due(timeline: Timeline, storage: Storage, live: frozenset[str], utc: bool) -> list[PendingRollback]:
-    """Failed writes of dead writers, oldest first, each with a fresh or its already planned instant."""
-    planned: dict[str, PendingRollback] = {}
-    for instant in timeline.filter([Action.ROLLBACK], completed=False):
-        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
-        plan = RollbackPlan.from_bytes(storage.read(path))
-        if plan.instant is None:
-            raise TableError(f"rollback plan {path} names no instant; delete the file and run again", path=path)
-        target = Instant(plan.instant.time, plan.instant.known_action, State.INFLIGHT)
-        planned[target.time] = PendingRollback(target, instant, plan)
+    """Failed writes of dead writers, oldest first, each with a fresh or its already planned instant.
+
+    Pending clusterings and compactions are no failed writes: who planned them executes them. Raises
+    TableError for what can't be rolled back here.
+    """
+    _refuse_restore(timeline)
+    planned = _planned(timeline, storage)
     found = list(planned.values())
     for instant in timeline.filter(WRITE_ACTIONS, completed=False):
         if instant.time in planned or instant.time in live:
@@ -56,21 +56,61 @@ def due(timeline: Timeline, storage: Storage, live: frozenset[str], utc: bool) -
                 f"{instant} failed on a merge-on-read table; roll it back with Apache Hudi first",
                 instant=str(instant),
             )
-        if instant.action is Action.REPLACECOMMIT and _is_clustering(timeline, storage, instant):
+        if _is_clustering(timeline, storage, instant):
             continue
         time_ = new_instant_time(timeline.last_time, utc)
         found.append(PendingRollback(instant, Instant(time_, Action.ROLLBACK, State.REQUESTED), None))
     return sorted(found, key=lambda item: item.target.time)
 
 
+def _planned(timeline: Timeline, storage: Storage) -> dict[str, PendingRollback]:
+    """Rollbacks that an earlier run began, by the time of their target."""
+    planned: dict[str, PendingRollback] = {}
+    for instant in timeline.filter([Action.ROLLBACK], completed=False):
+        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
+        plan = _read_plan(storage, path, instant)
+        if plan is None:
+            continue
+        if plan.instant is None:
+            raise TableError(
+                f"rollback plan {path} names no instant; delete the file and run again", path=path
+            )
+        if any(request.log_blocks_to_delete for request in plan.requests):
+            raise TableError(
+                f"rollback {instant.time} of {plan.instant.time} has to void log blocks of a "
+                "merge-on-read table; finish it with Apache Hudi first",
+                instant=instant.time,
+            )
+        target = Instant(plan.instant.time, plan.instant.known_action, State.INFLIGHT)
+        if not _is_clustering(timeline, storage, target):
+            planned[target.time] = PendingRollback(target, instant, plan)
+    return planned
+
+
+def _read_plan(storage: Storage, path: str, instant: Instant) -> RollbackPlan | None:
+    """None for a plan cut while it was written; it is removed, as in Hudi: nothing was done by it yet."""
+    try:
+        return RollbackPlan.from_bytes(storage.read(path))
+    except TableError:
+        if instant.state is not State.REQUESTED:
+            raise
+        storage.delete(path)
+        return None
+
+
 def plan(storage: Storage, base_path: str, target: Instant) -> RollbackPlan:
-    """Which files the failed instant wrote: from its markers, or from a listing when it has none."""
-    if has_markers(storage, base_path, target.time):
-        files = [marker.file for marker in read_markers(storage, base_path, target.time) if _is_base(marker.type)]
-    elif target.state is State.REQUESTED:
-        files = []
-    else:
-        files = list(_listed(storage, base_path, target.time))
+    """Which files the failed instant wrote: those its markers name, and what a listing shows.
+
+    Listed are the partitions of the markers and of the workload profile in its inflight file (a marker file
+    of the timeline server may have been cut while it was rewritten); all partitions when neither names one.
+    """
+    markers = [marker for marker in read_markers(storage, base_path, target.time) if _is_base(marker.type)]
+    files = {marker.file for marker in markers}
+    partitions = {file.rpartition("/")[0] for file in files}
+    if target.state is not State.REQUESTED:
+        partitions |= _profiled(storage, base_path, target)
+        partitions = partitions or set(list_partitions(storage, base_path))
+        files.update(files_of(storage, base_path, target.time, sorted(partitions)))
     requests = []
     for file in sorted(files):
         partition, _, name = file.rpartition("/")
@@ -102,12 +142,15 @@ def execute(storage: Storage, base_path: str, pending: PendingRollback) -> None:
         for path in request.files_to_delete:
             storage.delete(_here(base_path, request.partition_path, path))
             files.append(path)
+    for partition in deleted:
+        storage.sweep_partial(join(base_path, partition))
     metadata = RollbackMetadata.of(
         start_time=requested.time,
         duration_ms=int((time.time() - started) * 1000),
         target=InstantInfo.of(pending.target),
         partitions={
-            partition: RollbackPartition(partition, deleted=tuple(files)) for partition, files in deleted.items()
+            partition: RollbackPartition(partition, deleted=tuple(files))
+            for partition, files in deleted.items()
         },
     )
     create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes())
@@ -119,16 +162,26 @@ def finish(storage: Storage, base_path: str, target: Instant) -> None:
     delete_markers(storage, base_path, target.time)
 
 
-def _is_base(kind: MarkerType) -> bool:
-    return kind is not MarkerType.APPEND
-
-
-def _listed(storage: Storage, base_path: str, instant: str) -> Iterable[str]:
-    for partition in list_partitions(storage, base_path):
+def files_of(storage: Storage, base_path: str, instant: str, partitions: Iterable[str]) -> Iterator[str]:
+    """Base files of one instant in these partitions, relative to the table."""
+    for partition in partitions:
         for item in storage.list(join(base_path, partition)):
             name = BaseFileName.parse(item.name)
             if name is not None and name.instant == instant:
                 yield join(partition, item.name)
+
+
+def _is_base(kind: MarkerType) -> bool:
+    return kind is not MarkerType.APPEND
+
+
+def _profiled(storage: Storage, base_path: str, target: Instant) -> set[str]:
+    """Partitions that the inflight file announces; none where it is empty or torn."""
+    try:
+        data = storage.read(instant_path(base_path, target.with_state(State.INFLIGHT)))
+        return set(CommitMetadata.parse(data).partitions)
+    except (FileNotFoundError, TableError):
+        return set()
 
 
 def _here(base_path: str, partition: str, path: str) -> str:
@@ -137,7 +190,15 @@ def _here(base_path: str, partition: str, path: str) -> str:
 
 
 def _is_clustering(timeline: Timeline, storage: Storage, instant: Instant) -> bool:
-    """A pending clustering has an empty inflight file or a plan; an overwrite's inflight is JSON."""
-    if instant.state is State.REQUESTED:
-        return len(timeline.read(instant, storage)) > 0 and b"SparkSortAndSize" in timeline.read(instant, storage)
-    return timeline.read(instant, storage) == b""
+    if instant.action is not Action.REPLACECOMMIT:
+        return False
+    return clustering_plan(storage, timeline.base_path, instant) is not None
+
+
+def _refuse_restore(timeline: Timeline) -> None:
+    for instant in timeline.filter([Action.RESTORE], completed=False):
+        raise TableError(
+            f"restore {instant.time} of {timeline.base_path} was not finished, so the table is between two "
+            "states; run the restore again with Apache Hudi, then write",
+            instant=instant.time,
+        )

@@ -14,7 +14,9 @@ A `Source` is a description (a request of a job, arguments of the command line);
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,8 +115,31 @@ class Source:
 
 
 def format_of(path: str) -> Format:
-    name = path.rstrip("/").lower()
-    return next((kind for suffix, kind in _SUFFIXES.items() if name.endswith(suffix)), Format.PARQUET)
+    """By the suffix of the path, or of the first file that it stands for on this machine; else parquet."""
+    for name in (path, _first_file(path)):
+        for suffix, kind in _SUFFIXES.items():
+            if name.rstrip("/").lower().endswith(suffix):
+                return kind
+    return Format.PARQUET
+
+
+def data_files(folder: str) -> Iterator[str]:
+    """Files below a folder of this machine, sorted, without those whose name starts with `_` or `.`."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if _is_data(name))
+        yield from (os.path.join(place, name) for name in sorted(names) if _is_data(name))
+
+
+def _is_data(name: str) -> bool:
+    return not name.startswith((".", "_")) or "=" in name
+
+
+def _first_file(path: str) -> str:
+    if "://" in path:
+        return ""
+    place = normalize(path)
+    first = place if os.path.exists(place) else next(iter(sorted(glob.glob(place, recursive=True))), "")
+    return next(data_files(first), "") if os.path.isdir(first) else first
 
 
 def target_schema(path: str) -> Any:

@@ -14,7 +14,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from hoodie.errors import ConfigError, InputError
-from hoodie.source import Format, Source
+from hoodie.source import Format, Source, data_files
 from hoodie.storage import normalize
 
 _CSV_OPTIONS = ("header", "inferSchema", "sep", "delimiter", "quote", "escape", "nullValue", "encoding", "multiLine")
@@ -50,24 +50,12 @@ def files(source: Source) -> dict[str, list[str]]:
         matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
         for match in matches:
             if os.path.isdir(match):
-                found.setdefault(match, []).extend(_below(match))
+                found.setdefault(match, []).extend(data_files(match))
             else:
                 found.setdefault("", []).append(match)
     if not any(found.values()):
         raise source.no_such()
     return found
-
-
-def _below(folder: str) -> list[str]:
-    out: list[str] = []
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if _is_data(name))
-        out.extend(os.path.join(place, name) for name in sorted(names) if _is_data(name))
-    return out
-
-
-def _is_data(name: str) -> bool:
-    return not name.startswith((".", "_")) or "=" in name
 
 
 def _parquet(source: Source) -> ds.Dataset:
@@ -98,7 +86,6 @@ def _csv(source: Source, known: pa.Schema | None) -> pa.Table:
         column_types=types,
         null_values=["", options["nullValue"]] if "nullValue" in options else [""],
         strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
     )
     head = pa.csv.ReadOptions(
         encoding=options.get("encoding", "utf8"), autogenerate_column_names=not source.flag("header", True)

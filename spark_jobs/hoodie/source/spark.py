@@ -22,6 +22,9 @@ _CONDITIONS = {
     "TABLE_OR_VIEW_NOT_FOUND": False,
 }
 
+#: what is a timestamp in CSV: Spark would also take a time of day for one, of the day it runs on
+_TIMESTAMPS = "yyyy-MM-dd[' ']['T']HH:mm[:ss][.SSSSSSSSS][XXX]"
+
 
 def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
     """DataFrame of a source. `known` is the target table's schema, whose types CSV and JSON columns take.
@@ -45,11 +48,13 @@ def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
 
 
 def _tables(source: Source, spark: Any) -> Any:
-    from hoodie.engine.spark import read_snapshot
+    from hoodie.engine.spark import to_spark_schema
+    from hoodie.read.spark import read_frame
 
-    frame = read_snapshot(spark, source.paths[0], meta=False)
-    for path in source.paths[1:]:
-        frame = frame.unionByName(read_snapshot(spark, path, meta=False), allowMissingColumns=True)
+    frames = [read_frame(spark, path, to_spark_schema, meta=False) for path in source.paths]
+    frame = frames[0]
+    for other in frames[1:]:
+        frame = frame.unionByName(other, allowMissingColumns=True)
     return frame
 
 
@@ -61,7 +66,8 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     if source.format is Format.CSV:
         options = {"header": "true", "enforceSchema": "false", **options}
         options.setdefault("inferSchema", "true")
-    inferred = spark.read.format(kind).options(**options).load(paths).schema
+    inferring = {"timestampFormat": _TIMESTAMPS, **options}
+    inferred = spark.read.format(kind).options(**inferring).load(paths).schema
     if source.format is Format.CSV and not inferred.fields:
         raise source.no_such("the files are empty, without even a header")
     nested = source.format is Format.JSON
@@ -115,5 +121,13 @@ def _explained(source: Source, error: Exception) -> InputError:
     text = str(error)
     for condition, missing in _CONDITIONS.items():
         if condition in text:
-            return source.no_such() if missing else source.unreadable(error)
-    return source.unreadable(error)
+            return source.no_such() if missing else source.unreadable(_cause(text))
+    return source.unreadable(_cause(text))
+
+
+def _cause(text: str) -> str:
+    """The innermost cause of a JVM error, whose first line may only say what was called."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line.partition(":")[2].strip() for line in lines if line.startswith("Caused by:")]
+    telling = [line for line in lines if line.startswith(("java.", "org.")) or line.startswith("[")]
+    return (causes[-1:] or telling[:1] or lines or ["Spark gave no reason"])[0]

@@ -3,19 +3,25 @@
 Atomic writes go through a temporary sibling `.<name>.<random>.hoodie-tmp`, synced, then `os.link`
 (fails if the target exists) or `os.replace`. Hadoop's `.crc` side file of a replaced or deleted file is
 removed first, else JVM readers fail on the checksum.
+
+A temporary that `sweep_partial` took away fails its own write (ConflictError) instead of being made anew: a
+writer that slept while another one repaired the table can't publish what it had prepared.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
 import uuid
 from typing import BinaryIO
 
-from hoodie.errors import AlreadyExists
+from hoodie.errors import AlreadyExists, ConflictError, StorageError
 from hoodie.storage import FileInfo
 
 TMP_SUFFIX = ".hoodie-tmp"
+_TREE_ATTEMPTS = 10
 
 
 class LocalStorage:
@@ -61,7 +67,10 @@ class LocalStorage:
     def write(self, path: str, data: bytes) -> None:
         tmp = self._temporary(path, data)
         _remove(_crc(path))
-        os.replace(tmp, path)
+        try:
+            os.replace(tmp, path)
+        except FileNotFoundError:
+            raise _swept(path) from None
 
     def create_if_absent(self, path: str, data: bytes) -> None:
         if not data:
@@ -72,15 +81,28 @@ class LocalStorage:
             os.link(tmp, path)
         except FileExistsError:
             raise AlreadyExists(f"{path} exists already", path=path) from None
+        except FileNotFoundError:
+            raise _swept(path) from None
         finally:
-            os.unlink(tmp)
+            _remove(tmp)
 
     def delete(self, path: str) -> None:
         _remove(path)
         _remove(_crc(path))
 
     def delete_tree(self, path: str) -> None:
-        shutil.rmtree(path, ignore_errors=True)
+        for _ in range(_TREE_ATTEMPTS):
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                # somebody else deletes here too, or a late task adds a file; anything else is a real failure
+                if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            if not os.path.lexists(path):
+                return
+        raise StorageError(
+            f"{path} can't be deleted: files keep appearing in it; stop their writer", path=path
+        )
 
     def make_dirs(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -109,18 +131,28 @@ class LocalStorage:
         folder, name = os.path.split(path)
         os.makedirs(folder, exist_ok=True)
         tmp = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}{TMP_SUFFIX}")
-        with open(tmp, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(tmp, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            _remove(tmp)
+            raise
         return tmp
 
 
 def _remove(path: str) -> None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass
+
+
+def _swept(path: str) -> ConflictError:
+    return ConflictError(
+        f"another writer swept away the unfinished {path}: it repairs the table right now, or took this "
+        "writer for dead; run one writer at a time, then repeat",
+        path=path,
+    )
 
 
 def _crc(path: str) -> str:

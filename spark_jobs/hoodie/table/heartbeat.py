@@ -1,20 +1,24 @@
 """Heartbeats: a live writer is told from a dead one (format.md 14.4).
 
 `.hoodie/.heartbeat/<instant>`, rewritten every interval; Apache Hudi looks at the modification time only,
-so the content is free: we keep host, process and its start time there. A heartbeat whose process is gone
-from this host is dead at once; any other is dead when it has missed `tolerable misses` intervals.
+so the content is free: we keep in it who beats, from where, and how long to bear with silence. A heartbeat
+whose process is gone from this machine, or which this very process has stopped, is dead at once; any other
+is dead when it has missed `tolerable misses` intervals.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import socket
 import threading
 import time
+import uuid
 from dataclasses import dataclass
 
 from hoodie.config.key import int_key
+from hoodie.errors import HoodieError
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.active import META_FOLDER
 
@@ -35,34 +39,57 @@ TOLERABLE_MISSES = int_key(
 
 _FOLDER = f"{META_FOLDER}/.heartbeat"
 
+#: tokens of the heartbeats this process runs: a failed write whose storage was gone could not remove its
+#: file, and must not block its own retry
+_LIVE: set[str] = set()
+
 
 @dataclass(frozen=True)
 class Beat:
-    """One heartbeat file as found on storage."""
+    """One heartbeat file as found on storage. `tolerance_ms` is 0 where the writer did not tell (Hudi's)."""
 
     instant: str
     age_ms: int
-    host: str
-    pid: int
-    started: str
+    host: str = ""
+    machine: str = ""
+    pid: int = 0
+    started: str = ""
+    token: str = ""
+    tolerance_ms: int = 0
 
     @property
     def owner(self) -> str:
         return f"process {self.pid} on {self.host}" if self.host else "an unknown process"
 
+    def tolerance(self, interval_ms: int, misses: int) -> int:
+        """Milliseconds of silence after which it is dead: its own writer's, else ours."""
+        return self.tolerance_ms or interval_ms * misses
+
     def alive(self, interval_ms: int, misses: int) -> bool:
-        if self.host == socket.gethostname() and self.pid and _start_time(self.pid) != self.started:
-            return False
-        return self.age_ms <= interval_ms * misses
+        if self.pid and self.machine == _machine():
+            if _gone(self.pid, self.started):
+                return False
+            if self.pid == os.getpid() and self.token not in _LIVE:
+                return False
+        return self.age_ms <= self.tolerance(interval_ms, misses)
 
 
 def heartbeat_path(base_path: str, instant: str) -> str:
     return f"{base_path}/{_FOLDER}/{instant}"
 
 
+def heartbeat_folder(base_path: str) -> str:
+    return f"{base_path}/{_FOLDER}"
+
+
+def has_beat(storage: Storage, base_path: str, instant: str) -> bool:
+    """Is the write on: neither withdrawn nor taken for dead by another writer?"""
+    return storage.exists(heartbeat_path(base_path, instant))
+
+
 def read_beats(storage: Storage, base_path: str) -> list[Beat]:
     now = int(time.time() * 1000)
-    listing = storage.list(f"{base_path}/{_FOLDER}")
+    listing = storage.list(heartbeat_folder(base_path))
     return [_parse(storage, item, now) for item in listing if not item.is_dir and item.name.isdigit()]
 
 
@@ -73,71 +100,118 @@ def remove_beat(storage: Storage, base_path: str, instant: str) -> None:
 class Heartbeat:
     """Beats from a daemon thread between `start` and `stop`; `stop` removes the file."""
 
-    def __init__(self, storage: Storage, base_path: str, instant: str, interval_ms: int) -> None:
+    def __init__(self, storage: Storage, base_path: str, instant: str, interval_ms: int, misses: int) -> None:
         self._storage = storage
         self._base_path = base_path
         self.instant = instant
+        self._path = heartbeat_path(base_path, instant)
         self._interval = interval_ms / 1000
+        self._token = uuid.uuid4().hex
+        self._content = _content(self._token, interval_ms * misses)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"hoodie-heartbeat-{instant}", daemon=True)
 
     def start(self) -> None:
-        self._beat()
+        """Raises AlreadyExists when another writer beats under the same instant."""
+        _LIVE.add(self._token)
+        try:
+            self._storage.create_if_absent(self._path, self._content)
+        except BaseException:
+            _LIVE.discard(self._token)
+            raise
         self._thread.start()
 
-    def stop(self) -> None:
+    def silence(self) -> None:
+        """No further beat; the file stays, and counts as dead in this process."""
         self._done.set()
+        _LIVE.discard(self._token)
+
+    def stop(self) -> None:
+        """Silence it and remove the file; silent even where removing fails."""
+        self.silence()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         remove_beat(self._storage, self._base_path, self.instant)
 
     def on_storage(self) -> bool:
         """False when another writer took us for dead and removed the file."""
-        return self._storage.exists(heartbeat_path(self._base_path, self.instant))
-
-    def _beat(self) -> None:
-        pid = os.getpid()
-        owner = {"host": socket.gethostname(), "pid": pid, "started": _start_time(pid)}
-        self._storage.write(heartbeat_path(self._base_path, self.instant), json.dumps(owner).encode())
+        return self._storage.exists(self._path)
 
     def _run(self) -> None:
         while not self._done.wait(self._interval):
-            if not self.on_storage():
-                return
             try:
-                self._beat()
-            except OSError:
-                continue
+                if not self.on_storage():
+                    return
+                self._storage.write(self._path, self._content)
+            except (OSError, HoodieError):
+                continue  # the storage is out of reach; the next beat may come through in time
+
+
+def _content(token: str, tolerance_ms: int) -> bytes:
+    pid = os.getpid()
+    owner = {
+        "host": socket.gethostname(),
+        "machine": _machine(),
+        "pid": pid,
+        "started": _start_time(pid),
+        "token": token,
+        "toleranceMs": tolerance_ms,
+    }
+    return json.dumps(owner).encode()
 
 
 def _parse(storage: Storage, item: FileInfo, now: int) -> Beat:
+    age = now - item.mtime_ms
     try:
         owner = json.loads(storage.read(item.path) or b"{}")
-    except (ValueError, FileNotFoundError):
-        owner = {}
-    return Beat(
-        item.name,
-        now - item.mtime_ms,
-        str(owner.get("host", "")),
-        int(owner.get("pid", 0)),
-        str(owner.get("started", "")),
-    )
+        return Beat(
+            item.name,
+            age,
+            host=str(owner.get("host", "")),
+            machine=str(owner.get("machine", "")),
+            pid=int(owner.get("pid", 0)),
+            started=str(owner.get("started", "")),
+            token=str(owner.get("token", "")),
+            tolerance_ms=int(owner.get("toleranceMs", 0)),
+        )
+    except (ValueError, TypeError, AttributeError, FileNotFoundError):
+        return Beat(item.name, age)
+
+
+@functools.cache
+def _machine() -> str:
+    """Where process numbers mean the same: one boot of one kernel, one process namespace.
+
+    A host name alone won't do: containers share one and don't see each other's processes.
+    """
+    boot = namespace = ""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        pass
+    return f"{socket.gethostname()}/{boot}/{namespace}"
 
 
 def _start_time(pid: int) -> str:
-    """Identity of a process beyond its number, which is used again; "" when it is gone."""
+    """Identity of a process beyond its number, which is used again; "" when it can't be told."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
-        if fields[0] in "ZX":
-            return ""
-        return fields[19]
+        return "" if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):
-        pass
+        return ""
+
+
+def _gone(pid: int, started: str) -> bool:
+    """Only what is certain: the number is free, or another process has it now, or it is a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return ""
+        return True
     except PermissionError:
         pass
-    return "unknown"
+    if not started:
+        return False
+    return os.path.exists(f"/proc/{pid}/stat") and _start_time(pid) != started

@@ -6,12 +6,14 @@ We write DIRECT markers (one empty file each). Both kinds are read: DIRECT and t
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from dataclasses import dataclass
 
-from hoodie.errors import AlreadyExists
+from hoodie.errors import AlreadyExists, ConflictError
 from hoodie.format.names import join
 from hoodie.storage import Storage
+from hoodie.table.heartbeat import has_beat
 from hoodie.timeline.active import META_FOLDER
 
 TEMP_FOLDER = f"{META_FOLDER}/.temp"
@@ -44,11 +46,21 @@ def marker_folder(base_path: str, instant: str) -> str:
 
 
 def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker) -> None:
+    """Call before the data file is created.
+
+    Raises ConflictError when the write is over (withdrawn, or rolled back by another writer): a task that
+    outlives its job must not leave files that nobody will look for.
+    """
+    if not has_beat(storage, base_path, instant):
+        raise ConflictError(
+            f"write {instant} is over, so its task may not write {marker.file}: it failed, or another writer "
+            "took it for dead and rolled it back; run it again",
+            instant=instant,
+            file=marker.file,
+        )
     path = join(marker_folder(base_path, instant), f"{marker.file}{_INFIX}{marker.type.value}")
-    try:
+    with contextlib.suppress(AlreadyExists):
         storage.create_if_absent(path, b"")
-    except AlreadyExists:
-        pass
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
@@ -85,4 +97,8 @@ def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
 
 def marker_instants(storage: Storage, base_path: str) -> list[str]:
     """Instants that have a marker folder."""
-    return [item.name for item in storage.list(f"{base_path}/{TEMP_FOLDER}") if item.is_dir and item.name.isdigit()]
+    return [
+        item.name
+        for item in storage.list(f"{base_path}/{TEMP_FOLDER}")
+        if item.is_dir and item.name.isdigit()
+    ]

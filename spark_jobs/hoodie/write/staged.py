@@ -22,13 +22,13 @@ ROWS, SUMMARY, ERROR = 0, 1, 2
 #: partition and file_id name the file group ("" file_id: inserts); reducer and bucket are set by `assign`
 STAGED_SCHEMA = pa.schema(
     [
-        pa.field("kind", pa.int32(), nullable=False),
-        pa.field("partition", pa.string(), nullable=False),
-        pa.field("file_id", pa.string(), nullable=False),
-        pa.field("reducer", pa.int32(), nullable=False),
-        pa.field("bucket", pa.int32(), nullable=False),
-        pa.field("rows", pa.int64(), nullable=False),
-        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("kind", pa.int32()),
+        pa.field("partition", pa.string()),
+        pa.field("file_id", pa.string()),
+        pa.field("reducer", pa.int32()),
+        pa.field("bucket", pa.int32()),
+        pa.field("rows", pa.int64()),
+        pa.field("payload", pa.binary()),
     ]
 )
 

@@ -128,6 +128,16 @@ class Assignment:
     reducers: tuple[int, ...]
     reducer_count: int
 
+    @property
+    def cuts(self) -> bool:
+        """Must some partition's inserts be cut, row by row, among several buckets?"""
+        return any(len(shares) > 1 for shares in self.inserts.values())
+
+    @property
+    def places(self) -> dict[tuple[str, str], int]:
+        """(partition, file id or "" for inserts) -> bucket, when nothing is cut."""
+        return {**self.updates, **{(partition, ""): shares[0][0] for partition, shares in self.inserts.items()}}
+
 
 def average_record_size(config: Config, commits: Iterable[CommitMetadata]) -> int:
     """Bytes of a record in a base file, from the newest commit that wrote enough (newest first)."""

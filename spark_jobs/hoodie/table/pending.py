@@ -1,0 +1,83 @@
+"""File groups that a pending clustering or compaction is about to replace (format.md 13.4, 13.5).
+
+Until such a plan is executed, or rolled back by who made it, a change to its file groups would be lost: rows
+written after the plan are not in what it makes. Apache Hudi 0.15.0 refuses updates and packs no inserts there
+(SparkRejectUpdateStrategy, UpsertPartitioner); so do we.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from hoodie.codec.avro import read_record
+from hoodie.errors import ConflictError, TableError
+from hoodie.storage import Storage
+from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.instant import Action, Instant, State
+
+#: (partition path, file id) -> the pending instant
+BusyGroups = Mapping[tuple[str, str], Instant]
+
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+
+
+def clustering_plan(storage: Storage, base_path: str, instant: Instant) -> Mapping[str, Any] | None:
+    """The plan of a pending replacecommit, a HoodieClusteringPlan record; None for another operation's.
+
+    The requested file tells, whatever the state. One that is torn was killed while it was made: that is None
+    too as long as nothing has been started, and a TableError after that.
+    """
+    path = instant_path(base_path, instant.with_state(State.REQUESTED))
+    try:
+        data = storage.read(path)
+    except FileNotFoundError:
+        return None
+    if not data:
+        return None
+    try:
+        plan: Mapping[str, Any] | None = read_record("HoodieRequestedReplaceMetadata", data)["clusteringPlan"]
+    except TableError:
+        if instant.state is State.REQUESTED:
+            return None
+        raise
+    return plan
+
+
+def busy_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
+    """All file groups in pending clustering and compaction plans. Reads one small file for each plan."""
+    found: dict[tuple[str, str], Instant] = {}
+    for instant in timeline.pending():
+        for partition, file_id in _groups(timeline, storage, instant):
+            found.setdefault((partition, file_id), instant)
+    return found
+
+
+def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None:
+    """Raises ConflictError when one of the (partition path, file id) is busy."""
+    for group in updated:
+        instant = busy.get(group)
+        if instant is not None:
+            what = "compaction" if instant.action in _COMPACTIONS else "clustering"
+            raise ConflictError(
+                f"rows to update are in file group {group[1]} of partition {group[0]!r}, which pending "
+                f"{what} {instant.time} is going to replace. Run that {what} with Apache Hudi, or roll it back, "
+                "then write again",
+                instant=instant.time,
+                action=instant.action.value,
+                partition=group[0],
+                file_id=group[1],
+            )
+
+
+def _groups(timeline: Timeline, storage: Storage, instant: Instant) -> Iterator[tuple[str, str]]:
+    slices: Iterable[Mapping[str, Any]] = ()
+    if instant.action is Action.REPLACECOMMIT:
+        plan = clustering_plan(storage, timeline.base_path, instant)
+        groups = (plan or {}).get("inputGroups") or ()
+        slices = [item for group in groups for item in group["slices"] or ()]
+    elif instant.action in _COMPACTIONS:
+        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
+        slices = read_record("HoodieCompactionPlan", storage.read(path))["operations"] or ()
+    for item in slices:
+        yield item["partitionPath"] or "", item["fileId"]
