@@ -44,7 +44,8 @@ FLIGHTS = HoodieTable(
 
 with DAG(
     "daily_upserts",
-    # "@daily" alone is a trigger without an interval: the run would not know which day is its own
+    # With this timetable the logical date is the day whose data the run brings, and the run starts when that
+    # day is over. The bare "@daily" runs at the day's beginning, for an interval of no length.
     schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
     start_date=START,
     end_date=START + timedelta(days=DAYS - 1),
@@ -55,11 +56,11 @@ with DAG(
 ) as dag:
 
     @task
-    def feed(data_interval_start: Any = None) -> dict[str, str]:
+    def feed(logical_date: Any = None) -> dict[str, str]:
         """Deliver the day's rows as Parquet; say where, and which commit is the table's newest until now."""
         import flights
 
-        day = data_interval_start.date()
+        day = logical_date.date()
         last = flights.last_instant(FLIGHTS.path)
         rows = flights.feed(day, HOME) if last else flights.known(day, HOME)
         return {"path": flights.deliver(rows, HOME / "feeds" / f"{day}.parquet"), "after": last}

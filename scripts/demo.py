@@ -34,7 +34,7 @@ LOG = HOME / "airflow.log"
 
 #: what a line of the log tells about the running task, by pattern
 _TOLD = (
-    re.compile(r"\[((?:source|stage|write|commit)\] .*?)(?:\s+loc=.*)?$"),
+    re.compile(r"\[info *\] \[((?:source|stage|write|commit)\] .*?) +\[airflow\."),
     re.compile(r"\b(commit \d+: \{.*\})"),
 )
 _TAIL = 40
@@ -78,11 +78,23 @@ def airflow_environment(days: list[date]) -> dict[str, str]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(EXAMPLES),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection),
+        "SPARK_CONF_DIR": str(spark_settings()),
         "FLIGHTS_HOME": str(HOME),
         "FLIGHTS_START": days[0].isoformat(),
         "FLIGHTS_DAYS": str(len(days)),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def spark_settings() -> Path:
+    """A folder with spark-defaults.conf for jobs of seconds: no UI, and a compiler that is ready early."""
+    folder = HOME / "spark"
+    folder.mkdir(exist_ok=True)
+    (folder / "spark-defaults.conf").write_text(
+        "spark.ui.enabled false\n"
+        "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
+    )
+    return folder
 
 
 def run_days(days: list[date]) -> int:
@@ -92,6 +104,7 @@ def run_days(days: list[date]) -> int:
     mark("begin", "Airflow: database (SQLite)")
     initdb()
     from airflow.dag_processing.dagbag import BundleDagBag
+    from airflow.sdk import timezone
 
     bag = BundleDagBag(dag_folder=EXAMPLES, bundle_path=EXAMPLES, bundle_name="dags-folder")
     dag = bag.get_dag("daily_upserts")
@@ -99,11 +112,7 @@ def run_days(days: list[date]) -> int:
         raise SystemExit(f"Airflow can't load the example: {bag.import_errors}")
     for number, day in enumerate(days, 1):
         mark("begin", f"run {number} of {len(days)}: {day}")
-        # a manual run at an interval's end has that interval
-        midnight = f"{day + timedelta(days=1)}T00:00:00+00:00"
-        from airflow.sdk import timezone
-
-        run = dag.test(logical_date=timezone.parse(midnight))
+        run = dag.test(logical_date=timezone.parse(f"{day}T00:00:00+00:00"))
         if run.state != "success":
             mark("failed", f"run {day}: {run.state}")
             return 1
@@ -163,7 +172,7 @@ def told(line: str) -> Iterator[str]:
         return
     for pattern in _TOLD:
         if found := pattern.search(line):
-            yield f"    {found[1]}"
+            yield f"    {found[1].replace(']', ':', 1)}"
             return
 
 

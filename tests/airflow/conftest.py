@@ -5,10 +5,12 @@ The environment is set before anything imports airflow.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import json
 import logging
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -22,6 +24,7 @@ import pytest
 
 HERE = Path(__file__).parent
 HOME = Path(tempfile.mkdtemp(prefix="hoodie-airflow-"))
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 DAGS = HOME / "dags"
 DAGS.mkdir()
 

@@ -1,43 +1,79 @@
-"""A storage that fails before or after its n-th changing operation: by an exception, or by killing the process."""
+"""A storage that fails before, in the middle of or after its n-th changing operation, by an exception or a kill."""
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import os
 import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-from hoodie.storage import FileInfo, Storage
+from hoodie.storage import WRAPPERS, FileInfo, Storage
+from hoodie.storage.local import LocalStorage
 
-#: operations that change something; a failure at a read is a failure before the next change
-CHANGES = frozenset(
-    {"write", "create_if_absent", "delete", "delete_tree", "make_dirs", "open_output", "close_output", "sweep_partial"}
-)
+T = TypeVar("T")
 
 
 class InjectedFault(OSError):
-    """What an injected failure raises: an error that no code handles."""
+    """What an injected failure raises: an error that no code handles on purpose."""
+
+
+class Phase(enum.Enum):
+    BEFORE = "before"
+    """Nothing of the operation happens."""
+    DURING = "during"
+    """Half of it happens: a temporary file without its target, a folder of which some files are deleted."""
+    AFTER = "after"
+    """All of it happens, and the caller is not told."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One changing operation. `splits`: it has a middle."""
+
+    name: str
+    path: str
+    splits: bool
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.path}"
 
 
 @dataclass
 class Faults:
-    """Shared by all wrapped storages of a run. `at` counts changing operations from 1; 0 never fails."""
+    """The plan of a failure, shared by all wrapped storages of a run, and the log of its changes.
+
+    `at` counts changing operations from 1, 0 never fails. `kill`: the process dies. `once`: later operations
+    work again (a hiccup); else every later change fails too (a dead disk), while reads still work.
+    """
 
     at: int = 0
-    after: bool = False
+    phase: Phase = Phase.BEFORE
     kill: bool = False
-    count: int = 0
-    log: list[str] = field(default_factory=list)
+    once: bool = False
+    log: list[Change] = field(default_factory=list)
     tripped: bool = False
 
-    def run(self, name: str, path: str, call: Any) -> Any:
-        self.count += 1
-        self.log.append(f"{name} {path}")
-        mine = self.count == self.at
-        if mine and not self.after:
+    def __str__(self) -> str:
+        kind = "kill" if self.kill else "hiccup" if self.once else "dead disk"
+        what = self.log[self.at - 1] if len(self.log) >= self.at > 0 else "nothing"
+        return f"{kind} {self.phase.value} change {self.at}: {what}"
+
+    def run(self, name: str, path: str, call: Callable[[], T], half: Callable[[], None] | None = None) -> T:
+        if self.tripped and not self.once:
+            raise InjectedFault(f"the storage is gone: {name} {path}")
+        self.log.append(Change(name, path, half is not None))
+        mine = len(self.log) == self.at
+        if mine and self.phase is Phase.BEFORE:
+            self.trip()
+        if mine and self.phase is Phase.DURING:
+            if half is not None:
+                half()
             self.trip()
         result = call()
-        if mine and self.after:
+        if mine and self.phase is Phase.AFTER:
             self.trip()
         return result
 
@@ -45,74 +81,88 @@ class Faults:
         self.tripped = True
         if self.kill:
             os.kill(os.getpid(), signal.SIGKILL)
-        raise InjectedFault(f"injected at operation {self.at}: {self.log[-1]}")
+        raise InjectedFault(f"injected: {self}")
+
+
+@contextlib.contextmanager
+def injected(faults: Faults) -> Iterator[Faults]:
+    """Every storage that is asked for inside fails as planned."""
+
+    def wrap(storage: Storage) -> Storage:
+        return FaultyStorage(storage, faults)
+
+    WRAPPERS.append(wrap)
+    try:
+        yield faults
+    finally:
+        WRAPPERS.remove(wrap)
 
 
 class FaultyStorage:
-    """Wraps a storage; once tripped by an exception, every later change fails too (a dead disk)."""
+    """Wraps a local storage. A failure at a read is a failure before the next change, so reads always work."""
 
     def __init__(self, inner: Storage, faults: Faults) -> None:
         self._inner = inner
         self._faults = faults
 
-    def _change(self, name: str, path: str, call: Any) -> Any:
-        if self._faults.tripped:
-            raise InjectedFault(f"storage is gone: {name} {path}")
-        return self._faults.run(name, path, call)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)  # reads
+
+    def write(self, path: str, data: bytes) -> None:
+        if "/.heartbeat/" in path:
+            self._inner.write(path, data)  # a beat of the timer thread would make the count depend on time
+            return
+        self._faults.run(
+            "write", path, lambda: self._inner.write(path, data), lambda: _leave_temporary(path, data)
+        )
+
+    def create_if_absent(self, path: str, data: bytes) -> None:
+        half = (lambda: _leave_temporary(path, data)) if data else None
+        self._faults.run("create_if_absent", path, lambda: self._inner.create_if_absent(path, data), half)
+
+    def delete(self, path: str) -> None:
+        self._faults.run("delete", path, lambda: self._inner.delete(path))
+
+    def delete_tree(self, path: str) -> None:
+        half = (lambda: _delete_half(path)) if os.path.isdir(path) else None
+        self._faults.run("delete_tree", path, lambda: self._inner.delete_tree(path), half)
+
+    def make_dirs(self, path: str) -> None:
+        self._faults.run("make_dirs", path, lambda: self._inner.make_dirs(path))
+
+    def open_output(self, path: str) -> BinaryIO:
+        sink = self._faults.run("open_output", path, lambda: self._inner.open_output(path))
+        return _FaultySink(sink, path, self._faults)  # type: ignore[return-value]
+
+    def sweep_partial(self, path: str) -> int:
+        return self._faults.run("sweep_partial", path, lambda: self._inner.sweep_partial(path))
 
     def list(self, path: str) -> list[FileInfo]:
         return self._inner.list(path)
 
-    def exists(self, path: str) -> bool:
-        return self._inner.exists(path)
-
-    def info(self, path: str) -> FileInfo | None:
-        return self._inner.info(path)
-
-    def read(self, path: str) -> bytes:
-        return self._inner.read(path)
-
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        return self._inner.read_range(path, offset, length)
-
-    def write(self, path: str, data: bytes) -> None:
-        if "/.heartbeat/" in path and self._inner.exists(path):
-            self._inner.write(path, data)  # a beat of the timer thread would make the count depend on time
-            return
-        self._change("write", path, lambda: self._inner.write(path, data))
-
-    def create_if_absent(self, path: str, data: bytes) -> None:
-        self._change("create_if_absent", path, lambda: self._inner.create_if_absent(path, data))
-
-    def delete(self, path: str) -> None:
-        self._change("delete", path, lambda: self._inner.delete(path))
-
-    def delete_tree(self, path: str) -> None:
-        self._change("delete_tree", path, lambda: self._inner.delete_tree(path))
-
-    def make_dirs(self, path: str) -> None:
-        self._change("make_dirs", path, lambda: self._inner.make_dirs(path))
-
-    def open_output(self, path: str) -> BinaryIO:
-        sink = self._change("open_output", path, lambda: self._inner.open_output(path))
-        return _FaultySink(sink, path, self)  # type: ignore[return-value]
-
-    def open_input(self, path: str) -> BinaryIO:
-        return self._inner.open_input(path)
-
-    def sweep_partial(self, path: str) -> int:
-        return int(self._change("sweep_partial", path, lambda: self._inner.sweep_partial(path)))
-
 
 class _FaultySink:
-    def __init__(self, inner: BinaryIO, path: str, storage: FaultyStorage) -> None:
+    def __init__(self, inner: BinaryIO, path: str, faults: Faults) -> None:
         self._inner = inner
         self._path = path
-        self._storage = storage
+        self._faults = faults
 
     def close(self) -> None:
         if not self._inner.closed:
-            self._storage._change("close_output", self._path, self._inner.close)
+            try:
+                self._faults.run("close_output", self._path, self._inner.close)
+            finally:
+                self._inner.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+def _leave_temporary(path: str, data: bytes) -> None:
+    LocalStorage()._temporary(path, data)
+
+
+def _delete_half(path: str) -> None:
+    files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    for file in files[: (len(files) + 1) // 2]:
+        os.unlink(file)

@@ -40,6 +40,9 @@ SESSION = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+# Tables here are tiny: start-up and compilation cost more than slow code does.
+JAVA_OPTIONS = "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-BytecodeVerificationRemote"
+
 # Every write path of Hudi 1.x, procedures included, upgrades an older table unless both are set in the session too.
 KEEP_VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 
@@ -67,7 +70,7 @@ class Server:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master("local[2]").appName("hudi-judge").config("spark.jars", jar)
-        java = f"-Duser.timezone=UTC -XX:+UseSerialGC -Dderby.system.home={work_dir}"
+        java = f"{JAVA_OPTIONS} -Dderby.system.home={work_dir}"
         settings = dict(SESSION)
         settings["spark.driver.extraJavaOptions"] = java
         settings["spark.local.dir"] = str(work_dir / "spark")

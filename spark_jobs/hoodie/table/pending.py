@@ -61,8 +61,8 @@ def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None
             what = "compaction" if instant.action in _COMPACTIONS else "clustering"
             raise ConflictError(
                 f"rows to update are in file group {group[1]} of partition {group[0]!r}, which pending "
-                f"{what} {instant.time} is going to replace. Run that {what} with Apache Hudi, or roll it back, "
-                "then write again",
+                f"{what} {instant.time} is going to replace. Run that {what} with Apache Hudi, or roll it "
+                "back, then write again",
                 instant=instant.time,
                 action=instant.action.value,
                 partition=group[0],

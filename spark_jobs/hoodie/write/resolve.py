@@ -168,12 +168,12 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
     )
-    commits = [CommitMetadata.parse(timeline.read(i, storage)) for i in reversed(timeline.commits()[-10:])]
+    newest_first = (CommitMetadata.parse(timeline.read(i, storage)) for i in reversed(timeline.commits()))
     return Plan(
         table_name=name,
         config=config,
         context=context,
-        record_size=average_record_size(config, commits),
+        record_size=average_record_size(config, newest_first),
         extra_metadata=_extra(request, avro_text),
         new_properties=_new_properties(config, name, keys, merging) if props is None else None,
         timeline_utc=_utc(config, props),

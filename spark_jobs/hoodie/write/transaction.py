@@ -142,7 +142,8 @@ class Transaction:
                 wait = max(0, beat.tolerance(self._interval, self._misses) - beat.age_ms) // 1000 + 1
                 raise ConflictError(
                     f"another writer is at work on {self.base_path}: instant {beat.instant} of {beat.owner} "
-                    f"beat {beat.age_ms / 1000:.0f} s ago. Wait for it to finish, or, if it is dead, for {wait} s",
+                    f"beat {beat.age_ms / 1000:.0f} s ago. Wait for it to finish, or, if it is dead, "
+                    f"for {wait} s",
                     path=self.base_path,
                     instant=beat.instant,
                     owner=beat.owner,
