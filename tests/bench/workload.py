@@ -62,9 +62,17 @@ class Workload:
         return self.updates + self.new + self.late
 
     @property
-    def label(self) -> str:
-        digest = hashlib.sha256(json.dumps([VERSION, asdict(self)]).encode()).hexdigest()[:8]
-        return f"{self.rows}x{self.days}-{self.upsert_rows}-{digest}"
+    def base_label(self) -> str:
+        """Names the base table: equal for workloads that differ in the upsert alone."""
+        return f"{self.rows}x{self.days}-{_digest(self.rows, self.days, self.seed)}"
+
+    @property
+    def upsert_label(self) -> str:
+        return f"{self.base_label}-{self.upsert_rows}-{_digest(asdict(self))}"
+
+
+def _digest(*values: Any) -> str:
+    return hashlib.sha256(json.dumps([VERSION, *values]).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -78,22 +86,22 @@ class Inputs:
 
 def materialise(workload: Workload, cache: Path) -> Inputs:
     """The workload's files under `cache`, written now unless an earlier run finished them."""
-    folder = cache / workload.label
-    inputs = Inputs(workload, folder / "base", folder / "upsert")
-    done = folder / "done.json"
-    if done.exists():
-        return inputs
-    shutil.rmtree(folder, ignore_errors=True)
-    _write(inputs.base, _base_batches(workload))
-    _write(inputs.upsert, _upsert_batches(workload))
-    done.write_text(json.dumps(asdict(workload)))
-    return inputs
+    base, upsert = cache / workload.base_label, cache / workload.upsert_label
+    _write(base, _base_batches(workload))
+    _write(upsert, _upsert_batches(workload))
+    return Inputs(workload, base, upsert)
 
 
 def _write(folder: Path, tables: Iterator[pa.Table]) -> None:
-    folder.mkdir(parents=True)
+    """Batches into numbered files; the folder has its name only when it is complete."""
+    if folder.exists():
+        return
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
     for number, table in enumerate(tables):
-        pq.write_table(table, folder / f"part-{number:03d}.parquet", compression="snappy")
+        pq.write_table(table, unfinished / f"part-{number:03d}.parquet", compression="snappy")
+    unfinished.rename(folder)
 
 
 def _base_batches(workload: Workload) -> Iterator[pa.Table]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hoodie.engine.local import LocalEngine
 from hoodie.pipeline import write
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
-from tests.support.faults import Faults, injected
+from tests.support.faults import Faults, Phase, injected
 from tests.support.oracle import Model
-from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.support.tables import SMALL_SCHEMA, as_table, small_rows, without
 
 Row = dict[str, Any]
 
@@ -23,10 +27,11 @@ OPTIONS = {
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.table.name": "flights",
     "hoodie.index.bloom.num_entries": "100",
+    # between the size of the large file (eu) and of the others
+    "hoodie.parquet.small.file.limit": "5500",
 }
-#: between the size of the large file (eu) and of the others
-LIMIT = {"hoodie.parquet.small.file.limit": "20000"}
 NO_ROWS: list[Row] = []
+GOLDEN_SCHEMA = without(SMALL_SCHEMA, "_hoodie_is_deleted")
 
 
 def run(
@@ -34,59 +39,30 @@ def run(
     rows: Sequence[Row],
     operation: Operation = Operation.UPSERT,
     faults: Faults | None = None,
-    options: Mapping[str, str] = LIMIT,
+    options: Mapping[str, str] = OPTIONS,
+    schema: pa.Schema = SMALL_SCHEMA,
 ) -> WriteResult:
     """One write with the local engine, one task at a time, so that the changes come in one order."""
     engine = LocalEngine(1)
-    frame = engine.frame(as_table(rows, SMALL_SCHEMA))
-    request = WriteRequest(str(path), operation, {**OPTIONS, **options}, {})
+    request = WriteRequest(str(path), operation, options, {})
     with injected(faults or Faults()):
-        return write(engine, frame, request)
-
-
-def model(*batches: Sequence[Row]) -> Model:
-    made = Model(["id"], ["region"], "ts")
-    for batch in batches:
-        made.upsert(batch)
-    return made
+        return write(engine, engine.frame(as_table(rows, schema)), request)
 
 
 def in_region(rows: Sequence[Row], region: str) -> list[Row]:
     return [{**row, "region": region} for row in rows]
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """`make` builds the table at a path (None: there is none yet); `old` None: no table can be read before."""
-
-    name: str
-    make: Callable[[str], object] | None
-    rows: list[Row]
-    old: list[Row] | None
-    new: list[Row]
-    operation: Operation = Operation.UPSERT
-    options: Mapping[str, str] = field(default_factory=lambda: LIMIT)
-
-    def run(self, path: str | Path, faults: Faults | None = None) -> WriteResult:
-        return run(path, self.rows, self.operation, faults, self.options)
-
-    def again(self, path: str | Path, committed: bool) -> WriteResult:
-        """The next run: the same upsert; what would add rows twice is not repeated once it was committed."""
-        if committed and self.operation is not Operation.UPSERT:
-            return run(path, NO_ROWS, options=self.options)
-        return self.run(path)
-
-
 #: eu has a file beyond the small-file limit, us and apac small ones, and all rows of `gone` will be deleted
 BASE = (
-    in_region(small_rows(range(0, 700), 1), "eu")
+    in_region(small_rows(range(0, 200), 1), "eu")
     + in_region(small_rows(range(1000, 1020), 1), "us")
     + in_region(small_rows(range(2000, 2015), 1), "apac")
     + in_region(small_rows(range(4000, 4002), 1), "gone")
 )
 #: updates a file, makes a new one beside it, packs into a small one, deletes, empties a file, makes a partition
 CHANGES = (
-    in_region(small_rows(range(0, 700, 50), 2), "eu")
+    in_region(small_rows(range(0, 200, 20), 2), "eu")
     + in_region(small_rows(range(700, 705), 2), "eu")
     + in_region(small_rows(range(1020, 1030), 2), "us")
     + in_region(small_rows(range(2000, 2004), 2, deleted=True), "apac")
@@ -98,28 +74,91 @@ CHANGES = (
 MORE = in_region(small_rows(range(5000, 5010), 1), "eu") + in_region(small_rows(range(5010, 5020), 1), "venus")
 
 
-def make_base(path: str) -> WriteResult:
-    return run(path, BASE)
-
-
 def copy_table(source: str | Path, target: str | Path) -> None:
     """A cheap copy of a table: hard links, which no write changes in place."""
-    import os
-
     shutil.copytree(source, target, copy_function=os.link)
 
 
-def added(*batches: Sequence[Row]) -> list[Row]:
-    return [dict(row) for batch in batches for row in batch if not row.get("_hoodie_is_deleted")]
+class Kit(Protocol):
+    """What builds tables to begin with."""
+
+    def golden(self, name: str) -> Path: ...
+    def kill(self, scenario: Scenario, path: str | Path, at: int, phase: Phase = ...) -> int: ...
+
+
+Make = Callable[[Kit, Path], object]
+
+
+def base(kit: Kit, path: Path) -> None:
+    run(path, BASE)
+
+
+def failed(kit: Kit, path: Path) -> None:
+    """Killed when it had written two of its files and half of a third."""
+    base(kit, path)
+    changes = Faults()
+    probe = path.with_name("probe")
+    copy_table(path, probe)
+    SCENARIOS["upsert"].run(probe, changes)
+    shutil.rmtree(probe)
+    closing = [number for number, change in enumerate(changes.log, 1) if change.name == "close_output"]
+    kit.kill(SCENARIOS["upsert"], path, closing[2], Phase.DURING)
+
+
+def metadata_table(kit: Kit, path: Path) -> None:
+    copy_table(kit.golden("mdt_files_only") / "table", path)
+
+
+def golden_rows(kit: Kit, name: str) -> list[Row]:
+    return pq.read_table(kit.golden(name) / "expected" / "snapshot.parquet").to_pylist()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`make` builds the table to begin with, None: there is none. `old`: its rows, None: it can't be read."""
+
+    name: str
+    make: Make | None
+    rows: list[Row]
+    old: Callable[[Kit], list[Row] | None]
+    operation: Operation = Operation.UPSERT
+    options: Mapping[str, str] = field(default_factory=lambda: OPTIONS)
+    schema: pa.Schema = SMALL_SCHEMA
+
+    def new(self, kit: Kit) -> list[Row]:
+        made = Model(["id"], ["region"], "ts")
+        made.upsert(self.old(kit) or [])
+        if self.operation is Operation.UPSERT:
+            made.upsert(self.rows)
+        else:
+            made.insert(self.rows)
+        return made.rows()
+
+    def run(self, path: str | Path, faults: Faults | None = None) -> WriteResult:
+        return run(path, self.rows, self.operation, faults, self.options, self.schema)
+
+    def again(self, path: str | Path, committed: bool) -> WriteResult:
+        """The next run: the same upsert; what would add rows twice is not repeated once it was committed."""
+        rows = NO_ROWS if committed and self.operation is not Operation.UPSERT else self.rows
+        return run(path, rows, self.operation, None, self.options, self.schema)
 
 
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario("upsert", make_base, CHANGES, added(BASE), model(BASE, CHANGES).rows()),
-        Scenario("first", None, MORE, None, added(MORE)),
-        Scenario("empty", make_base, NO_ROWS, added(BASE), added(BASE)),
-        Scenario("insert", make_base, MORE, added(BASE), added(BASE, MORE), Operation.INSERT),
-        Scenario("bulk_insert", make_base, MORE, added(BASE), added(BASE, MORE), Operation.BULK_INSERT),
+        Scenario("upsert", base, CHANGES, lambda kit: BASE),
+        Scenario("first", None, MORE, lambda kit: None),
+        Scenario("repair", failed, CHANGES, lambda kit: BASE),
+        Scenario(
+            "metadata_table",
+            metadata_table,
+            small_rows(range(70, 110, 4), 5),
+            lambda kit: golden_rows(kit, "mdt_files_only"),
+            options={},
+            schema=GOLDEN_SCHEMA,
+        ),
+        Scenario("empty", base, NO_ROWS, lambda kit: BASE),
+        Scenario("insert", base, MORE, lambda kit: BASE, Operation.INSERT),
+        Scenario("bulk_insert", base, MORE, lambda kit: BASE, Operation.BULK_INSERT),
     )
 }

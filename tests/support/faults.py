@@ -24,7 +24,7 @@ class Phase(enum.Enum):
     BEFORE = "before"
     """Nothing of the operation happens."""
     DURING = "during"
-    """Half of it happens: a temporary file without its target, a folder of which some files are deleted."""
+    """Half of it happens: a temporary file without its target, half a data file, some of a folder's files deleted."""
     AFTER = "after"
     """All of it happens, and the caller is not told."""
 
@@ -55,6 +55,8 @@ class Faults:
     once: bool = False
     log: list[Change] = field(default_factory=list)
     tripped: bool = False
+    #: output files; who fails in the middle of one leaves closing it to the garbage collector, which warns
+    opened: list[BinaryIO] = field(default_factory=list)
 
     def __str__(self) -> str:
         kind = "kill" if self.kill else "hiccup" if self.once else "dead disk"
@@ -96,6 +98,8 @@ def injected(faults: Faults) -> Iterator[Faults]:
         yield faults
     finally:
         WRAPPERS.remove(wrap)
+        for sink in faults.opened:
+            sink.close()
 
 
 class FaultyStorage:
@@ -131,7 +135,11 @@ class FaultyStorage:
         self._faults.run("make_dirs", path, lambda: self._inner.make_dirs(path))
 
     def open_output(self, path: str) -> BinaryIO:
-        sink = self._faults.run("open_output", path, lambda: self._inner.open_output(path))
+        def call() -> BinaryIO:
+            self._faults.opened.append(self._inner.open_output(path))
+            return self._faults.opened[-1]
+
+        sink = self._faults.run("open_output", path, call)
         return _FaultySink(sink, path, self._faults)  # type: ignore[return-value]
 
     def sweep_partial(self, path: str) -> int:
@@ -150,9 +158,13 @@ class _FaultySink:
     def close(self) -> None:
         if not self._inner.closed:
             try:
-                self._faults.run("close_output", self._path, self._inner.close)
+                self._faults.run("close_output", self._path, self._inner.close, self._cut)
             finally:
                 self._inner.close()
+
+    def _cut(self) -> None:
+        self._inner.flush()
+        self._inner.truncate(self._inner.tell() // 2)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,16 +19,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROOT = Path(__file__).resolve().parents[2]
+from scripts import environment
+
 SERVER = Path(__file__).with_name("hudi_server.py")
 START_SECONDS = 180.0
 REQUEST_SECONDS = 180.0
+NOT_INHERITED = ("PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
+THREE_LEVEL_LISTS = {"parquet.avro.write-old-list-structure": "false"}
+"""Hadoop setting without which Hudi's writer fails on lists that hold nulls."""
 
 
 class HudiError(Exception):
     """Apache Hudi refused a request; the text ends with the Java exceptions, root last.
 
-    Attributes: causes (Java exceptions, outermost first; empty when the error is not Java's), log (server log).
+    Attributes: causes (Java exceptions, outermost first; empty when the error is not Java's), log (a path).
     """
 
     def __init__(self, message: str, causes: Sequence[str] = (), log: Path | None = None) -> None:
@@ -44,23 +49,18 @@ class HudiTimeout(HudiError):
 
 def bundle_jar(version: str) -> Path:
     """Where the local Maven repository keeps the Spark 3.5 bundle of a Hudi version (it may not be there)."""
-    home = os.environ.get("MAVEN_REPO_LOCAL") or Path.home() / ".m2" / "repository"
     artifact = "hudi-spark3.5-bundle_2.12"
-    return Path(home) / "org/apache/hudi" / artifact / version / f"{artifact}-{version}.jar"
-
-
-def hudi_python() -> Path:
-    """The interpreter of the venv that has pyspark 3.5 (it may not be there); HUDI_PYTHON overrides it."""
-    return Path(os.environ.get("HUDI_PYTHON") or ROOT / ".venv-hudi" / "bin" / "python")
+    folder = environment.maven_repository() / "org/apache/hudi" / artifact / version
+    return folder / f"{artifact}-{version}.jar"
 
 
 def missing(version: str) -> str | None:
     """What keeps a server of this version from starting here, or None."""
-    for need in (hudi_python(), bundle_jar(version)):
+    for need in (environment.interpreter(environment.HUDI), bundle_jar(version)):
         if not need.exists():
-            return f"Apache Hudi {version} needs {need}, which is not there"
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        return f"Apache Hudi {version} needs Java: neither JAVA_HOME nor java on the PATH"
+            return f"Apache Hudi {version} needs {need}, which is not there; scripts/setup makes it"
+    if environment.spark_java(environment.spark_environment(environment.HUDI) | os.environ) is None:
+        return f"Apache Hudi {version} needs Java; scripts/setup makes one"
     return None
 
 
@@ -71,27 +71,26 @@ class HudiServer:
     After a time-out the process is gone and every further request raises HudiError.
     """
 
-    def __init__(self, version: str, *, jar: Path | None = None, python: Path | None = None) -> None:
+    def __init__(self, version: str) -> None:
         self.version = version
-        self._jar = jar or bundle_jar(version)
-        self._python = python or hudi_python()
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
 
     def __enter__(self) -> HudiServer:
         self.work_dir = Path(tempfile.mkdtemp(prefix=f"hudi-{self.version}-"))
         self.log = self.work_dir / "server.log"
-        names = ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-        environment = {name: value for name, value in os.environ.items() if name not in names}
-        environment.update(TZ="UTC", SPARK_LOCAL_IP="127.0.0.1")
-        command = [str(self._python), str(SERVER), "--jar", str(self._jar), "--work-dir", str(self.work_dir)]
+        variables = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+        variables.update(environment.spark_environment(environment.HUDI))
+        python = environment.interpreter(environment.HUDI)
+        command = [str(python), str(SERVER), "--jar", str(bundle_jar(self.version))]
+        command += ["--work-dir", str(self.work_dir)]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            env=environment,
+            env=variables,
             cwd=self.work_dir,
             start_new_session=True,
         )
@@ -159,7 +158,7 @@ class HudiServer:
         operation: str = "upsert",
         mode: str = "append",
     ) -> None:
-        """Write rows with Hudi's own writer; `mode` is Spark's save mode ("overwrite" makes the table anew)."""
+        """Write rows with Hudi's own writer; `mode` is Spark's save mode ("overwrite": a new table)."""
         with tempfile.TemporaryDirectory(dir=self.work_dir) as folder:
             source = str(Path(folder) / "rows.parquet")
             pq.write_table(rows, source)
@@ -186,14 +185,13 @@ class HudiServer:
         return found
 
     @contextlib.contextmanager
-    def hadoop(self, **settings: str) -> Any:
-        """Hadoop settings for a while; `__` in a name stands for a dot and `_` for a dash is not translated."""
-        names = {name.replace("__", "."): value for name, value in settings.items()}
-        self.request("hadoop", settings=names)
+    def hadoop(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """Hadoop settings of the session for a while, THREE_LEVEL_LISTS for example."""
+        self.request("hadoop", settings=dict(settings))
         try:
-            yield self
+            yield
         finally:
-            self.request("hadoop", settings=dict.fromkeys(names))
+            self.request("hadoop", settings=dict.fromkeys(settings))
 
     def request(self, op: str, *, timeout: float = REQUEST_SECONDS, **fields: Any) -> Any:
         """Send one request and return its answer's value; HudiError carries what Java said."""

@@ -1,10 +1,10 @@
 """A Hudi table as a plain Python model: what the rows must be after a sequence of writes.
 
-Deliberately simple and slow, one row at a time, so that it can be checked by reading. The rules are those of
-the write path (key = record key and partition; Apache Hudi 0.15.0 DefaultHoodieRecordPayload,
-OverwriteWithLatestAvroPayload, OverwriteNonDefaultsWithLatestAvroPayload, PartialUpdateAvroPayload). Where Hudi's
-PartialUpdateAvroPayload depends on accidents (a delete in the batch that is older or newer than another row of
-its key), the model follows the ordering values: see `Model.combine`.
+Deliberately simple and slow, one row at a time, so that it can be checked by reading. A row is identified by
+record key and partition. The rules are those of Apache Hudi 0.15.0 DefaultHoodieRecordPayload,
+OverwriteWithLatestAvroPayload, OverwriteNonDefaultsWithLatestAvroPayload and PartialUpdateAvroPayload. Where
+the last one depends on accidents (a delete and another row of the same key in one batch), the model follows
+the ordering values: see `Model.combine`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Mode(enum.Enum):
 class Model:
     """Rows by identity; a key has several rows only where `insert` or `bulk_insert` made duplicates.
 
-    partition: fields whose values are the partition (null and "" are the same partition), or a function from a
-    row to its partition. ordering: the ordering field, or None: then the later row of a batch and the incoming
-    row win. Rows are copied in and out.
+    partition: fields whose values are the partition (null and "" are the same partition), or a function from
+    a row to its partition. ordering: the ordering field, or None: then the later row of a batch and the
+    incoming row win. Rows are copied in and out.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Comparison of two Arrow tables row by row, without regard to the order of rows and columns.
 
-What counts as the same: the values, not how a reader types them. Integers of any width, strings of any layout,
-dictionaries and their values, decimals of any scale, timestamps of any unit (compared in microseconds) are
+What counts as the same: the values, not how a reader types them. Integers of any width, strings of any
+layout, dictionaries and their values, decimals of any scale, timestamps of any unit (in microseconds) are
 alike; maps have no order; NaN equals NaN. What counts as different: null and empty, 0.0 and -0.0, True and 1,
 text and bytes, a number and a decimal, an instant (timestamp with a zone, any zone) and a wall clock.
 """
@@ -104,7 +104,7 @@ def plain_rows(table: pa.Table, columns: Sequence[str]) -> list[Row]:
         if column.type != kind:
             column = column.cast(kind)
         by_column.append([plain_value(value, kind) for value in column.to_pylist()])
-    return list(zip(*by_column)) if by_column else [()] * table.num_rows
+    return list(zip(*by_column, strict=True)) if by_column else [()] * table.num_rows
 
 
 def difference(
@@ -112,7 +112,7 @@ def difference(
 ) -> str | None:
     """None when both hold the same rows, else a text that says what differs.
 
-    Meta columns are left out unless `meta`; columns named in `ignore` are left out always. Rows are a multiset.
+    Meta columns are left out unless `meta`, columns named in `ignore` always. Rows are a multiset.
     """
     left_out = set(ignore) if meta else {*ignore, *META_COLUMNS}
     columns = [name for name in expected.column_names if name not in left_out]
@@ -144,29 +144,42 @@ def assert_same_rows(
 
 
 def _explain(extra: list[Row], lacking: list[Row], columns: Sequence[str], head: str) -> str:
-    lines = [f"{head}; {len(lacking)} missing, {len(extra)} unexpected"]
     differing: Counter[str] = Counter()
-    for row in lacking[:NEAREST_AMONG]:
-        if nearest := _nearest(row, extra):
-            differing.update(n for n, a, b in zip(columns, row, nearest) if a != b)
-    if differing and min(differing.values()) < len(columns) * len(lacking):
+    text: list[str] = []
+    unpaired = list(extra)
+    for place, row in enumerate(lacking[:NEAREST_AMONG]):
+        nearest = _nearest(row, unpaired)
+        if nearest is not None:
+            unpaired.remove(nearest)
+            differing.update(name for name, a, b in zip(columns, row, nearest, strict=True) if a != b)
+        if place < SHOWN:
+            text.extend(_show_pair(row, nearest, columns))
+    text.extend(f"  unexpected row {_show(dict(zip(columns, row, strict=True)))}" for row in unpaired[:SHOWN])
+    lines = [f"{head}; {len(lacking)} missing, {len(extra)} unexpected"]
+    if differing:
         lines.append("columns that differ: " + ", ".join(f"{n} ({c}x)" for n, c in differing.most_common()))
-    for row in lacking[:SHOWN]:
-        nearest = _nearest(row, extra)
-        if nearest is None or sum(a != b for a, b in zip(row, nearest)) > len(row) / 2:
-            lines.append(f"  missing row {_show(dict(zip(columns, row)))}")
-            continue
-        same = {n: a for n, a, b in zip(columns, row, nearest) if a == b}
-        lines.append(f"  row {_show(dict(list(same.items())[:4]))}")
-        lines.extend(
-            f"    {n}: expected {_cell(a)} got {_cell(b)}" for n, a, b in zip(columns, row, nearest) if a != b
-        )
-    lines.extend(f"  unexpected row {_show(dict(zip(columns, row)))}" for row in extra[:SHOWN])
-    return "\n".join(lines)
+    return "\n".join(lines + text)
+
+
+def _show_pair(row: Row, nearest: Row | None, columns: Sequence[str]) -> list[str]:
+    if nearest is None:
+        return [f"  missing row {_show(dict(zip(columns, row, strict=True)))}"]
+    same = {name: a for name, a, b in zip(columns, row, nearest, strict=True) if a == b}
+    lines = [f"  row {_show(dict(list(same.items())[:4]))}"]
+    for name, a, b in zip(columns, row, nearest, strict=True):
+        if a != b:
+            lines.append(f"    {name}: expected {_cell(a)} got {_cell(b)}")
+    return lines
 
 
 def _nearest(row: Row, among: Sequence[Row]) -> Row | None:
-    return min(among[:NEAREST_AMONG], key=lambda other: sum(a != b for a, b in zip(row, other)), default=None)
+    """The row that shares most values with `row`, if it shares half of them."""
+
+    def distance(other: Row) -> int:
+        return sum(a != b for a, b in zip(row, other, strict=True))
+
+    nearest = min(among[:NEAREST_AMONG], key=distance, default=None)
+    return nearest if nearest is not None and 2 * distance(nearest) <= len(row) else None
 
 
 def _show(row: Mapping[str, Any]) -> str:

@@ -18,51 +18,47 @@ import pyarrow as pa
 Row = dict[str, Any]
 
 REGIONS = ("eu", "us", "apac")
-TEXTS = ("plain", "α", "日本", "x'y\"z", "", "line\nbreak", "tab\t", "back\\slash", "a,b:c")
+TEXTS = ("plain", "ünï", "日本", "x'y\"z", "", "line\nbreak", "tab\t", "back\\slash", "a,b:c")
 UTC = dt.timezone.utc
 
-SMALL_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("ts", pa.int64()),
-        ("region", pa.string()),
-        ("val", pa.int32()),
-        ("name", pa.string()),
-        ("_hoodie_is_deleted", pa.bool_()),
-    ]
-)
-
-_INNER = pa.struct([("x", pa.float64()), ("ys", pa.list_(pa.int64()))])
-FULL_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("ts", pa.int64()),
-        ("region", pa.string()),
-        ("c_bool", pa.bool_()),
-        ("c_int", pa.int32()),
-        ("c_long", pa.int64()),
-        ("c_float", pa.float32()),
-        ("c_double", pa.float64()),
-        ("c_dec9", pa.decimal128(9, 2)),
-        ("c_dec18", pa.decimal128(18, 4)),
-        ("c_dec38", pa.decimal128(38, 10)),
-        ("c_str", pa.string()),
-        ("c_bin", pa.binary()),
-        ("c_date", pa.date32()),
-        ("c_ts", pa.timestamp("us", tz="UTC")),
-        ("c_ntz", pa.timestamp("us")),
-        ("c_arr", pa.list_(pa.string())),
-        ("c_arr_long", pa.list_(pa.int64())),
-        ("c_map", pa.map_(pa.string(), pa.int32())),
-        ("c_struct", pa.struct([("a", pa.int32()), ("b", pa.string()), ("inner", _INNER)])),
-        ("c_arr_struct", pa.list_(pa.struct([("k", pa.string()), ("v", pa.decimal128(10, 2))]))),
-        (
-            "c_map_struct",
-            pa.map_(pa.string(), pa.struct([("p", pa.int64()), ("q", pa.timestamp("us", tz="UTC"))])),
-        ),
-        ("_hoodie_is_deleted", pa.bool_()),
-    ]
-)
+SMALL_TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "ts": pa.int64(),
+    "region": pa.string(),
+    "val": pa.int32(),
+    "name": pa.string(),
+    "_hoodie_is_deleted": pa.bool_(),
+}
+_INNER = pa.struct([pa.field("x", pa.float64()), pa.field("ys", pa.list_(pa.int64()))])
+_ENTRY = pa.struct([pa.field("k", pa.string()), pa.field("v", pa.decimal128(10, 2))])
+_MOMENT = pa.struct([pa.field("p", pa.int64()), pa.field("q", pa.timestamp("us", tz="UTC"))])
+FULL_TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "ts": pa.int64(),
+    "region": pa.string(),
+    "c_bool": pa.bool_(),
+    "c_int": pa.int32(),
+    "c_long": pa.int64(),
+    "c_float": pa.float32(),
+    "c_double": pa.float64(),
+    "c_dec9": pa.decimal128(9, 2),
+    "c_dec18": pa.decimal128(18, 4),
+    "c_dec38": pa.decimal128(38, 10),
+    "c_str": pa.string(),
+    "c_bin": pa.binary(),
+    "c_date": pa.date32(),
+    "c_ts": pa.timestamp("us", tz="UTC"),
+    "c_ntz": pa.timestamp("us"),
+    "c_arr": pa.list_(pa.string()),
+    "c_arr_long": pa.list_(pa.int64()),
+    "c_map": pa.map_(pa.string(), pa.int32()),
+    "c_struct": pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string()), pa.field("inner", _INNER)]),
+    "c_arr_struct": pa.list_(_ENTRY),
+    "c_map_struct": pa.map_(pa.string(), _MOMENT),
+    "_hoodie_is_deleted": pa.bool_(),
+}
+SMALL_SCHEMA = pa.schema(SMALL_TYPES)
+FULL_SCHEMA = pa.schema(FULL_TYPES)
 
 
 def key(number: int) -> str:
@@ -70,7 +66,9 @@ def key(number: int) -> str:
     return f"k{number:05d}"
 
 
-def small_rows(ids: Iterable[int], version: int, *, ts: int | None = None, deleted: bool = False) -> list[Row]:
+def small_rows(
+    ids: Iterable[int], version: int, *, ts: int | None = None, deleted: bool = False
+) -> list[Row]:
     """Rows of SMALL_SCHEMA. `version` seeds the values and, unless `ts` is given, sets the ordering value."""
     rows = []
     for number in ids:
@@ -93,7 +91,7 @@ def full_rows(
 ) -> list[Row]:
     """Rows of FULL_SCHEMA: every type, nulls everywhere but in key, ordering and partition.
 
-    `null_elements=False` keeps nulls out of lists: Apache Hudi 0.15.0 writes two-level lists by default, which
+    `null_elements=False` keeps nulls out of lists: Apache Hudi writes two-level lists by default, which
     cannot hold them.
     """
     return [_full_row(number, version, null_elements, deleted) for number in ids]

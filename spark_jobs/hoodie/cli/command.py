@@ -34,6 +34,9 @@ _WRITES = {
     "bulk-insert": "insert rows into new files: the fastest first load",
 }
 
+#: packages that come with an extra
+_EXTRAS = {"pyarrow": "local", "numpy": "local", "fastavro": "local", "duckdb": "local", "pyspark": "spark"}
+
 
 class Usage(Exception):
     """The command line is wrong; `text` says how, after the usage of the parser that saw it."""
@@ -68,8 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except HoodieError as error:
         return _failed(error.to_dict(), as_json)
-    except ModuleNotFoundError as error:
-        return _failed(_not_installed(error), as_json)
     except KeyboardInterrupt:
         _failed({"code": "interrupted", "message": "interrupted; nothing was committed"}, as_json)
         return 130
@@ -77,8 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except OSError as error:
-        return _failed({"code": "storage", "message": f"{error.filename or 'storage'}: {error.strerror}"}, as_json)
+        return _failed(
+            {"code": "storage", "message": f"{error.filename or 'storage'}: {error.strerror}"}, as_json
+        )
     except Exception as error:  # noqa: BLE001  a bug; still one document
+        if missing := _not_installed(error):
+            return _failed(missing, as_json)
         traceback.print_exc()
         return _failed({"code": "internal", "message": f"{type(error).__name__}: {error}"}, as_json)
     return 0
@@ -106,7 +111,10 @@ def parser() -> Parser:
     reading.add_argument("--where", metavar="PREDICATE", help="SQL predicate, as after WHERE")
     reading.add_argument("--no-meta", action="store_true", help="without the _hoodie_* columns")
     reading.add_argument(
-        "--limit", type=_count, metavar="N", help="at most N rows (default: 20 on screen, all with --json or --output)"
+        "--limit",
+        type=_count,
+        metavar="N",
+        help="at most N rows (default: 20 on screen, all with --json or --output)",
     )
     reading.add_argument("--output", metavar="FILE.parquet", help="write the rows to a Parquet file")
     reading.set_defaults(run=show.read)
@@ -117,16 +125,30 @@ def parser() -> Parser:
     return top
 
 
-def _add(commands: Any, name: str, text: str, run: Callable[..., Answer], *parents: Parser) -> argparse.ArgumentParser:
-    added: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, parents=list(parents))
+def _add(
+    commands: Any, name: str, text: str, run: Callable[..., Answer], *parents: Parser
+) -> argparse.ArgumentParser:
+    added: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=text, parents=list(parents)
+    )
     added.set_defaults(run=run)
     return added
 
 
 def _add_write(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--source", required=True, action="append", metavar="PATH_OR_GLOB", help="file, folder or glob; repeatable")
-    add("--format", choices=("parquet", "csv", "json", "table", "sql"), help="default: by suffix, else parquet")
+    add(
+        "--source",
+        required=True,
+        action="append",
+        metavar="PATH_OR_GLOB",
+        help="file, folder or glob; repeatable",
+    )
+    add(
+        "--format",
+        choices=("parquet", "csv", "json", "table", "sql"),
+        help="default: by suffix, else parquet",
+    )
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
     add("--source-option", help="option of the CSV, JSON or Parquet reader, such as sep=;", **pair)
     add("--properties", metavar="FILE", help="Java properties file with settings")
@@ -168,9 +190,10 @@ def _report(error: dict[str, Any]) -> None:
     print(to_json({"error": error}), flush=True)
 
 
-def _not_installed(error: ModuleNotFoundError) -> dict[str, Any]:
-    extra = "spark" if error.name == "pyspark" else "local"
-    return {
-        "code": "not_installed",
-        "message": f"this needs {error.name}, which is not installed; pip install 'airflow-hoodie[{extra}]'",
-    }
+def _not_installed(error: Exception) -> dict[str, Any] | None:
+    """What to say when a package of an extra is missing; None for any other error."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package not in _EXTRAS:
+        return None
+    remedy = f"pip install 'airflow-hoodie[{_EXTRAS[package]}]'"
+    return {"code": "not_installed", "message": f"this needs {package}, which is not installed; {remedy}"}

@@ -69,7 +69,9 @@ def rows_grid(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return value in (None, "", "null") or (isinstance(value, (int, float, Decimal)) and not isinstance(value, bool))
+    return value in (None, "", "null") or (
+        isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    )
 
 
 def _cell(value: Any, limit: int | None) -> str:

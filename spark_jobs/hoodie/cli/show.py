@@ -18,7 +18,9 @@ _SHOWN = 20
 
 
 def read(args: argparse.Namespace) -> Answer:
-    columns = None if args.columns is None else [name.strip() for name in args.columns.split(",") if name.strip()]
+    columns = (
+        None if args.columns is None else [name.strip() for name in args.columns.split(",") if name.strip()]
+    )
     if columns == []:
         raise ConfigError("--columns is empty; name columns, or leave it out for all")
     rows = hoodie.read_table(args.table, columns=columns, where=args.where, meta=not args.no_meta)
@@ -66,7 +68,18 @@ def _saved(rows: Any, total: int, output: str) -> Answer:
 
 def timeline(args: argparse.Namespace) -> Answer:
     instants = hoodie.instants(args.table)
-    heads = ("instant", "action", "state", "operation", "inserted", "updated", "deleted", "files", "size", "changed (UTC)")
+    heads = (
+        "instant",
+        "action",
+        "state",
+        "operation",
+        "inserted",
+        "updated",
+        "deleted",
+        "files",
+        "size",
+        "changed (UTC)",
+    )
     rows = [
         (
             entry["instant"],
@@ -110,6 +123,8 @@ def config(args: argparse.Namespace) -> Answer:
 
     keys = [key for key in pages.settings() if args.name.lower() in key.name.lower()]
     if not keys:
-        raise ConfigError(f"no setting has {args.name!r} in its name; `hoodie config` lists all", name=args.name)
+        raise ConfigError(
+            f"no setting has {args.name!r} in its name; `hoodie config` lists all", name=args.name
+        )
     width = min(110, shutil.get_terminal_size((100, 24)).columns)
     return Answer({"settings": [pages.describe(key) for key in keys]}, pages.text(keys, width))

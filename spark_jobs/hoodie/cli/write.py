@@ -15,6 +15,8 @@ from hoodie.errors import ConfigError
 from hoodie.source import Source, target_schema
 from hoodie.table.properties import parse_properties
 
+_CHANGES = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}
+
 
 def write(args: argparse.Namespace) -> Answer:
     """Write the source's rows into the table, and say what was done."""
@@ -78,9 +80,10 @@ def _stdout_kept() -> Iterator[None]:
 
 def summary(result: dict[str, Any]) -> str:
     """A WriteResult for people."""
+    changed = ", ".join(f"{result[f'num_{what}']:,} {name}" for what, name in _CHANGES.items())
     lines = [
         f"{result['status'].capitalize()} {result['operation']} {result['instant']} to {result['table']}: "
-        f"{result['num_inserts']:,} inserted, {result['num_updates']:,} updated, {result['num_deletes']:,} deleted",
+        f"{changed}",
         f"  {plural(result['num_files'], 'file')} of {size(result['bytes_written'])} in "
         f"{plural(len(result['partitions']), 'partition')}, {result['duration_s']:.1f} s",
     ]

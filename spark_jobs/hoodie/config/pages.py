@@ -1,4 +1,4 @@
-"""The settings reference, made from the declared keys: text for `hoodie config`, Markdown for docs/settings.md.
+"""The settings reference, made from the declared keys: for `hoodie config` and for docs/settings.md.
 
 `python -m hoodie.config.pages` prints the Markdown.
 """
@@ -17,7 +17,17 @@ from hoodie.config.key import Key, declared
 #: they declare no settings and need pyspark, or run something
 _NOT_IMPORTED = ("hoodie.jobs", "hoodie.cli", "hoodie.engine.spark")
 
-_TITLES = {"table": "Table", "write": "Writes", "index": "Indexes", "concurrency": "Concurrency"}
+#: groups in the order of the page; others follow by name
+_TITLES = {
+    "table": "Table",
+    "keys": "Keys and partitions",
+    "write": "Writes",
+    "merge": "Merging",
+    "index": "Indexes",
+    "storage": "Files",
+    "memory": "Memory",
+    "concurrency": "Concurrency",
+}
 
 
 def settings() -> list[Key[Any]]:
@@ -49,7 +59,7 @@ def describe(key: Key[Any]) -> dict[str, Any]:
 def default_text(key: Key[Any]) -> str | None:
     """The default as a user would write it."""
     value = key.default
-    if value is None or value == ():
+    if value in (None, (), ""):
         return None
     if isinstance(value, bool):
         return str(value).lower()
@@ -82,10 +92,11 @@ def markdown(keys: Sequence[Key[Any]]) -> str:
         "",
         "<!-- Made by `python -m hoodie.config.pages > docs/settings.md`; a test keeps it fresh. -->",
         "",
-        "Pass settings as `options=` of the Python API and of the operators, or on the command line with",
-        "`--option NAME=VALUE` and `--properties FILE`. All of them are checked before anything is written: a",
-        "malformed value or an unknown `hoodie.*` name is an error, which gives the nearest known name. A name",
-        "that Apache Hudi knows and that has no effect here is accepted with a warning in the result.",
+        "Pass settings as `options=` of the Python API and of the operators, or on the command line",
+        "with `--option NAME=VALUE` and `--properties FILE`. All of them are checked before anything is",
+        "written: a malformed value or an unknown `hoodie.*` name is an error, which gives the nearest",
+        "known name. A name that Apache Hudi knows and that has no effect here is accepted with a",
+        "warning in the result.",
     ]
     for group, members in _grouped(keys).items():
         lines += ["", f"## {_title(group)}", "", "| Name | Default | Meaning |", "|---|---|---|"]

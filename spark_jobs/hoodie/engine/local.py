@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.engine import BatchFunction, Task
+from hoodie.errors import JobError
 
 #: rows of one batch handed to a function
 BATCH_ROWS = 65536
@@ -46,7 +47,7 @@ class LocalEngine:
         if isinstance(rows, pa.Table):
             return LocalFrame(rows.schema, [_batches(piece) for piece in _split(rows, self._parallelism)])
         if isinstance(rows, pa.RecordBatchReader):
-            return LocalFrame(rows.schema, [lambda: iter(rows)])
+            return LocalFrame(rows.schema, [_once(rows)])
         fragments = list(rows.get_fragments())
         schema = rows.schema
         readers = [
@@ -120,6 +121,21 @@ class LocalEngine:
 def _split(rows: pa.Table, parts: int) -> list[pa.Table]:
     step = max(BATCH_ROWS, -(-rows.num_rows // parts))
     return [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
+
+
+def _once(reader: pa.RecordBatchReader) -> Source:
+    """A reader that was read is no empty input: reading it again is an error."""
+    unread = [reader]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        if not unread:
+            raise JobError(
+                "the input can be read only once, but another writer's commit made a second reading necessary; "
+                "repeat the write with a new reader, or pass a table"
+            )
+        return iter(unread.pop())
+
+    return batches
 
 
 def _batches(rows: pa.Table) -> Source:

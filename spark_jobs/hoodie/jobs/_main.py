@@ -63,7 +63,9 @@ def parse_request(text: str, operation: str) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise ConfigError("--request is no JSON object; give table, source, options")
     if unknown := sorted(set(request) - set(_FIELDS)):
-        raise ConfigError(f"the request has unknown fields {', '.join(unknown)}; there are {', '.join(_FIELDS)}")
+        raise ConfigError(
+            f"the request has unknown fields {', '.join(unknown)}; there are {', '.join(_FIELDS)}"
+        )
     for name in ("table", "source"):
         if not request.get(name):
             raise ConfigError(f"the request has no {name}; it needs table and source")

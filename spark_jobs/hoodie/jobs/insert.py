@@ -1,4 +1,4 @@
-"""Inserts rows, packed into small files, without looking for their keys. Run by spark-submit; see hoodie.jobs._main."""
+"""Inserts rows, without looking for their keys. Run by spark-submit; see hoodie.jobs._main."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upserts rows: updates those whose key the table holds, inserts the others. Run by spark-submit; see hoodie.jobs._main."""
+"""Updates rows whose key is there, inserts others. Run by spark-submit; see hoodie.jobs._main."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Source:
         """The error for files that are not what their format says."""
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return InputError(
-            f"can't read {self} as {self.format.value}: {lines[0]}; check the files, the format and its options",
+            f"can't read {self} as {self.format.value}: {lines[0]}; check the files, the format and options",
             source=str(self),
         )
 
@@ -111,7 +111,9 @@ class Source:
             return
         for path in self.paths:
             if "://" not in path and storage_for(path).exists(f"{normalize(path)}/.hoodie"):
-                raise InputError(f"{path} is a Hudi table; read it with the source format 'table'", source=path)
+                raise InputError(
+                    f"{path} is a Hudi table; read it with the source format 'table'", source=path
+                )
 
 
 def format_of(path: str) -> Format:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -17,7 +17,17 @@ from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, data_files
 from hoodie.storage import normalize
 
-_CSV_OPTIONS = ("header", "inferSchema", "sep", "delimiter", "quote", "escape", "nullValue", "encoding", "multiLine")
+_CSV_OPTIONS = (
+    "header",
+    "inferSchema",
+    "sep",
+    "delimiter",
+    "quote",
+    "escape",
+    "nullValue",
+    "encoding",
+    "multiLine",
+)
 
 
 def read(source: Source, known: pa.Schema | None = None) -> pa.Table | ds.Dataset:
@@ -45,7 +55,9 @@ def files(source: Source) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in source.paths:
         if "://" in path and not path.startswith("file:"):
-            raise InputError(f"the local engine reads files of this machine, not {path}; use the Spark engine", path=path)
+            raise InputError(
+                f"the local engine reads files of this machine, not {path}; use the Spark engine", path=path
+            )
         place = normalize(path)
         matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
         for match in matches:
@@ -60,16 +72,15 @@ def files(source: Source) -> dict[str, list[str]]:
 
 def _parquet(source: Source) -> ds.Dataset:
     _only(source, ("mergeSchema",))
-    parts: list[ds.Dataset] = []
-    schemas: list[pa.Schema] = []
-    for folder, paths in files(source).items():
-        layout: Any = {"partitioning": "hive", "partition_base_dir": folder} if folder else {}
-        part = ds.dataset(paths, format="parquet", **layout)
-        parts.append(part)
-        schemas.append(part.schema)
-        schemas.extend(pq.read_schema(path).remove_metadata() for path in paths)
-    schema = pa.unify_schemas(schemas, promote_options="permissive")
-    return ds.dataset([part.replace_schema(schema) for part in parts])
+    found: list[tuple[list[str], Any]] = [
+        (paths, {"partitioning": "hive", "partition_base_dir": folder} if folder else {})
+        for folder, paths in files(source).items()
+    ]
+    parts = [ds.dataset(paths, format="parquet", **layout) for paths, layout in found]
+    footers = [pq.read_schema(path).remove_metadata() for paths, _ in found for path in paths]
+    schema = pa.unify_schemas([*footers, *(part.schema for part in parts)], promote_options="permissive")
+    united: Any = [ds.dataset(paths, schema=schema, format="parquet", **layout) for paths, layout in found]
+    return cast(ds.Dataset, ds.dataset(united))
 
 
 def _csv(source: Source, known: pa.Schema | None) -> pa.Table:
@@ -91,7 +102,9 @@ def _csv(source: Source, known: pa.Schema | None) -> pa.Table:
         encoding=options.get("encoding", "utf8"), autogenerate_column_names=not source.flag("header", True)
     )
     if head.autogenerate_column_names and known is not None:
-        raise ConfigError("a CSV source without header has no column names; add a header line", option="header")
+        raise ConfigError(
+            "a CSV source without header has no column names; add a header line", option="header"
+        )
 
     def one(path: str) -> pa.Table:
         if os.path.getsize(path) == 0:
@@ -128,7 +141,9 @@ def _json(source: Source, known: pa.Schema | None) -> pa.Table:
         if wanted.equals(inferred.schema):
             return inferred
         asked = pa.schema([field for field in wanted if not _has_map(field.type)])
-        return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=asked)).select(wanted.names)
+        return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=asked)).select(
+            wanted.names
+        )
 
     return _settled(_each(source, one), _as_text)
 
@@ -152,7 +167,9 @@ def _table(source: Source) -> pa.Table:
     from hoodie.read.snapshot import read_table
 
     _only(source, ())
-    return pa.concat_tables([read_table(path, meta=False) for path in source.paths], promote_options="permissive")
+    return pa.concat_tables(
+        [read_table(path, meta=False) for path in source.paths], promote_options="permissive"
+    )
 
 
 def _each(source: Source, one: Callable[[str], pa.Table]) -> list[pa.Table]:

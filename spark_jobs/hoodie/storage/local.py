@@ -87,8 +87,8 @@ class LocalStorage:
             _remove(tmp)
 
     def delete(self, path: str) -> None:
-        _remove(path)
         _remove(_crc(path))
+        _remove(path)
 
     def delete_tree(self, path: str) -> None:
         for _ in range(_TREE_ATTEMPTS):

@@ -9,7 +9,7 @@ from hoodie.config.key import Config, enum_key
 from hoodie.format.base_file import MAX_FILE_SIZE
 from hoodie.format.names import new_file_id
 from hoodie.write.rowset import MERGE_BUDGET
-from hoodie.write.workload import Assignment, Bucket, Profile, balance_weights
+from hoodie.write.workload import Assignment, Bucket, Parallelism, Profile, balance_weights
 
 
 class SortMode(enum.Enum):
@@ -35,7 +35,7 @@ SORT_MODE = enum_key(
 _COMPRESSION = 4
 
 
-def bulk_assignment(profile: Profile, config: Config, parallelism: int) -> Assignment:
+def bulk_assignment(profile: Profile, config: Config, parallelism: Parallelism) -> Assignment:
     """Buckets of about one file; the tasks roll files by their real size."""
     target = min(config[MAX_FILE_SIZE] * _COMPRESSION, config[MERGE_BUDGET] // 3)
     ordered = config[SORT_MODE] is SortMode.GLOBAL_SORT

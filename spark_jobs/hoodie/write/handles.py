@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,13 @@ from hoodie.write.context import WriteContext
 from hoodie.write.rowset import Part
 
 
+#: stored rows move to a new group when their file passes the maximum by this factor: files that just touch it,
+#: or that another codec wrote a little smaller, are not cut into a large and a tiny one
+_STORED_SLACK = 1.25
+#: new rows that would make less than this share of another full file stay in the full one
+_TAIL = 0.1
+
+
 @dataclass
 class Counts:
     inserts: int = 0
@@ -55,6 +62,7 @@ class OutputFile:
         task: Task,
         base: BaseFile | None,
         summary: KeySummary,
+        first_number: int,
     ) -> None:
         self.name = str(BaseFileName(file_id, task.token, instant))
         self.file_id = file_id
@@ -70,6 +78,7 @@ class OutputFile:
         self._writer = BaseFileWriter(sink, context.file_schema, context.avro_schema, context.files)
         self._instant = instant
         self._task = task.partition
+        self._first_number = first_number
 
     @property
     def rows(self) -> int:
@@ -89,7 +98,7 @@ class OutputFile:
         self.counts.inserts += count
         columns = [
             pa.repeat(self._instant, count),
-            sequence_numbers(self._instant, self._task, self.rows, count),
+            self._numbers(count),
             keys,
             constant(self.partition, count),
             constant(self.name, count),
@@ -104,10 +113,10 @@ class OutputFile:
             return
         if fresh.any():
             mask = pa.array(fresh)
-            numbers = sequence_numbers(self._instant, self._task, self.rows, count)
             stamp = pc.if_else(mask, pa.scalar(self._instant), rows.column(COMMIT_TIME))
+            numbers = pc.if_else(mask, self._numbers(count), rows.column(COMMIT_SEQNO))
             rows = rows.set_column(0, COMMIT_TIME, stamp)
-            rows = rows.set_column(1, COMMIT_SEQNO, pc.if_else(mask, numbers, rows.column(COMMIT_SEQNO)))
+            rows = rows.set_column(1, COMMIT_SEQNO, numbers)
         columns = rows.columns
         columns[3], columns[4] = constant(self.partition, count), constant(self.name, count)
         self._write(columns)
@@ -128,18 +137,22 @@ class OutputFile:
             file_size_in_bytes=size,
         )
 
+    def _numbers(self, count: int) -> pa.Array:
+        return sequence_numbers(self._instant, self._task, self._first_number + self.rows, count)
+
     def _write(self, columns: list[pa.ChunkedArray | pa.Array]) -> None:
         self._writer.write(pa.Table.from_arrays(columns, schema=self._writer.schema))
 
 
 @dataclass
 class Handles:
-    """Writes the buckets of one task."""
+    """Writes the buckets of one task. `rows` counts what it wrote, so that sequence numbers never repeat."""
 
     context: WriteContext
     storage: Storage
     instant: str
     task: Task
+    rows: int = 0
 
     def create(self, partition: str, file_id: str, rows: Iterator[pa.Table]) -> list[WriteStat]:
         """New file groups of `rows`; rolls to `<uuid>-1`, `-2`, … at the maximum file size."""
@@ -149,18 +162,31 @@ class Handles:
     def merge(self, base: BaseFile, parts: list[Part], inserts: Iterator[pa.Table]) -> list[WriteStat]:
         """The next version of `base`: stored rows merged with `parts`, then rows that are new.
 
-        What no longer fits under the maximum file size goes to new file groups.
+        What no longer fits under the maximum file size goes to new file groups: new rows at once, stored rows
+        only when the file would pass the maximum clearly.
         """
+        limit, prefix, index = self.context.files.max_file_size * _STORED_SLACK, str(uuid.uuid4()), 0
+        stats: list[WriteStat] = []
         with BaseFileReader(self.storage, base.path) as reader:
             known = reader.summary(self.context.files)
             summary = known or KeySummary(self.context.files.new_filter())
-            output = self._open(base.partition, base.file_id, base, summary)
+            first = output = self._open(base.partition, base.file_id, base, summary)
             for stored, matches in _matched(reader, self.context, parts):
-                rows, fresh = self._merge_batch(stored, matches, parts, output.counts)
-                if known is None:
-                    summary.add(rows.column(RECORD_KEY))
-                output.carry(rows, fresh)
-        return list(self._roll(base.partition, str(uuid.uuid4()), 0, output, self._unmatched(parts, inserts)))
+                rows, fresh = self._merge_batch(stored, matches, parts, first.counts)
+                start = 0
+                for piece in _pieces(rows, self._step):
+                    if output.size >= limit:
+                        stats.append(self._close(output))
+                        known, index = None, index + 1
+                        output = self._new(base.partition, prefix, index)
+                    if known is None:
+                        output.summary.add(piece.column(RECORD_KEY))
+                    output.carry(piece, fresh[start : start + piece.num_rows])
+                    start += piece.num_rows
+        stats += self._roll(base.partition, prefix, index, output, self._unmatched(parts, inserts))
+        counts = first.counts
+        stats[0] = replace(stats[0], num_update_writes=counts.updates, num_deletes=counts.deletes)
+        return stats
 
     def _merge_batch(
         self,
@@ -212,24 +238,36 @@ class Handles:
         self, partition: str, prefix: str, index: int, output: OutputFile | None, rows: Iterator[pa.Table]
     ) -> Iterator[WriteStat]:
         limit = self.context.files.max_file_size
-        step = max(1, self.context.files.block_size)
-        for table in rows:
-            table = self._live(table)
-            for piece in _pieces(table, step):
-                if output is not None and output.rows and output.size >= limit:
-                    yield output.close()
+        for table in map(self._live, rows):
+            left = table.num_rows
+            for piece in _pieces(table, self._step):
+                if output is not None and output.size >= limit and left > output.rows * _TAIL:
+                    yield self._close(output)
                     output, index = None, index + 1
                 if output is None:
-                    summary = KeySummary(self.context.files.new_filter())
-                    output = self._open(partition, new_file_id(prefix, index), None, summary)
+                    output = self._new(partition, prefix, index)
                 output.insert(piece)
+                left -= piece.num_rows
         if output is not None:
-            yield output.close()
+            yield self._close(output)
 
     def _open(self, partition: str, file_id: str, base: BaseFile | None, summary: KeySummary) -> OutputFile:
         return OutputFile(
-            self.context, self.storage, self.instant, partition, file_id, self.task, base, summary
+            self.context, self.storage, self.instant, partition, file_id, self.task, base, summary, self.rows
         )
+
+    def _new(self, partition: str, prefix: str, index: int) -> OutputFile:
+        summary = KeySummary(self.context.files.new_filter())
+        return self._open(partition, new_file_id(prefix, index), None, summary)
+
+    @property
+    def _step(self) -> int:
+        """Bytes of rows after which a file's size is looked at again."""
+        return max(1, min(self.context.files.block_size, self.context.files.max_file_size // 2))
+
+    def _close(self, output: OutputFile) -> WriteStat:
+        self.rows += output.rows
+        return output.close()
 
 
 def _pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:

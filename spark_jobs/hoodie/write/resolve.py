@@ -38,7 +38,7 @@ from hoodie.write.bulk import SORT_MODE
 from hoodie.write.context import WriteContext
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.rowset import MERGE_BUDGET, SPILL_PATH
-from hoodie.write.workload import average_record_size
+from hoodie.write.workload import Parallelism, average_record_size
 
 
 class ConcurrencyMode(enum.Enum):
@@ -126,10 +126,10 @@ class Plan:
         found = properties.load(storage, self.context.base_path)
         return any(found.get(name) != text for name, text in self.new_properties.items())
 
-    def write_parallelism(self, input_partitions: int, available: int) -> int:
-        """Upper bound of concurrent write tasks: MIN(input partitions, configured) when configured."""
+    def write_parallelism(self, input_partitions: int, cores: int) -> Parallelism:
+        """At most MIN(input partitions, configured) tasks when configured."""
         configured = self.config[_PARALLELISM[self.context.operation]]
-        return min(available, input_partitions, configured) if configured else available
+        return Parallelism(cores, max(1, min(input_partitions, configured)) if configured else None)
 
 
 def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Schema) -> Plan:

@@ -16,6 +16,7 @@ from hoodie.storage import storage_for
 from hoodie.timeline.commit import WriteStat
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
+from hoodie.write.operation import Operation
 from hoodie.write.rowset import RowSet
 from hoodie.write.staged import SUMMARY, decode_rows, error_message, message
 from hoodie.write.workload import Bucket
@@ -48,15 +49,15 @@ class WriteBuckets:
             held.extend(rows)
             if context.dedupe:
                 parts = held.parts(context.merger)
-                if bucket.base is not None:
+                if bucket.base is not None and context.operation is Operation.UPSERT:
                     return held.rows, handles.merge(bucket.base, parts, iter(()))
                 tables = (part.rows for part in parts)
-                if context.sort:
-                    tables = _sorted(tables)
-                return held.rows, handles.create(bucket.partition, bucket.file_id, tables)
+            else:
+                tables = held.stream()
             if bucket.base is not None:
-                return held.rows, handles.merge(bucket.base, [], held.stream())
-            tables = _sorted(held.stream()) if context.sort else held.stream()
+                return held.rows, handles.merge(bucket.base, [], tables)
+            if context.sort:
+                tables = _sorted(tables)
             return held.rows, handles.create(bucket.partition, bucket.file_id, tables)
 
 

@@ -51,6 +51,14 @@ _TASK_BYTES = 256 << 20
 _BASE_WEIGHT = 3
 
 
+@dataclass(frozen=True)
+class Parallelism:
+    """`cores` tasks run at once; a write has at most `limit` tasks, None: as many as its size asks for."""
+
+    cores: int
+    limit: int | None
+
+
 @dataclass
 class Profile:
     """What the first pass saw. `groups`: (partition, file id or "") -> [rows, bytes]."""
@@ -166,7 +174,7 @@ class _Buckets:
         return tuple(Bucket(number=number, **row) for number, row in enumerate(self.rows))
 
 
-def assign(profile: Profile, config: Config, record_size: int, parallelism: int) -> Assignment:
+def assign(profile: Profile, config: Config, record_size: int, parallelism: Parallelism) -> Assignment:
     """Every file with updates is a bucket; inserts fill small files first, then new files."""
     buckets = _Buckets()
     updates: dict[tuple[str, str], int] = {}
@@ -222,12 +230,12 @@ def _place(
     return tuple((number, share / rows) for number, share in shares)
 
 
-def balance_weights(weights: Sequence[int], parallelism: int) -> tuple[tuple[int, ...], int]:
+def balance_weights(weights: Sequence[int], parallelism: Parallelism) -> tuple[tuple[int, ...], int]:
     """Longest first onto the least loaded of a few tasks: (task of each item, number of tasks)."""
     if not weights:
         return (), 0
     total = sum(weights)
-    wanted = max(parallelism * 2, math.ceil(total / _TASK_BYTES))
+    wanted = parallelism.limit or max(parallelism.cores * 2, math.ceil(total / _TASK_BYTES))
     count = min(len(weights), max(1, wanted))
     heap = [(0, task) for task in range(count)]
     chosen = [0] * len(weights)
@@ -238,7 +246,7 @@ def balance_weights(weights: Sequence[int], parallelism: int) -> tuple[tuple[int
     return tuple(chosen), count
 
 
-def _balance(buckets: Sequence[Bucket], parallelism: int) -> tuple[tuple[int, ...], int]:
+def _balance(buckets: Sequence[Bucket], parallelism: Parallelism) -> tuple[tuple[int, ...], int]:
     weights = [
         bucket.bytes + (bucket.base.size * _BASE_WEIGHT if bucket.base else 0) + 1 for bucket in buckets
     ]

@@ -1,0 +1,96 @@
+"""Tables that the crash tests begin with, each made once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, our_rows
+from tests.crash.scenarios import Make, Scenario, copy_table
+from tests.crash.worker import Worker
+from tests.support.faults import Change, Faults, Phase
+
+
+class Bench:
+    """Makes tables for cases; a Kit for scenarios."""
+
+    def __init__(self, root: Path, worker: Worker, request: pytest.FixtureRequest) -> None:
+        self._root = root
+        self._worker = worker
+        self._request = request
+        self._made: dict[Make, Path] = {}
+        self._changes: dict[str, list[Change]] = {}
+        self._new: dict[str, Rows] = {}
+
+    def golden(self, name: str) -> Path:
+        folder: Path = self._request.getfixturevalue("golden_tables")
+        return folder / "0.15.0-v6" / name
+
+    def kill(self, scenario: Scenario, path: str | Path, at: int, phase: Phase = Phase.BEFORE) -> int:
+        return self._worker.kill(scenario, path, at, phase)
+
+    def table(self, scenario: Scenario) -> Path:
+        """A fresh table for one case, at a path of its own; the one before is gone."""
+        path = self._root / scenario.name
+        shutil.rmtree(path, ignore_errors=True)
+        if scenario.make is not None:
+            if scenario.make not in self._made:
+                template = self._root / f"made-{scenario.make.__name__}"
+                scenario.make(self, template)
+                self._made[scenario.make] = template
+            copy_table(self._made[scenario.make], path)
+        return path
+
+    def old(self, scenario: Scenario) -> Rows | None:
+        """Rows before the write; None: there is no table."""
+        rows = scenario.old(self)
+        return None if rows is None else counted(rows)
+
+    def new(self, scenario: Scenario) -> Rows:
+        """Rows after the write, from the oracle."""
+        if scenario.name not in self._new:
+            self._new[scenario.name] = counted(scenario.new(self))
+        return self._new[scenario.name]
+
+    def changes(self, scenario: Scenario) -> list[Change]:
+        """What an undisturbed run changes, in order."""
+        if scenario.name not in self._changes:
+            faults = Faults()
+            scenario.run(self.table(scenario), faults)
+            self._changes[scenario.name] = faults.log
+        return self._changes[scenario.name]
+
+    def check_before_repair(self, scenario: Scenario, path: Path, before: frozenset[str]) -> bool:
+        """Readers see all or nothing of a write that failed; gives whether it was committed."""
+        done = bool(committed(path) - before)
+        expected = self.new(scenario) if done else self.old(scenario)
+        ours = our_rows(path)
+        if expected is None:
+            assert not ours
+            return done
+        assert ours == expected, "our reader"
+        assert hudi_rs_rows(path) == expected, "hudi-rs"
+        return done
+
+    def check_after_repair(self, scenario: Scenario, path: Path) -> None:
+        """The write is there once, and nothing else."""
+        assert leftovers(path) == []
+        expected = self.new(scenario)
+        assert our_rows(path) == expected, "our reader"
+        assert hudi_rs_rows(path) == expected, "hudi-rs"
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    with Worker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def bench(
+    tmp_path_factory: pytest.TempPathFactory, worker: Worker, request: pytest.FixtureRequest
+) -> Bench:
+    return Bench(tmp_path_factory.mktemp("crash"), worker, request)

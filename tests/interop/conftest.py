@@ -1,0 +1,29 @@
+"""Real Apache Hudi for a test session: one server a version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import require
+from tests.support.hudi_client import HudiServer, missing
+
+
+@pytest.fixture(scope="session")
+def hudi_015() -> Iterator[HudiServer]:
+    """Apache Hudi 0.15.0 on Spark 3.5."""
+    yield from _server("0.15.0")
+
+
+@pytest.fixture(scope="session")
+def hudi_12() -> Iterator[HudiServer]:
+    """Apache Hudi 1.2.0 on Spark 3.5, kept from upgrading tables of version 6."""
+    yield from _server("1.2.0")
+
+
+def _server(version: str) -> Iterator[HudiServer]:
+    lacking = missing(version)
+    require(lacking is None, str(lacking))
+    with HudiServer(version) as server:
+        yield server

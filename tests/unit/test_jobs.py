@@ -1,0 +1,172 @@
+"""The job protocol: what a script prints and returns, and once the real thing through spark-submit."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import hoodie
+from hoodie.bundle import bundle_zip, job_script
+from hoodie.errors import ConfigError, InputError
+from hoodie.jobs import _main
+from tests.conftest import require
+
+Lines = list[tuple[str, dict[str, Any]]]
+REQUEST: dict[str, Any] = {
+    "table": "t",
+    "source": {"path": "in.csv"},
+    "options": {"hoodie.datasource.write.recordkey.field": "id"},
+}
+
+
+def marked(output: str) -> Lines:
+    """The HOODIE_* lines: kind and value."""
+    out: Lines = []
+    for line in output.splitlines():
+        kind, _, text = line.partition(" ")
+        if kind.startswith("HOODIE_"):
+            out.append((kind.removeprefix("HOODIE_"), json.loads(text)))
+    return out
+
+
+@pytest.fixture
+def job(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[Any], tuple[int, Lines]]:
+    """Runs `main` in this process, with Arrow in Spark's place."""
+
+    @contextlib.contextmanager
+    def session() -> Iterator[None]:
+        yield None
+
+    def read(source: Any, spark: None, known: pa.Schema | None) -> Any:
+        from hoodie.source import arrow
+
+        return arrow.read(source, known)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_main, "spark_session", session)
+    monkeypatch.setattr("hoodie.source.spark.read", read)
+
+    def call(request: Any) -> tuple[int, Lines]:
+        text = request if isinstance(request, str) else json.dumps(request)
+        code = _main.main("upsert", ["--request", text])
+        return code, marked(capsys.readouterr().out)
+
+    return call
+
+
+def test_progress_then_the_result(job: Callable[[Any], tuple[int, Lines]]) -> None:
+    Path("in.csv").write_text("id,t\n1,é\n2,b\n")
+    code, lines = job({**REQUEST, "operation": "upsert", "extra_metadata": {"token": "x"}})
+    assert code == 0
+    kinds = [kind for kind, _ in lines]
+    assert kinds == ["PROGRESS"] * (len(kinds) - 1) + ["RESULT"]
+    assert all(set(value) == {"step", "text"} for _, value in lines[:-1])
+    result = lines[-1][1]
+    assert (result["status"], result["operation"], result["num_inserts"]) == ("committed", "upsert", 2)
+    assert result["instant"] == hoodie.instants("t")[-1]["instant"]
+    [commit] = Path("t", ".hoodie").glob("*.commit")
+    assert json.loads(commit.read_text())["extraMetadata"]["token"] == "x"
+
+
+def test_an_error_of_ours(job: Callable[[Any], tuple[int, Lines]]) -> None:
+    Path("in.csv").write_text("id,n\n1,1\n,2\n")
+    code, lines = job(REQUEST)
+    assert code == 1
+    assert [kind for kind, _ in lines].count("ERROR") == 1
+    kind, error = lines[-1]
+    assert kind == "ERROR"
+    assert error["code"] == InputError.code
+    assert "null" in error["message"]
+    assert not Path("t").exists()
+
+
+def test_an_error_that_nobody_expected(
+    job: Callable[[Any], tuple[int, Lines]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(hoodie, "write_table", broken, raising=False)
+    Path("in.csv").write_text("id\n1\n")
+    code, lines = job(REQUEST)
+    assert code == 1
+    assert lines[-1] == (
+        "ERROR",
+        {"code": "job", "message": "the job failed: ZeroDivisionError: division by zero", "values": {}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ("{", "--request is no JSON"),
+        ("[]", "--request is no JSON object"),
+        ({"source": {"path": "x"}}, "the request has no table"),
+        ({"table": "t"}, "the request has no source"),
+        ({**REQUEST, "tabel": "t"}, "unknown fields tabel"),
+        ({**REQUEST, "options": "a=b"}, "the request's options are 'a=b'"),
+        ({**REQUEST, "operation": "insert"}, "asks for 'insert', this job does 'upsert'"),
+    ],
+)
+def test_bad_requests(request_: Any, message: str, job: Callable[[Any], tuple[int, Lines]]) -> None:
+    code, lines = job(request_)
+    assert code == 1
+    [(kind, error)] = lines
+    assert kind == "ERROR"
+    assert error["code"] == ConfigError.code
+    assert message in error["message"]
+
+
+def test_each_job_does_its_operation() -> None:
+    for operation in ("upsert", "insert", "bulk_insert"):
+        assert f'main("{operation}")' in job_script(operation).read_text()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_job_through_spark_submit(tmp_path: Path) -> None:
+    """From an empty folder, with the zip alone: the executors find the package in it."""
+    home = os.environ.get("SPARK_HOME")
+    require(home, "no SPARK_HOME")
+    data = tmp_path / "in"
+    data.mkdir()
+    rows = pa.table({"id": [1, 2, 3], "region": ["é", "us", "us"], "n": [1.5, 2.0, None]})
+    pyarrow.csv.write_csv(rows, data / "a.csv")
+    table = str(tmp_path / "t")
+    request = {
+        "table": table,
+        "source": {"path": f"{data}/*.csv"},
+        "options": {
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.partitionpath.field": "region",
+        },
+    }
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    command = [
+        f"{home}/bin/spark-submit",
+        *["--master", "local[2]", "--conf", "spark.ui.enabled=false"],
+        *["--py-files", str(bundle_zip(tmp_path / "zip")), str(job_script("upsert"))],
+        *["--request", json.dumps(request)],
+    ]
+    environ = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    run = subprocess.run(command, cwd=empty, env=environ, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    lines = marked(run.stdout)
+    assert [kind for kind, _ in lines].count("RESULT") == 1
+    assert lines[-1][1]["num_inserts"] == 3
+    assert lines[-1][1]["partitions"] == ["us", "é"]
+    found = hoodie.read_table(table, meta=False).sort_by("id")
+    assert found.to_pylist() == rows.to_pylist()
+    assert os.listdir(empty) == []

@@ -1,0 +1,229 @@
+"""Sources of the local engine: which files, which types, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from hoodie.errors import ConfigError, InputError
+from hoodie.source import Format, Source, target_schema
+from hoodie.source.arrow import read
+
+CSV = """\
+id,n,price,at,zoned,day,time,text,quoted,nothing
+1,5,1.5,2024-01-01 10:00:00,2024-01-01T10:00:00Z,2024-01-01,12:30:00,NA,"",
+2,,2,2024-01-01 10:00:00.123456,2024-01-01T10:00:00+02:00,2024-01-02,12:31:00,x,"y,z",
+"""
+UTC = dt.timezone.utc
+
+
+def rows(source: Any, known: pa.Schema | None = None) -> pa.Table:
+    found = read(Source.of(source), known)
+    return found if isinstance(found, pa.Table) else found.to_table()
+
+
+def write(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("a.csv", Format.CSV),
+        ("a.CSV.gz", Format.CSV),
+        ("in/*.json", Format.JSON),
+        ("a.jsonl", Format.JSON),
+        ("a.parquet", Format.PARQUET),
+        ("s3://bucket/folder/", Format.PARQUET),
+    ],
+)
+def test_the_suffix_tells_the_format(path: str, expected: Format) -> None:
+    assert Source.of(path).format is expected
+
+
+def test_the_first_file_of_a_folder_or_glob_tells_the_format(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "_SUCCESS", "")
+    write(tmp_path / "in" / "part-0.csv", "id\n1\n")
+    assert Source.of(str(tmp_path / "in")).format is Format.CSV
+    assert Source.of(str(tmp_path / "in" / "part*")).format is Format.CSV
+
+
+def test_csv_types_are_inferred_as_spark_does(tmp_path: Path) -> None:
+    found = rows(write(tmp_path / "a.csv", CSV))
+    assert [str(field.type) for field in found.schema][:3] == ["int64", "int64", "double"]
+    assert found.drop_columns(["at"]).to_pylist() == [
+        {
+            "id": 1,
+            "n": 5,
+            "price": 1.5,
+            "zoned": dt.datetime(2024, 1, 1, 10, tzinfo=UTC),
+            "day": dt.date(2024, 1, 1),
+            "time": "12:30:00",
+            "text": "NA",
+            "quoted": None,
+            "nothing": None,
+        },
+        {
+            "id": 2,
+            "n": None,
+            "price": 2.0,
+            "zoned": dt.datetime(2024, 1, 1, 8, tzinfo=UTC),
+            "day": dt.date(2024, 1, 2),
+            "time": "12:31:00",
+            "text": "x",
+            "quoted": "y,z",
+            "nothing": None,
+        },
+    ]
+    assert found.schema.field("nothing").type == pa.string()
+    assert found["at"].cast(pa.timestamp("us")).to_pylist()[1] == dt.datetime(2024, 1, 1, 10, 0, 0, 123456)
+
+
+def test_the_tables_types_win_over_inferred_ones(tmp_path: Path) -> None:
+    known = pa.schema(
+        [("id", pa.string()), ("n", pa.int32()), ("price", pa.decimal128(9, 2)), ("absent", pa.date32())]
+    )
+    found = rows(write(tmp_path / "a.csv", CSV), known)
+    assert [found.schema.field(name).type for name in ("id", "n", "price")] == [
+        pa.string(),
+        pa.int32(),
+        pa.decimal128(9, 2),
+    ]
+    assert found["price"].to_pylist() == [decimal.Decimal("1.50"), decimal.Decimal("2.00")]
+    assert "absent" not in found.column_names
+
+
+def test_a_value_that_is_not_of_the_tables_type_names_file_and_value(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "id,n\n1,many\n")
+    with pytest.raises(InputError, match="many") as caught:
+        rows(path, pa.schema([("n", pa.int32())]))
+    assert "a.csv" in caught.value.message
+
+
+def test_csv_options(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "id;t\n007;-\n8;'a;b'\n")
+    options = {"sep": ";", "quote": "'", "nullValue": "-", "inferSchema": False}
+    assert rows({"path": path, "options": options}).to_pylist() == [
+        {"id": "007", "t": None},
+        {"id": "8", "t": "a;b"},
+    ]
+    with pytest.raises(ConfigError, match="no option seperator; it has header, inferSchema, sep"):
+        rows({"path": path, "options": {"seperator": ";"}})
+    with pytest.raises(ConfigError, match="inferSchema='maybe': expected true or false"):
+        rows({"path": path, "options": {"inferSchema": "maybe"}})
+
+
+def test_csv_in_other_encodings_and_compressed(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("id,t\n1,é\n".encode("latin-1"))
+    latin = {"path": str(tmp_path / "a.csv"), "options": {"encoding": "latin-1"}}
+    assert rows(latin)["t"].to_pylist() == ["é"]
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"id,t\n1,x\n"))
+    assert rows(str(tmp_path / "b.csv.gz")).to_pylist() == [{"id": 1, "t": "x"}]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.json",
+        '{"id": 1, "t": "2024-01-01 10:00:00", "a": [1], "s": {"x": 1, "y": null}, "z": null}\n'
+        '{"id": 2, "t": "2024-01-02 10:00:00", "a": [], "s": {"x": 2.5}, "z": null}\n',
+    )
+    assert rows(path).to_pylist() == [
+        {"id": 1, "t": "2024-01-01 10:00:00", "a": [1], "s": {"x": 1.0, "y": None}, "z": None},
+        {"id": 2, "t": "2024-01-02 10:00:00", "a": [], "s": {"x": 2.5, "y": None}, "z": None},
+    ]
+    known = pa.schema([("id", pa.int32()), ("a", pa.list_(pa.float64())), ("absent", pa.int32())])
+    found = rows(path, known)
+    assert found.schema.field("id").type == pa.int32()
+    assert found["a"].to_pylist() == [[1.0], []]
+    assert "absent" not in found.column_names
+
+
+def test_parquet_files_of_different_schemas_are_united(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "a": ["x"]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"id": pa.array([2], pa.int64()), "b": [1.5]}), tmp_path / "2.parquet")
+    write(tmp_path / "_SUCCESS", "")
+    write(tmp_path / ".1.parquet.crc", "crc")
+    expected = [{"id": 1, "a": "x", "b": None}, {"id": 2, "a": None, "b": 1.5}]
+    assert rows(str(tmp_path)).to_pylist() == expected
+    assert rows([str(tmp_path / "1.parquet"), str(tmp_path / "2*")]).to_pylist() == expected
+    assert rows(f"file://{tmp_path}/*.parquet").to_pylist() == expected
+
+
+def test_hive_style_folders_become_columns(tmp_path: Path) -> None:
+    for key in (1, 2):
+        (tmp_path / f"k={key}").mkdir()
+        pq.write_table(pa.table({"id": [key * 10]}), tmp_path / f"k={key}" / "a.parquet")
+    assert rows(str(tmp_path)).to_pylist() == [{"id": 10, "k": 1}, {"id": 20, "k": 2}]
+
+
+def test_a_source_without_rows_is_a_source(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array([], pa.int32())}), tmp_path / "none.parquet")
+    assert rows(str(tmp_path / "none.parquet")).schema == pa.schema([("id", pa.int32())])
+    header = rows(write(tmp_path / "none.csv", "id,n\n"), pa.schema([("id", pa.int32())]))
+    assert header.num_rows == 0
+    assert header.schema == pa.schema([("id", pa.int32()), ("n", pa.string())])
+
+
+@pytest.mark.parametrize("name", ["nosuch.parquet", "no/*.csv", "empty", "zero.csv", "zero.json"])
+def test_no_such_source_names_the_path(name: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "zero.csv", "")
+    write(tmp_path / "zero.json", "")
+    with pytest.raises(InputError, match="no such source") as caught:
+        rows(str(tmp_path / name))
+    assert str(tmp_path / name) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.parquet", "no parquet"), ("a.json", '{"id": 1'), ("a.csv", "a\n1,2\n")]
+)
+def test_files_that_are_not_what_they_should_be(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"can't read .*{name} as ") as caught:
+        rows(write(tmp_path / name, text))
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"path": "x", "formt": "csv"}, "a source has no formt; use path, format, options"),
+        ({"path": "x", "format": "orc"}, "unknown source format 'orc'; use one of parquet, csv"),
+        ({"path": ""}, "the source's path is ''"),
+        ({"path": []}, r"the source's path is \[\]"),
+        ({}, "the source's path is None"),
+        ({"path": "x", "options": "sep=;"}, "source options are 'sep=;'"),
+    ],
+)
+def test_bad_descriptions(value: Any, message: str) -> None:
+    with pytest.raises((ConfigError, InputError), match=message):
+        Source.of(value)
+
+
+def test_what_the_local_engine_can_not_read() -> None:
+    with pytest.raises(InputError, match="reads files of this machine, not s3://b/x; use the Spark engine"):
+        rows("s3://b/x")
+    with pytest.raises(ConfigError, match="no sql source; use the Spark engine"):
+        rows({"path": "SELECT 1", "format": "sql"})
+
+
+def test_a_table_as_source(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    given = pa.table({"id": ["a", "b"], "n": pa.array([1, 2], pa.int32())})
+    options = {"hoodie.datasource.write.recordkey.field": "id"}
+    hoodie.write_table(given, path, options=options)
+    hoodie.write_table(given.slice(0, 1), path, options=options)
+    assert rows({"path": path, "format": "table"}).sort_by("id") == given
+    assert target_schema(path) == given.schema
+    assert target_schema(str(tmp_path / "none")) is None
+    with pytest.raises(InputError, match="is a Hudi table; read it with the source format 'table'"):
+        rows(path)

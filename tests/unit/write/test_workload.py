@@ -1,0 +1,201 @@
+"""Buckets from counts and sizes: pure functions, no table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hoodie.config.key import Config
+from hoodie.engine.local import LocalEngine
+from hoodie.format.names import new_file_id
+from hoodie.table.view import BaseFile
+from hoodie.timeline.commit import CommitMetadata, WriteStat
+from hoodie.write.bulk import bulk_assignment
+from hoodie.write.operation import Operation, WriteRequest
+from hoodie.write.resolve import resolve
+from hoodie.write.workload import Assignment, Parallelism, Profile, assign, average_record_size
+from tests.unit.write.support import (
+    BUDGET,
+    MAX_FILE,
+    PLAIN,
+    PLAIN_SCHEMA,
+    RECORD_SIZE,
+    SMALL_FILE,
+    SORT_MODE,
+)
+
+MIB = 1 << 20
+CORES = Parallelism(cores=2, limit=None)
+
+
+def _file(partition: str, size: int, name: str = "") -> BaseFile:
+    file_id = name or new_file_id()
+    base = f"{file_id}_0-0-0_20240101000000000.parquet"
+    return BaseFile(partition, f"/t/{partition}/{base}", base, file_id, "20240101000000000", size)
+
+
+def _profile(groups: dict[tuple[str, str], int], *files: BaseFile, row_bytes: int = 100) -> Profile:
+    by_partition: dict[str, list[BaseFile]] = {}
+    for file in files:
+        by_partition.setdefault(file.partition, []).append(file)
+    counts = {group: [rows, rows * row_bytes] for group, rows in groups.items()}
+    return Profile(counts, by_partition, {}, 4)
+
+
+def _assign(profile: Profile, record_size: int = 1024, **options: Any) -> Assignment:
+    config = Config.of({name.replace("__", "."): value for name, value in options.items()})
+    return assign(profile, config, record_size, CORES)
+
+
+def _rows(assignment: Assignment) -> list[tuple[bool, int]]:
+    """(is it an existing file, rows) of every bucket."""
+    return [(bucket.base is not None, bucket.rows) for bucket in assignment.buckets]
+
+
+def test_every_file_with_updates_is_a_bucket() -> None:
+    files = [_file("p", 200 * MIB), _file("p", 200 * MIB), _file("q", 200 * MIB)]
+    groups = {(file.partition, file.file_id): 10 for file in files[:2]}
+    assignment = _assign(_profile(groups, *files))
+    assert {bucket.file_id for bucket in assignment.buckets} == {file.file_id for file in files[:2]}
+    assert assignment.inserts == {}
+
+
+def test_inserts_fill_small_files_up_to_the_maximum_then_new_ones() -> None:
+    half, full = _file("p", 60 * MIB), _file("p", 110 * MIB)
+    assignment = _assign(_profile({("p", ""): 200_000}, half, full))
+    room = (125829120 - 60 * MIB) // 1024
+    assert _rows(assignment) == [(True, room), (False, (200_000 - room + 1) // 2), (False, (200_000 - room) // 2)]
+    assert assignment.buckets[0].file_id == half.file_id
+    assert sum(share for _, share in assignment.inserts["p"]) == pytest.approx(1)
+
+
+def test_updates_and_inserts_of_one_file_share_its_bucket() -> None:
+    file = _file("p", MIB)
+    assignment = _assign(_profile({("p", file.file_id): 7, ("p", ""): 5}, file))
+    assert _rows(assignment) == [(True, 12)]
+    assert not assignment.cuts
+    assert assignment.places == {("p", file.file_id): 0, ("p", ""): 0}
+
+
+def test_inserts_of_a_partition_stay_in_it() -> None:
+    assignment = _assign(_profile({("p", ""): 5, ("q", ""): 6}, _file("p", MIB)))
+    assert [(bucket.partition, bucket.base is None) for bucket in assignment.buckets] == [("p", False), ("q", True)]
+
+
+def test_the_limit_decides_what_is_small() -> None:
+    file = _file("p", MIB)
+    groups = {("p", ""): 100}
+    for limit, packed in ((0, False), (MIB, False), (MIB + 1, True)):
+        assignment = _assign(_profile(groups, file), hoodie__parquet__small__file__limit=limit)
+        assert _rows(assignment) == [(packed, 100)], limit
+
+
+def test_a_small_file_without_room_for_one_row_is_left_alone() -> None:
+    assignment = _assign(_profile({("p", ""): 3}, _file("p", 99 * MIB)), record_size=30 * MIB)
+    assert _rows(assignment) == [(False, 3)]
+
+
+def test_auto_split_off_cuts_by_rows() -> None:
+    groups = {("p", ""): 1_200_001}
+    by_size = _assign(_profile(groups), record_size=10)
+    assert _rows(by_size) == [(False, 1_200_001)]
+    by_rows = _assign(_profile(groups), record_size=10, hoodie__copyonwrite__insert__auto__split=False)
+    assert _rows(by_rows) == [(False, 400_001), (False, 400_000), (False, 400_000)]
+    small = _assign(
+        _profile({("p", ""): 10}),
+        hoodie__copyonwrite__insert__auto__split=False,
+        hoodie__copyonwrite__insert__split__size=4,
+    )
+    assert [rows for _, rows in _rows(small)] == [4, 3, 3]
+
+
+def _commit(rows: int, size: int) -> CommitMetadata:
+    stat = WriteStat(file_id="f", path="f.parquet", num_writes=rows, total_write_bytes=size)
+    return CommitMetadata({"p": (stat,)})
+
+
+@pytest.mark.parametrize(
+    ("options", "commits", "expected"),
+    [
+        ({}, [], 1024),
+        ({RECORD_SIZE: 77}, [(10, 100)], 77),
+        ({}, [(10, 100), (2_000_000, 200 * MIB), (1000, 300 * MIB)], 105),
+        ({}, [(0, 0), (1, 104857600)], 1024),
+        ({}, [(1, 104857601)], 104857601),
+        ({"hoodie.record.size.estimation.threshold": 0.5}, [(2**20, 60 * MIB)], 60),
+        ({"hoodie.record.size.estimation.threshold": 2}, [(2**20, 110 * MIB)], 1024),
+        ({SMALL_FILE: 1000}, [(100, 5000)], 50),
+        # with packing off the maximum file size says what is big
+        ({SMALL_FILE: 0}, [(10, 100_000)], 1024),
+        ({SMALL_FILE: 0, MAX_FILE: 50_000}, [(10, 100_000)], 10_000),
+    ],
+)
+def test_record_size_from_the_newest_big_commit(
+    options: dict[str, Any], commits: list[tuple[int, int]], expected: int
+) -> None:
+    assert average_record_size(Config.of(options), [_commit(*commit) for commit in commits]) == expected
+
+
+@pytest.mark.parametrize(
+    ("configured", "input_partitions", "most"), [(1, 4, 1), (3, 4, 3), (9, 4, 4), (0, 4, None), (2, 1, 1)]
+)
+@pytest.mark.parametrize("operation", list(Operation))
+def test_shuffle_parallelism_is_at_most_the_smaller_of_setting_and_input_partitions(
+    tmp_path: Any, operation: Operation, configured: int, input_partitions: int, most: int | None
+) -> None:
+    names = {
+        Operation.UPSERT: "hoodie.upsert.shuffle.parallelism",
+        Operation.INSERT: "hoodie.insert.shuffle.parallelism",
+        Operation.BULK_INSERT: "hoodie.bulkinsert.shuffle.parallelism",
+    }
+    engine = LocalEngine(parallelism=4)
+    request = WriteRequest(str(tmp_path / "t"), operation, {**PLAIN, names[operation]: configured})
+    plan = resolve(_storage(), str(tmp_path / "t"), request, PLAIN_SCHEMA)
+    parallelism = plan.write_parallelism(input_partitions, engine.parallelism)
+    profile = _profile({(f"p{number}", ""): 1000 for number in range(30)})
+    make = bulk_assignment if operation is Operation.BULK_INSERT else None
+    if make:
+        assignment = make(profile, plan.config, parallelism)
+    else:
+        assignment = assign(profile, plan.config, 1024, parallelism)
+    assert len(assignment.buckets) == 30
+    assert len(set(assignment.reducers)) == assignment.reducer_count
+    assert assignment.reducer_count == (most or 8)
+
+
+def test_sizes_ask_for_more_tasks_unless_the_setting_forbids() -> None:
+    profile = _profile({(f"p{number}", ""): 1000 for number in range(30)}, row_bytes=MIB)
+    free = assign(profile, Config.of({}), 1, CORES)
+    assert free.reducer_count == 30
+    assert assign(profile, Config.of({}), 1, Parallelism(cores=2, limit=3)).reducer_count == 3
+
+
+def test_work_is_balanced() -> None:
+    sizes = [100, 1, 1, 1, 50, 49]
+    profile = _profile({(f"p{number}", ""): rows for number, rows in enumerate(sizes)})
+    assignment = assign(profile, Config.of({}), 1, Parallelism(cores=1, limit=2))
+    loads = [0, 0]
+    for bucket, reducer in zip(assignment.buckets, assignment.reducers, strict=True):
+        loads[reducer] += bucket.rows
+    assert max(loads) <= 102
+
+
+def test_bulk_buckets_are_bounded_by_the_budget() -> None:
+    profile = _profile({("p", ""): 10_000, ("q", ""): 1}, row_bytes=100)
+    config = Config.of({BUDGET: 300_000, SORT_MODE: "NONE"})
+    buckets = bulk_assignment(profile, config, CORES).buckets
+    assert len(buckets) == 11
+    assert all(bucket.bytes <= 100_000 for bucket in buckets)
+
+
+def test_no_rows_no_buckets() -> None:
+    empty = Profile()
+    assert assign(empty, Config.of({}), 1024, CORES).reducer_count == 0
+    assert bulk_assignment(empty, Config.of({}), CORES).buckets == ()
+
+
+def _storage() -> Any:
+    from hoodie.storage.local import LocalStorage
+
+    return LocalStorage()
