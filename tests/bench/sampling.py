@@ -87,7 +87,7 @@ class Sampler:
         self._worker = max([self._worker, *(share for process, share in shares if self._is_worker(process))])
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        return process.pid != self._root.pid
+        return bool(process.pid != self._root.pid)
 
     def _cpu(self) -> float:
         total = 0.0

@@ -9,7 +9,7 @@ from enum import Enum
 from .workload import Workload
 
 UPDATE_DAYS = 3
-BYTES_A_ROW = 105
+BYTES_A_ROW = 115
 """Snappy Parquet of the workload's twelve columns and the meta columns, roughly."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,7 +92,15 @@ def worker() -> Iterator[Worker]:
 
 
 @pytest.fixture(scope="session")
-def bench(
-    tmp_path_factory: pytest.TempPathFactory, worker: Worker, request: pytest.FixtureRequest
-) -> Bench:
-    return Bench(tmp_path_factory.mktemp("crash"), worker, request)
+def memory_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in memory where there is one: hundreds of small tables are made and removed."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path_factory.mktemp("crash")
+        return
+    with tempfile.TemporaryDirectory(prefix="hoodie-crash-", dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def bench(memory_path: Path, worker: Worker, request: pytest.FixtureRequest) -> Bench:
+    return Bench(memory_path, worker, request)

@@ -1,7 +1,7 @@
-"""Kills real processes cheaply: imports everything once, then forks for every write that is to be killed.
+"""Kills real processes cheaply: one process warms up, then forks for every write that is to be killed.
 
-Run as `python -m tests.crash.worker`; a request is a JSON line, the answer the child's exit status. The parent
-never computes, so it has one thread only when it forks.
+Run as `python -m tests.crash.worker`; a request is a JSON line (start a writer, or wait for one), the
+answer a number (its process id, its exit code).
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from hoodie.errors import HoodieError
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.faults import Faults, Phase
 
@@ -48,32 +51,62 @@ class Worker:
         self._process.communicate(timeout=60)
 
     def kill(self, scenario: Scenario, path: str | Path, at: int, phase: Phase = Phase.BEFORE) -> int:
-        """Exit code of a process that runs the scenario; minus the signal when that killed it."""
+        """Exit code of a process that dies at this change of the scenario: minus the signal."""
+        return self.wait(self._ask(self._order(scenario, path, at, phase)))
+
+    def start(self, scenario: Scenario, path: str | Path, at: int, phase: Phase, pause: Path) -> int:
+        """Process id of a writer that waits at this change for the file `go` in the folder `pause`.
+
+        It leaves `result.json` there: its WriteResult, or its error.
+        """
+        pause.mkdir(parents=True, exist_ok=True)
+        return self._ask({**self._order(scenario, path, at, phase), "pause": str(pause)})
+
+    def wait(self, pid: int) -> int:
+        return self._ask({"pid": pid})
+
+    @staticmethod
+    def _order(scenario: Scenario, path: str | Path, at: int, phase: Phase) -> dict[str, Any]:
+        return {"scenario": scenario.name, "path": str(path), "at": at, "phase": phase.value}
+
+    def _ask(self, request: dict[str, Any]) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        request = {"scenario": scenario.name, "path": str(path), "at": at, "phase": phase.value}
         print(json.dumps(request), file=self._process.stdin, flush=True)
         return int(self._process.stdout.readline())
 
 
-def _run(scenario: str, path: str, at: int, phase: str) -> None:
+def _run(scenario: str, path: str, at: int, phase: str, pause: str | None = None) -> None:
     code = 1
+    answer: dict[str, Any] = {}
+    hold = Path(pause) if pause else None
     try:
-        SCENARIOS[scenario].run(path, Faults(at=at, phase=Phase(phase), kill=True))
+        faults = Faults(at=at, phase=Phase(phase), kill=hold is None, pause=hold)
+        answer = SCENARIOS[scenario].run(path, faults).to_dict()
         code = 0
+    except HoodieError as error:
+        answer = error.to_dict()
     except Exception:
         traceback.print_exc()
     finally:
+        if hold is not None:
+            (hold / "result.json").write_text(json.dumps(answer))
         os._exit(code)
 
 
 def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        SCENARIOS["first"].run(f"{folder}/table")
     for line in sys.stdin:
+        request = json.loads(line)
+        if "pid" in request:
+            _, status = os.waitpid(request["pid"], 0)
+            print(os.waitstatus_to_exitcode(status), flush=True)
+            continue
         child = os.fork()
         if child == 0:
-            _run(**json.loads(line))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+            _run(**request)
+        print(child, flush=True)
 
 
 if __name__ == "__main__":

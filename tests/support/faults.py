@@ -6,8 +6,10 @@ import contextlib
 import enum
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from hoodie.storage import WRAPPERS, FileInfo, Storage
@@ -46,13 +48,15 @@ class Faults:
     """The plan of a failure, shared by all wrapped storages of a run, and the log of its changes.
 
     `at` counts changing operations from 1, 0 never fails. `kill`: the process dies. `once`: later operations
-    work again (a hiccup); else every later change fails too (a dead disk), while reads still work.
+    work again (a hiccup); else every later change fails too (a dead disk), while reads still work. `pause`: no
+    failure, but the process waits: it makes the file `holding` in that folder and goes on when it sees `go`.
     """
 
     at: int = 0
     phase: Phase = Phase.BEFORE
     kill: bool = False
     once: bool = False
+    pause: Path | None = None
     log: list[Change] = field(default_factory=list)
     tripped: bool = False
     #: output files; who fails in the middle of one leaves closing it to the garbage collector, which warns
@@ -80,10 +84,23 @@ class Faults:
         return result
 
     def trip(self) -> None:
+        if self.pause is not None:
+            (self.pause / "holding").touch()
+            wait_for(self.pause / "go")
+            return
         self.tripped = True
         if self.kill:
             os.kill(os.getpid(), signal.SIGKILL)
         raise InjectedFault(f"injected: {self}")
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    """Until the file is there; TimeoutError when it never comes."""
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {seconds} s for {path}")
+        time.sleep(0.005)
 
 
 @contextlib.contextmanager

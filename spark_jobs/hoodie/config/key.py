@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -37,9 +38,19 @@ def parse_int(text: str) -> int:
 
 def parse_float(text: str) -> float:
     try:
-        return float(text.strip())
+        value = float(text.strip())
     except ValueError:
         raise ValueError("expected a number") from None
+    if not math.isfinite(value):
+        raise ValueError("expected a number")
+    return value
+
+
+def parse_fraction(text: str) -> float:
+    value = parse_float(text)
+    if not 0 < value < 1:
+        raise ValueError("must be between 0 and 1")
+    return value
 
 
 def parse_str(text: str) -> str:
@@ -141,6 +152,9 @@ class Config(Mapping[Any, Any]):
         problems: list[str] = []
         idle: list[str] = []
         for name, raw in options.items():
+            if raw is None:
+                problems.append(f"{name} has no value; leave it out or give one")
+                continue
             text = _text(raw)
             key = REGISTRY.get(name)
             if key is None:

@@ -5,6 +5,7 @@ Writer and reader both stream: the writer holds one row group, the reader one ba
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hoodie.config.key import Config, bool_key, enum_key, float_key, int_key
+from hoodie.config.key import Config, Key, bool_key, enum_key, int_key, parse_fraction
 from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
     LEGACY_BLOOM_FILTER_KEY,
@@ -62,11 +63,11 @@ BLOOM_ENABLED = bool_key(
 BLOOM_ENTRIES = int_key(
     "hoodie.index.bloom.num_entries", 60000, "Keys a bloom filter is sized for.", minimum=1, group="index"
 )
-BLOOM_FPP = float_key(
+BLOOM_FPP: Key[float] = Key(
     "hoodie.index.bloom.fpp",
     1e-9,
-    "False positive rate a bloom filter is sized for.",
-    minimum=0,
+    "False positive rate a bloom filter is sized for, between 0 and 1.",
+    parse_fraction,
     group="index",
 )
 BLOOM_TYPE = enum_key(
@@ -187,6 +188,14 @@ class BaseFileWriter:
         size = self._sink.tell()
         self._sink.close()
         return size
+
+    def abandon(self) -> None:
+        """Let go of a file that will not be finished; who gave up deletes it. Does nothing after `close`."""
+        if self._writer is not None and self._writer.is_open:
+            with contextlib.suppress(OSError, ValueError, pa.ArrowException):
+                self._writer.close()
+        with contextlib.suppress(OSError):
+            self._sink.close()
 
     _ratio = 0.4
 

@@ -96,7 +96,11 @@ class Outcome:
 
 
 class Merger(Protocol):
-    """Pure and picklable; built once on the driver, used on executors."""
+    """Pure and picklable; built once on the driver, used on executors.
+
+    A `check(rows: pa.Table) -> None`, where there is one, sees all rows that will be combined before anything
+    is written, and raises InputError for rows that can't be.
+    """
 
     java_class: str
 

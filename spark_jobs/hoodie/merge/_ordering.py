@@ -26,6 +26,12 @@ class OrderedRows:
 
     ordering: str | None = None
 
+    def check(self, rows: pa.Table) -> None:
+        """Called with all incoming rows before anything is written. Raises InputError for a null ordering value."""
+        values = column(rows, self.ordering) if self.ordering else None
+        if values is not None and values.null_count:
+            _refuse_null(rows, values, str(self.ordering))
+
     def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
         """The row with the greatest ordering value of each key; of equal ones the latest."""
         groups = Groups.of(rows, keys, self.ordering)

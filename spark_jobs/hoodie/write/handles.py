@@ -137,6 +137,9 @@ class OutputFile:
             file_size_in_bytes=size,
         )
 
+    def abandon(self) -> None:
+        self._writer.abandon()
+
     def _numbers(self, count: int) -> pa.Array:
         return sequence_numbers(self._instant, self._task, self._first_number + self.rows, count)
 
@@ -146,13 +149,24 @@ class OutputFile:
 
 @dataclass
 class Handles:
-    """Writes the buckets of one task. `rows` counts what it wrote, so that sequence numbers never repeat."""
+    """Writes the buckets of one task. `rows` counts what it wrote, so that sequence numbers never repeat.
+
+    A context manager: leaving it lets go of a file that a failure left open.
+    """
 
     context: WriteContext
     storage: Storage
     instant: str
     task: Task
     rows: int = 0
+    _output: OutputFile | None = None
+
+    def __enter__(self) -> Handles:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._output is not None:
+            self._output.abandon()
 
     def create(self, partition: str, file_id: str, rows: Iterator[pa.Table]) -> list[WriteStat]:
         """New file groups of `rows`; rolls to `<uuid>-1`, `-2`, … at the maximum file size."""
@@ -252,9 +266,10 @@ class Handles:
             yield self._close(output)
 
     def _open(self, partition: str, file_id: str, base: BaseFile | None, summary: KeySummary) -> OutputFile:
-        return OutputFile(
+        self._output = OutputFile(
             self.context, self.storage, self.instant, partition, file_id, self.task, base, summary, self.rows
         )
+        return self._output
 
     def _new(self, partition: str, prefix: str, index: int) -> OutputFile:
         summary = KeySummary(self.context.files.new_filter())

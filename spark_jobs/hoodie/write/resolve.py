@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hoodie.config.key import Config, bool_key, enum_key, int_key, str_key
-from hoodie.errors import AlreadyExists, ConfigError, TableMismatch, TableNotFound
+from hoodie.config.key import Config, bool_key, enum_key, int_key
+from hoodie.errors import AlreadyExists, ConfigError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.evolution import NULL_FOR_MISSING, evolve
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.schema import canonical, from_avro, record_full_name, to_avro_text
-from hoodie import keygen, merge
 from hoodie.index import index_for
-from hoodie.keygen import (
-    HIVE_STYLE,
-    KEYGENERATOR_CLASS,
-    PARTITIONPATH_FIELD,
-    RECORDKEY_FIELD,
-    URL_ENCODE,
-    KeyGenerator,
-    key_generator,
-)
-from hoodie.merge import PAYLOAD_CLASS, PRECOMBINE_FIELD, Merger, merger
+from hoodie.keygen import KeyGenerator, key_generator
+from hoodie.merge import PRECOMBINE_FIELD, Merger, merger
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties, TableType
@@ -37,6 +27,15 @@ from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
 from hoodie.write.bulk import SORT_MODE
 from hoodie.write.context import WriteContext
 from hoodie.write.operation import Operation, WriteRequest
+from hoodie.write.persisted import (
+    DATABASE_NAME,
+    TABLE_NAME,
+    TABLE_TYPE,
+    check_key_types,
+    check_keys,
+    check_payload,
+    merged,
+)
 from hoodie.write.rowset import MERGE_BUDGET, SPILL_PATH
 from hoodie.write.workload import Parallelism, average_record_size
 
@@ -51,15 +50,6 @@ class TimelineZone(enum.Enum):
     UTC = "UTC"
 
 
-TABLE_NAME = str_key("hoodie.table.name", None, "Name of the table; default: the last part of its path.", group="table")
-DATABASE_NAME = str_key("hoodie.database.name", None, "Database the table belongs to.", group="table")
-TABLE_TYPE = enum_key(
-    "hoodie.datasource.write.table.type",
-    TableType.COPY_ON_WRITE,
-    "COPY_ON_WRITE; MERGE_ON_READ is not supported yet.",
-    aliases=("hoodie.table.type",),
-    group="table",
-)
 TIMELINE_ZONE = enum_key(
     "hoodie.table.timeline.timezone", TimelineZone.LOCAL, "Time zone of instants of a new table.", group="table"
 )
@@ -135,23 +125,27 @@ class Plan:
 def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Schema) -> Plan:
     """Raises HoodieError for whatever is wrong with settings, table or schema; writes nothing."""
     given = Config.of(request.options)
+    _check_operation(given, request.operation)
     props = _existing(storage, path)
-    config = given if props is None else _merged(given, props)
+    config = _warned(given if props is None else merged(given, props))
     _check_supported(config, props)
     rows = canonical(incoming)
     name = _table_name(config, path)
     keys = key_generator(config, rows)
     if props is not None:
-        _check_keys(keys, props)
+        check_keys(keys, props)
     timeline = Timeline(path, (), {}) if props is None else Timeline.load(path, storage)
     stored_text = None if props is None else schema_text(timeline, storage, props)
     schema, full_name = rows, None
     if stored_text:
         stored = without_meta(from_avro(stored_text))
         schema = evolve(stored, incoming, null_for_missing=config[NULL_FOR_MISSING])
+        check_key_types(stored, schema, (*keys.record_key_fields, *keys.partition_fields))
         full_name = record_full_name(stored_text)
     avro_text = to_avro_text(schema, name, full_name=full_name)
     merging = merger(config, config[PRECOMBINE_FIELD], rows)
+    if props is not None:
+        check_payload(merging, props)
     context = WriteContext(
         base_path=path,
         operation=request.operation,
@@ -184,6 +178,9 @@ def _existing(storage: Storage, path: str) -> TableProperties | None:
     try:
         return properties.load(storage, path)
     except TableNotFound:
+        info = storage.info(path)
+        if info is not None and not info.is_dir:
+            raise TableNotFound(f"{path} is a file; a table is a folder: choose another path", path=path) from None
         others = [item.name for item in storage.list(path) if item.name != META_FOLDER]
         if others:
             raise TableNotFound(
@@ -192,55 +189,27 @@ def _existing(storage: Storage, path: str) -> TableProperties | None:
         return None
 
 
-#: (setting, the property that persists it)
-_PERSISTED = (
-    (RECORDKEY_FIELD, properties.RECORD_KEY_FIELDS),
-    (PARTITIONPATH_FIELD, properties.PARTITION_FIELDS),
-    (PRECOMBINE_FIELD, properties.PRECOMBINE_FIELD),
-    (KEYGENERATOR_CLASS, properties.KEY_GENERATOR),
-    (PAYLOAD_CLASS, properties.PAYLOAD_CLASS),
-    (HIVE_STYLE, properties.HIVE_STYLE),
-    (URL_ENCODE, properties.URL_ENCODE),
-    (TABLE_TYPE, properties.TYPE),
-    (TABLE_NAME, properties.NAME),
-    (DATABASE_NAME, properties.DATABASE),
-)
-
-
-def _merged(given: Config, props: TableProperties) -> Config:
-    """Settings with what the table persists; a setting that contradicts it is an error."""
-    wrong: list[str] = []
-    taken: dict[str, str] = {}
-    for key, name in _PERSISTED:
-        stored = props.get(name)
-        if stored is None or (stored == "" and not given.given(key)):
-            continue
-        if not given.given(key):
-            taken[key.name] = stored
-        elif not _same(key, given, stored):
-            wrong.append(f"{key.name}={given.text(key.name)!r}, the table has {stored!r}")
-    if wrong:
-        raise TableMismatch(
-            f"options contradict table {props.name!r}: " + "; ".join(wrong) + ". Leave them out, or write to a new table",
-            options="; ".join(wrong),
+def _check_operation(given: Config, operation: Operation) -> None:
+    asked = given.text(_OPERATION)
+    if asked is not None and asked.strip().lower() != operation.value:
+        raise ConfigError(
+            f"{_OPERATION}={asked!r} contradicts the operation {operation.value} that was called; leave it out, or "
+            "call the operation you mean",
+            value=asked,
         )
-    texts = {name: text for name, text in props.items() if name.startswith("hoodie.keygen.timebased.")}
-    return given.merged({**texts, **taken})
 
 
-def _same(key: Any, given: Config, stored: str) -> bool:
-    if key is PARTITIONPATH_FIELD:
-        return [field.partition(":")[0] for field in given[key]] == [
-            field.partition(":")[0] for field in key.read(stored)
-        ]
-    if key in (KEYGENERATOR_CLASS, PAYLOAD_CLASS):
-        plugins = keygen.registry() if key is KEYGENERATOR_CLASS else merge.registry()
-        asked = str(given[key])
-        return bool(plugins.get(asked.lower(), asked) == plugins.get(stored.lower(), stored))
-    try:
-        return bool(given[key] == key.read(stored))
-    except ValueError:
-        return False
+def _warned(config: Config) -> Config:
+    if config[COMBINE_BEFORE_UPSERT]:
+        return config
+    return replace(config, warnings=(*config.warnings, _ALWAYS_COMBINED))
+
+
+_OPERATION = "hoodie.datasource.write.operation"
+_ALWAYS_COMBINED = (
+    f"{COMBINE_BEFORE_UPSERT.name}=false has no effect: an upsert here always makes one row of a key's rows in the "
+    "batch"
+)
 
 
 def _check_supported(config: Config, props: TableProperties | None) -> None:
@@ -272,16 +241,6 @@ def _check_supported(config: Config, props: TableProperties | None) -> None:
             )
 
 
-def _check_keys(keys: KeyGenerator, props: TableProperties) -> None:
-    stored = props.record_key_fields
-    if stored and tuple(stored) != tuple(keys.record_key_fields):
-        raise TableMismatch(
-            f"record keys {','.join(keys.record_key_fields)!r} contradict table {props.name!r}, whose keys are "
-            f"{','.join(stored)!r}; use the table's keys",
-            keys=",".join(keys.record_key_fields),
-        )
-
-
 def _table_name(config: Config, path: str) -> str:
     return config[TABLE_NAME] or path.rsplit("/", 1)[-1]
 
@@ -306,6 +265,9 @@ def _utc(config: Config, props: TableProperties | None) -> bool:
 
 
 def _extra(request: WriteRequest, avro_text: str) -> dict[str, str]:
+    odd = [name for name, value in request.extra_metadata.items() if not isinstance(value, str)]
+    if odd:
+        raise ConfigError(f"extra metadata {', '.join(odd)}: values must be texts; convert them", key=", ".join(odd))
     if SCHEMA_KEY in request.extra_metadata:
         raise ConfigError(f"extra metadata {SCHEMA_KEY!r} is the writer's own; choose another name", key=SCHEMA_KEY)
     return {**request.extra_metadata, SCHEMA_KEY: avro_text}

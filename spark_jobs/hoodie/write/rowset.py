@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from hoodie.write.key_split import SPILL_SEED, key_fractions
 from hoodie.config.key import int_key, str_key
+from hoodie.errors import StorageError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import Merger
 
@@ -128,7 +129,16 @@ class RowSet:
         return Part(one, np.zeros(one.num_rows, dtype=np.bool_))
 
     def _start_spilling(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="hoodie-spill-", dir=self._spill_path)
+        try:
+            if self._spill_path:
+                os.makedirs(self._spill_path, exist_ok=True)
+            self._folder = tempfile.TemporaryDirectory(prefix="hoodie-spill-", dir=self._spill_path)
+        except OSError as error:
+            folder = self._spill_path or tempfile.gettempdir()
+            raise StorageError(
+                f"can't spill to {folder}: {error.strerror}; set {SPILL_PATH.name} to a folder with free space",
+                path=folder,
+            ) from error
         held, self._held, self._bytes = self._held, [], 0
         for number in range(self._count):
             path = os.path.join(self._folder.name, f"{number}.arrow")

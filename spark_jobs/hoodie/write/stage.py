@@ -22,6 +22,7 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.storage import Storage, storage_for
 from hoodie.table.view import BaseFile, latest_base_files, storage_listing
 from hoodie.write.context import WriteContext
+from hoodie.write.partition_check import check_partition
 from hoodie.write.staged import SUMMARY, encode_rows, error_message, message, rows_batch
 
 CHUNK_BYTES = 128 << 20
@@ -67,9 +68,12 @@ class _Stager:
 
     def stage(self, chunk: pa.Table) -> Iterator[pa.RecordBatch]:
         context = self.context
-        keys = _flat(context.keys.record_keys(chunk))
-        paths = context.keys.partition_codes(chunk)
+        keyed = self.keyed(chunk)
+        keys = _flat(context.keys.record_keys(keyed))
+        paths = context.keys.partition_codes(keyed)
         rows = conform(chunk, context.schema, null_for_missing=context.null_for_missing)
+        if context.dedupe and (check := getattr(context.merger, "check", None)):
+            check(rows)
         rows = rows.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
         partitions: list[str] = paths.dictionary.to_pylist()
         codes = paths.indices.to_numpy().astype(np.int32)
@@ -95,6 +99,16 @@ class _Stager:
         if blobs:
             yield rows_batch(blobs)
 
+    def keyed(self, chunk: pa.Table) -> pa.Table:
+        """The chunk with its key columns in the table's types: 1 of an int column is 1.0 in a table of doubles."""
+        for name in self.context.keys.key_columns:
+            field = self.context.schema.field(name).with_nullable(True)
+            index = chunk.schema.get_field_index(name)
+            if chunk.schema.field(index).type != field.type:
+                converted = conform(chunk.select([name]), pa.schema([field]))
+                chunk = chunk.set_column(index, field, converted.column(0))
+        return chunk
+
     def tag(
         self, keys: pa.Array, partitions: list[str], order: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
     ) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32]]:
@@ -117,8 +131,11 @@ class _Stager:
 
     def files(self, partition: str) -> list[BaseFile]:
         if partition not in self.listed:
-            listing = storage_listing(self.storage, self.context.base_path)
-            self.listed[partition] = latest_base_files(self.context.snapshot, listing, partition)
+            entries = storage_listing(self.storage, self.context.base_path)(partition)
+            if partition:
+                fields = self.context.keys.partition_fields
+                check_partition(self.storage, self.context.base_path, partition, fields, entries)
+            self.listed[partition] = latest_base_files(self.context.snapshot, lambda _: entries, partition)
         return self.listed[partition]
 
     def count(self, partition: str, file_id: str, piece: pa.Table) -> None:

@@ -32,12 +32,12 @@ class WriteBuckets:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         storage = storage_for(self.context.base_path)
-        handles = Handles(self.context, storage, self.instant, task)
         try:
-            for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):
-                rows = (decode_rows(payload, self.context.travel_schema) for _, _, payload in blobs)
-                received, stats = self._write(handles, self.buckets[number], rows)
-                yield message(SUMMARY, {"rows": received, "stats": [stat.to_dict() for stat in stats]})
+            with Handles(self.context, storage, self.instant, task) as handles:
+                for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):
+                    rows = (decode_rows(payload, self.context.travel_schema) for _, _, payload in blobs)
+                    received, stats = self._write(handles, self.buckets[number], rows)
+                    yield message(SUMMARY, {"rows": received, "stats": [stat.to_dict() for stat in stats]})
         except HoodieError as error:
             yield error_message(error)
 

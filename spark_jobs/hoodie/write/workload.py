@@ -16,6 +16,7 @@ from hoodie.format.base_file import MAX_FILE_SIZE
 from hoodie.format.names import BaseFileName, join, new_file_id
 from hoodie.table.view import BaseFile
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
+from hoodie.write.partition_check import check_apart
 
 SMALL_FILE_LIMIT = int_key(
     "hoodie.parquet.small.file.limit",
@@ -70,6 +71,7 @@ class Profile:
 
     @classmethod
     def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> Profile:
+        """Raises InputError when a partition lies inside another."""
         profile = cls()
         for summary in summaries:
             profile.input_partitions += 1
@@ -83,6 +85,7 @@ class Profile:
             for partition, files in summary["files"].items():
                 if partition not in profile.files:
                     profile.files[partition] = [_base_file(base_path, partition, *file) for file in files]
+        check_apart(profile.files)
         return profile
 
     @property

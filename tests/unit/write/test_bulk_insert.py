@@ -32,8 +32,8 @@ from tests.unit.write.support import (
 
 MODES = ["NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION"]
 #: several buckets of several files
-MAX = 100_000
-SMALL_FILES: dict[str, Any] = {**PLAIN, MAX_FILE: MAX, BLOCK_SIZE: 1 << 14, BUDGET: 1 << 20}
+MAX = 50_000
+SMALL_FILES: dict[str, Any] = {**PLAIN, MAX_FILE: MAX, BLOCK_SIZE: 1 << 14, BUDGET: 1 << 19}
 
 
 def _shuffled(count: int) -> pa.Table:
@@ -56,7 +56,7 @@ def test_every_sort_mode_keeps_every_row(tmp_path: Path, mode: str) -> None:
     check_meta(table, tmp_path / "t")
     sizes = [file.stat().st_size for file in data_files(tmp_path / "t")]
     assert len(sizes) > 6
-    assert max(sizes) < 1.4 * MAX
+    assert max(sizes) < 1.5 * MAX
 
 
 def test_global_sort_gives_disjoint_sorted_key_ranges(tmp_path: Path) -> None:
@@ -79,11 +79,11 @@ def test_global_sort_of_partitions(tmp_path: Path) -> None:
     numbers = list(range(3000))
     random.Random(4).shuffle(numbers)
     rows = as_table(small_rows(numbers, 1), SMALL_SCHEMA)
-    options = {**OPTIONS, MAX_FILE: 20000, BLOCK_SIZE: 1 << 14, BUDGET: 1 << 17, SORT_MODE: "GLOBAL_SORT"}
+    options = {**OPTIONS, MAX_FILE: 20000, BLOCK_SIZE: 1 << 14, BUDGET: 1 << 16, SORT_MODE: "GLOBAL_SORT"}
     hoodie.write_table(rows, str(tmp_path / "t"), operation="bulk_insert", options=options)
     for region in ("eu", "us", "apac"):
         keys = [stored_keys(file) for file in data_files(tmp_path / "t", region)]
-        assert len(keys) > 3
+        assert len(keys) > 2
         assert [key for group in sorted(keys) for key in group] == sorted(key for group in keys for key in group)
 
 

@@ -1,0 +1,144 @@
+"""What a table persists goes before what a write asks for; a contradiction is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie import keygen, merge
+from hoodie.config.key import REGISTRY, Config, Key, enum_key, str_key
+from hoodie.errors import SchemaError, TableMismatch
+from hoodie.format.schema import type_text
+from hoodie.keygen import (
+    HIVE_STYLE,
+    KEYGENERATOR_CLASS,
+    KEYGENERATOR_TYPE,
+    PARTITIONPATH_FIELD,
+    RECORDKEY_FIELD,
+    URL_ENCODE,
+    KeyGenerator,
+)
+from hoodie.merge import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, Merger, MergeMode
+from hoodie.table import properties
+from hoodie.table.properties import TableProperties, TableType
+
+TABLE_NAME = str_key("hoodie.table.name", None, "Name of the table; default: the last part of its path.", group="table")
+DATABASE_NAME = str_key("hoodie.database.name", None, "Database the table belongs to.", group="table")
+TABLE_TYPE = enum_key(
+    "hoodie.datasource.write.table.type",
+    TableType.COPY_ON_WRITE,
+    "COPY_ON_WRITE; MERGE_ON_READ is not supported yet.",
+    aliases=("hoodie.table.type",),
+    group="table",
+)
+
+#: (setting, the property that persists it); settings and properties of one name need no entry
+_PERSISTED: tuple[tuple[Key[Any], str], ...] = (
+    (RECORDKEY_FIELD, properties.RECORD_KEY_FIELDS),
+    (PARTITIONPATH_FIELD, properties.PARTITION_FIELDS),
+    (PRECOMBINE_FIELD, properties.PRECOMBINE_FIELD),
+    (KEYGENERATOR_CLASS, properties.KEY_GENERATOR),
+    (KEYGENERATOR_TYPE, properties.KEY_GENERATOR),
+    (PAYLOAD_CLASS, properties.PAYLOAD_CLASS),
+    (MERGE_MODE, properties.PAYLOAD_CLASS),
+    (HIVE_STYLE, properties.HIVE_STYLE),
+    (URL_ENCODE, properties.URL_ENCODE),
+    (TABLE_TYPE, properties.TYPE),
+    (TABLE_NAME, properties.NAME),
+    (DATABASE_NAME, properties.DATABASE),
+)
+#: two names of one thing: what the table has is taken over under the first
+_NOT_TAKEN = (KEYGENERATOR_TYPE, MERGE_MODE)
+_TIMEBASED = "hoodie.keygen.timebased."
+
+
+def merged(given: Config, props: TableProperties) -> Config:
+    """Settings with what the table persists. Raises TableMismatch that lists every contradiction."""
+    wrong: list[str] = []
+    taken = {name: text for name, text in props.items() if name.startswith(_TIMEBASED)}
+    for key, name in _PERSISTED:
+        stored = props.get(name)
+        if stored is None or (stored == "" and key is PRECOMBINE_FIELD):
+            continue
+        if given.given(key):
+            if not _same(key, given, stored):
+                wrong.append(f"{key.name}={given.text(key.name)!r}, the table has {stored!r}")
+        elif stored and key not in _NOT_TAKEN:
+            taken[key.name] = stored
+    known = {key.name for key, _ in _PERSISTED}
+    for name in given:
+        stored = props.get(name)
+        if stored is not None and name not in known and not _equal(name, str(given.text(name)), stored):
+            wrong.append(f"{name}={given.text(name)!r}, the table has {stored!r}")
+    if wrong:
+        raise _mismatch(props, wrong)
+    return given.merged(taken)
+
+
+def check_keys(keys: KeyGenerator, props: TableProperties) -> None:
+    """Raises TableMismatch when the key generator, however it came about, has other fields than the table."""
+    stored = props.record_key_fields
+    if stored and tuple(stored) != tuple(keys.record_key_fields):
+        text = f"record keys {','.join(keys.record_key_fields)!r}, the table has {','.join(stored)!r}"
+        raise _mismatch(props, [text])
+
+
+def check_payload(merger: Merger, props: TableProperties) -> None:
+    """A merger of one's own is known by the Java class name that it persisted."""
+    stored = props.payload_class
+    if stored and merger.java_class != stored and merge.registry().get(stored.lower()) is not type(merger):
+        raise _mismatch(props, [f"{PAYLOAD_CLASS.name} is {merger.java_class!r}, the table has {stored!r}"])
+
+
+def check_key_types(stored: pa.Schema, schema: pa.Schema, fields: tuple[str, ...]) -> None:
+    """Raises SchemaError when a key or partition column widens so that the text of its values changes."""
+    for path in fields:
+        before, after = _type_at(stored, path), _type_at(schema, path)
+        if before is not None and pa.types.is_integer(before) and after is not None and pa.types.is_floating(after):
+            raise SchemaError(
+                f"column {path}: table {type_text(before)}, incoming {type_text(after)}, and it is part of the key: 1 "
+                f"would become 1.0, another key. Cast it to {type_text(before)}",
+                column=path,
+            )
+
+
+def _same(key: Key[Any], given: Config, stored: str) -> bool:
+    if key is PARTITIONPATH_FIELD:
+        return [field.partition(":")[0] for field in given[key]] == [
+            field.partition(":")[0] for field in key.read(stored)
+        ]
+    if key is MERGE_MODE:
+        mode = given[MERGE_MODE]
+        wanted = None if mode is MergeMode.CUSTOM else merge.registry()[mode.value.removesuffix("_ORDERING").lower()]
+        return wanted is None or wanted is merge.registry().get(stored.lower())
+    if key in (KEYGENERATOR_CLASS, KEYGENERATOR_TYPE, PAYLOAD_CLASS):
+        plugins = merge.registry() if key is PAYLOAD_CLASS else keygen.registry()
+        asked = str(given[key])
+        own = key is PAYLOAD_CLASS and ":" in asked  # told apart by `check_payload`
+        return own or bool(plugins.get(asked.lower(), asked) == plugins.get(stored.lower(), stored))
+    return _equal(key.name, str(given.text(key.name)), stored)
+
+
+def _equal(name: str, asked: str, stored: str) -> bool:
+    key = REGISTRY.get(name)
+    try:
+        return bool(key.read(asked) == key.read(stored)) if key else asked.strip().lower() == stored.strip().lower()
+    except ValueError:
+        return False
+
+
+def _mismatch(props: TableProperties, wrong: list[str]) -> TableMismatch:
+    return TableMismatch(
+        f"options contradict table {props.name!r}: {'; '.join(wrong)}. Leave them out, or write to a new table",
+        options="; ".join(wrong),
+    )
+
+
+def _type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
+    top, *rest = path.split(".")
+    kind = schema.field(top).type if top in schema.names else None
+    for part in rest:
+        at = kind.get_field_index(part) if kind is not None and pa.types.is_struct(kind) else -1
+        kind = kind.field(at).type if kind is not None and at >= 0 else None
+    return kind

@@ -1,0 +1,126 @@
+"""Two writers of one table: one is refused, or waits, or was rightly taken for dead; nothing is mixed or lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoodie.errors import ConflictError
+from tests.crash.checks import committed, counted, hudi_rs_rows, leftovers, our_rows
+from tests.crash.conftest import Bench
+from tests.crash.scenarios import BASE, SCENARIOS, Row, Scenario
+from tests.crash.worker import Worker
+from tests.support.faults import Phase, wait_for
+
+pytestmark = pytest.mark.crash
+
+LEFT, RIGHT = SCENARIOS["left"], SCENARIOS["right"]
+ROUNDS = 12
+
+
+def place(bench: Bench, scenario: Scenario, name: str, ending: str) -> int:
+    """Number of the first change of this name whose path ends so."""
+    numbers = enumerate(bench.changes(scenario), 1)
+    return next(n for n, change in numbers if change.name == name and change.path.endswith(ending))
+
+
+def answer(pause: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((pause / "result.json").read_text())
+    return found
+
+
+def everything(path: Path) -> list[str]:
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+
+
+def check_rows(path: Path, *batches: list[Row]) -> None:
+    expected = counted([row for batch in (BASE, *batches) for row in batch])
+    assert our_rows(path) == expected
+    assert hudi_rs_rows(path) == expected
+    assert leftovers(path) == []
+
+
+def test_second_live_writer_is_refused_and_leaves_nothing(
+    bench: Bench, worker: Worker, tmp_path: Path
+) -> None:
+    path = bench.table(LEFT)
+    pid = worker.start(LEFT, path, place(bench, LEFT, "open_output", ".parquet"), Phase.AFTER, tmp_path)
+    wait_for(tmp_path / "holding")
+    before = everything(path)
+    with pytest.raises(ConflictError) as refused:
+        RIGHT.run(path)
+    assert everything(path) == before
+    (tmp_path / "go").touch()
+    assert worker.wait(pid) == 0
+    assert refused.value.values["instant"] == answer(tmp_path)["instant"]
+    assert refused.value.values["owner"].startswith(f"process {pid} on ")
+    assert str(pid) in str(refused.value)
+    check_rows(path, LEFT.rows)
+    RIGHT.run(path)
+    check_rows(path, LEFT.rows, RIGHT.rows)
+
+
+@pytest.mark.parametrize("created", [True, False], ids=["a table", "no table yet"])
+def test_writers_that_start_at_once_lose_nothing(
+    bench: Bench, worker: Worker, tmp_path: Path, memory_path: Path, created: bool
+) -> None:
+    """Both may be refused, or one may wait for the other's commit and come after it; never both at a time."""
+    for number in range(ROUNDS):
+        path = bench.table(LEFT) if created else memory_path / f"race-{number}"
+        pauses = {scenario: tmp_path / str(number) / scenario.name for scenario in (LEFT, RIGHT)}
+        pids = {scenario: worker.start(scenario, path, 1, Phase.BEFORE, pauses[scenario]) for scenario in pauses}
+        for pause in pauses.values():
+            wait_for(pause / "holding")
+        for pause in pauses.values():
+            (pause / "go").touch()
+        codes = {scenario: worker.wait(pid) for scenario, pid in pids.items()}
+        answers = {scenario: answer(pause) for scenario, pause in pauses.items()}
+        refused = [answers[scenario] for scenario in codes if codes[scenario] != 0]
+        assert [error.get("code") for error in refused] == ["conflict"] * len(refused)
+        written = [row for scenario in codes if codes[scenario] == 0 for row in scenario.rows]
+        expected = counted([*(BASE if created else []), *written])
+        assert leftovers(path) == []
+        assert our_rows(path) == expected
+        assert not [name for name in os.listdir(path / ".hoodie") if "rollback" in name]
+
+
+#: where the writer sleeps: (change, end of its path, phase)
+SLEEPS = {
+    "before its files": ("create_if_absent", ".inflight", Phase.AFTER),
+    "between marker and file": ("create_if_absent", ".marker.MERGE", Phase.AFTER),
+    "with an open file": ("open_output", ".parquet", Phase.AFTER),
+    "with written files": ("close_output", ".parquet", Phase.AFTER),
+    "before it publishes": ("create_if_absent", ".commit", Phase.BEFORE),
+}
+
+
+@pytest.mark.parametrize("where", SLEEPS)
+def test_sleeper_taken_for_dead_can_not_publish(
+    bench: Bench, worker: Worker, tmp_path: Path, where: str
+) -> None:
+    name, ending, phase = SLEEPS[where]
+    path = bench.table(LEFT)
+    pid = worker.start(LEFT, path, place(bench, LEFT, name, ending), phase, tmp_path)
+    wait_for(tmp_path / "holding")
+    os.kill(pid, signal.SIGSTOP)
+    beats = list((path / ".hoodie/.heartbeat").iterdir())
+    assert len(beats) == 1
+    os.utime(beats[0], (1, 1))
+    result = RIGHT.run(path)
+    assert result.rolled_back == [beats[0].name]
+    done = committed(path)
+    (tmp_path / "go").touch()
+    os.kill(pid, signal.SIGCONT)
+    assert worker.wait(pid) == 1
+    refusal = answer(tmp_path)
+    assert refusal["code"] == "conflict"
+    assert refusal["values"]["instant"] == beats[0].name
+    assert committed(path) == done
+    check_rows(path, RIGHT.rows)
+    LEFT.run(path)
+    check_rows(path, LEFT.rows, RIGHT.rows)

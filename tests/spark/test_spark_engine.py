@@ -1,0 +1,93 @@
+"""The Spark engine on Spark 4 (classic and Connect) and Spark 3.5: same rows as the oracle's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from scripts import environment
+from tests.conftest import require
+from tests.support.oracle import Model
+from tests.support.readers import read_hudi_rs
+from tests.support.rows import assert_same_rows
+from tests.support.tables import FULL_SCHEMA, as_table, full_rows
+
+pytestmark = pytest.mark.spark
+
+PROGRAM = Path(__file__).with_name("program.py")
+OPTIONS = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "region",
+    "hoodie.datasource.write.precombine.field": "ts",
+}
+#: inserts of a partition are cut among several new files
+CUT = {"hoodie.copyonwrite.record.size.estimate": 1000, "hoodie.parquet.max.file.size": 20000}
+STORED = pa.schema(
+    [pa.field("c_ntz", pa.timestamp("us", tz="UTC")) if f.name == "c_ntz" else f for f in FULL_SCHEMA]
+)
+
+
+def _run(python: Path, mode: str, folder: Path, table: Path, options: dict[str, Any]) -> dict[str, Any]:
+    env = {**os.environ, **environment.spark_environment(python.parent.parent), "PYTHONWARNINGS": "ignore"}
+    command = [str(python), str(PROGRAM), mode, str(folder), str(table), json.dumps(options)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
+    assert lines, done.stderr[-3000:]
+    answer: dict[str, Any] = json.loads(lines[0].removeprefix("ANSWER "))
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "options"),
+    [
+        pytest.param("4", "classic", OPTIONS, id="spark4"),
+        pytest.param("4", "connect", {**OPTIONS, **CUT, "hoodie.index.type": "BLOOM"}, id="spark4-connect"),
+        pytest.param("3.5", "classic", {**OPTIONS, **CUT}, id="spark3.5"),
+    ],
+)
+def test_rows_of_every_type(tmp_path: Path, version: str, mode: str, options: dict[str, Any]) -> None:
+    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
+    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    model = Model(["id"], ["region"], "ts")
+    batches = [
+        full_rows(range(80), 1),
+        full_rows(range(50, 120), 2) + full_rows(range(3), 2, deleted=True),
+        full_rows(range(10, 20), 1) + full_rows(range(100, 140), 3),
+    ]
+    for number, rows in enumerate(batches):
+        pq.write_table(as_table(rows, FULL_SCHEMA), tmp_path / f"batch-{number}.parquet")
+        (model.upsert if number else model.bulk_insert)(rows)
+    table = tmp_path / "table"
+    answer = _run(python, mode, tmp_path, table, options)
+    expected = model.table(FULL_SCHEMA).cast(STORED)
+    assert answer["version"].startswith(version)
+    assert_same_rows(hoodie.read_table(str(table)), expected, what="Arrow reader")
+    assert_same_rows(pq.read_table(tmp_path / "read.parquet").cast(STORED), expected, what="Spark reader")
+    assert_same_rows(read_hudi_rs(table), expected, what="hudi-rs")
+    assert answer["columns"] == ["id"]
+    assert answer["few"] == sum(ts >= 3000 for ts in expected.column("ts").to_pylist())
+    assert [result["num_inserts"] for result in answer["results"]] == [80, 40, 20]
+    codes = [error["code"] for error in answer["errors"]]
+    assert codes == ["input", "input"]
+    assert "'id'" in answer["errors"][0]["message"]
+    assert not Path(f"{table}_bad").exists(), "a refused write leaves nothing behind"
+
+
+def test_labels_place_rows_as_spark_hashes_them() -> None:
+    """Values of Spark 4.2's `pmod(hash(x), n)` for x = 0..7, n = 5, as printed by Spark."""
+    from hoodie.engine.spark import _murmur3_int, partition_labels
+    import numpy as np
+
+    hashes = _murmur3_int(np.arange(3, dtype=np.uint32))
+    assert hashes.tolist() == [933211791, -559580957, 1765031574]
+    labels = partition_labels(7)
+    assert (_murmur3_int(np.array(labels, dtype=np.uint32)).astype(np.int64) % 7).tolist() == list(range(7))
