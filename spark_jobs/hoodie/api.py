@@ -58,13 +58,15 @@ def read_table(
 
 
 def instants(path: str) -> list[dict[str, Any]]:
-    """Instants, oldest first: time, action, state, and what commits wrote."""
+    """Instants, oldest first: time, action, state, and what commits wrote. Raises TableError for no table of ours."""
+    from hoodie.table import properties
     from hoodie.timeline.active import Timeline
     from hoodie.timeline.commit import CommitMetadata
     from hoodie.timeline.instant import COMMIT_ACTIONS
 
     base_path = normalize(path)
     storage = storage_for(base_path)
+    properties.load(storage, base_path)
     loaded = Timeline.load(base_path, storage)
     out: list[dict[str, Any]] = []
     for instant in loaded:
@@ -90,13 +92,15 @@ def instants(path: str) -> list[dict[str, Any]]:
 
 
 def file_groups(path: str) -> list[dict[str, Any]]:
-    """File groups with their committed base files, newest first."""
+    """File groups with their committed base files, newest first. Raises TableError for no table of ours."""
+    from hoodie.table import properties
     from hoodie.table.partition import list_partitions
     from hoodie.table.view import Snapshot, slices, storage_listing
     from hoodie.timeline.active import Timeline
 
     base_path = normalize(path)
     storage = storage_for(base_path)
+    properties.load(storage, base_path)
     snapshot = Snapshot.of(Timeline.load(base_path, storage), storage)
     listing = storage_listing(storage, base_path)
     return [

@@ -18,7 +18,7 @@ from typing import Any
 
 from hoodie.engine import Engine, Frame
 from hoodie.errors import JobError
-from hoodie.storage import normalize, storage_for
+from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table.pending import busy_groups, refuse_updates
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
@@ -52,6 +52,7 @@ def write(
         progress("stage", f"{request.operation.value} into {path}")
         with _staged(engine, frame, plan) as (staged, profile):
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
+            _spare_pending(profile, storage, path)
             plan.create_table(storage)
             with Transaction(storage, path, plan.config, plan.timeline_utc) as transaction:
                 transaction.begin()
@@ -87,7 +88,7 @@ def _write(
     progress: Progress,
 ) -> CommitMetadata:
     operation = plan.context.operation
-    _spare_pending(profile, transaction)
+    _spare_pending(profile, transaction.storage, transaction.base_path)
     transaction.inflight(profile.inflight(operation.metadata_name))
     stats: dict[str, list[WriteStat]] = {}
     if profile.rows:
@@ -115,10 +116,14 @@ def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: Plan) ->
     return engine.place(staged, assignment.places, assignment.reducers)
 
 
-def _spare_pending(profile: Profile, transaction: Transaction) -> None:
-    """Refuse updates of file groups that a pending clustering is going to replace, and pack nothing there."""
-    storage = transaction.storage
-    busy = busy_groups(Timeline.load(transaction.base_path, storage), storage)
+def _spare_pending(profile: Profile, storage: Storage, path: str) -> None:
+    """Refuse updates of file groups that a pending clustering is going to replace, and pack nothing there.
+
+    Called before anything is written, and again once the table is this writer's alone.
+    """
+    if not any(profile.files.values()):
+        return
+    busy = busy_groups(Timeline.load(path, storage), storage)
     refuse_updates(busy, profile.groups)
     for partition, files in profile.files.items():
         profile.files[partition] = [file for file in files if (partition, file.file_id) not in busy]

@@ -131,6 +131,11 @@ def test_csv_in_other_encodings_and_compressed(tmp_path: Path) -> None:
     assert rows(str(tmp_path / "b.csv.gz")).to_pylist() == [{"id": 1, "t": "x"}]
 
 
+def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the column 'id' more than once"):
+        rows(write(tmp_path / "a.csv", "id,n,id\n1,2,3\n"))
+
+
 def test_json_lines(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.json",

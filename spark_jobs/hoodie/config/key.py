@@ -176,7 +176,7 @@ class Config(Mapping[Any, Any]):
                 "settings are wrong: " + "; ".join(problems) + " (`hoodie config` lists every setting)",
                 problems="; ".join(problems),
             )
-        warnings = ()
+        warnings: tuple[str, ...] = ()
         if idle:
             warnings = (f"known to Apache Hudi but without effect here: {', '.join(sorted(idle))}",)
         return cls(texts, warnings)

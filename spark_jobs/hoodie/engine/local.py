@@ -50,11 +50,7 @@ class LocalEngine:
             return LocalFrame(rows.schema, [_once(rows)])
         fragments = list(rows.get_fragments())
         schema = rows.schema
-        readers = [
-            (lambda part=part: iter(part.scanner(schema=schema, use_threads=False).to_batches()))
-            for part in fragments
-        ]
-        return LocalFrame(schema, readers)
+        return LocalFrame(schema, [_scan(fragment, schema) for fragment in fragments])
 
     def schema(self, frame: LocalFrame) -> pa.Schema:
         return frame.schema
@@ -77,9 +73,9 @@ class LocalEngine:
     ) -> LocalFrame:
         def function(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                rows = batch.filter(pc.equal(batch.column("kind"), 0))
-                names = zip(rows.column("partition").to_pylist(), rows.column("file_id").to_pylist(), strict=True)
-                found = [buckets[name] for name in names]
+                rows = batch.filter(pc.equal(batch.column("kind"), pa.scalar(0, pa.int32())))
+                partitions, file_ids = rows.column("partition").to_pylist(), rows.column("file_id").to_pylist()
+                found = [buckets[str(part), str(file)] for part, file in zip(partitions, file_ids, strict=True)]
                 targets = pa.array([reducers[bucket] for bucket in found], pa.int32())
                 rows = rows.set_column(rows.schema.get_field_index("bucket"), "bucket", pa.array(found, pa.int32()))
                 yield rows.set_column(rows.schema.get_field_index("reducer"), "reducer", targets)
@@ -88,16 +84,16 @@ class LocalEngine:
 
     def shuffle(self, frame: LocalFrame, by: str, partitions: int, sort: str) -> LocalFrame:
         rows = pa.Table.from_batches(list(itertools.chain(*self._run(frame))), frame.schema)
-        key = rows.column(by).to_numpy() if rows.num_rows else []
+        keys = rows.column(by)
         out = []
         for number in range(partitions):
-            mine = rows.filter(pa.array(key == number)) if rows.num_rows else rows
+            mine = rows.filter(pc.equal(keys, pa.scalar(number, pa.int32())))
             out.append(_batches(mine.sort_by(sort)))
         return LocalFrame(frame.schema, out)
 
     def keep(self, frame: LocalFrame) -> LocalFrame:
         held = self._run(frame)
-        return LocalFrame(frame.schema, [(lambda batches=batches: iter(batches)) for batches in held])
+        return LocalFrame(frame.schema, [_held(batches) for batches in held])
 
     def release(self, frame: LocalFrame) -> None:
         frame.partitions.clear()
@@ -136,6 +132,14 @@ def _once(reader: pa.RecordBatchReader) -> Source:
         return iter(unread.pop())
 
     return batches
+
+
+def _scan(fragment: Any, schema: pa.Schema) -> Source:
+    return lambda: iter(fragment.scanner(schema=schema, use_threads=False).to_batches())
+
+
+def _held(batches: list[pa.RecordBatch]) -> Source:
+    return lambda: iter(batches)
 
 
 def _batches(rows: pa.Table) -> Source:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import inspect
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -130,7 +130,7 @@ class KeySummary:
     low: str | None = None
     high: str | None = None
 
-    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+    def add(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> None:
         if len(keys) == 0:
             return
         if self.bloom is not None:
@@ -248,13 +248,13 @@ def dictionary_columns(sample: pa.Table) -> list[str]:
     return chosen
 
 
-def constant(value: str, rows: int) -> pa.Array:
+def constant(value: str, rows: int) -> pa.Array[Any]:
     """A string column with one value, stored once."""
     indices = pa.array(np.zeros(rows, dtype=np.int32))
     return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
 
 
-def sequence_numbers(instant: str, task: int, start: int, rows: int) -> pa.Array:
+def sequence_numbers(instant: str, task: int, start: int, rows: int) -> pa.Array[Any]:
     """`<instant>_<task>_<row>` for rows start, start+1, …"""
     numbers = pc.cast(pa.array(np.arange(start, start + rows)), pa.string())
     return pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}"), numbers, "_")
@@ -325,7 +325,7 @@ class BaseFileReader:
         names = None if columns is None else list(columns)
         yield from self._file.iter_batches(batch_size=rows, columns=names, use_threads=False)
 
-    def keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray | pa.Array]:
+    def keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
         """The record keys, in one piece or in batches of at most `batch_rows`."""
         if batch_rows is None:
             yield self.read([RECORD_KEY]).column(0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ _WHOLE_COLUMN_BYTES = 64 << 20
 class Index(Protocol):
     """Picklable; `tag` answers, for each distinct key, the position in `files` or -1."""
 
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array) -> Positions: ...
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Positions: ...
 
 
 def index_for(config: Config) -> Index:
@@ -69,7 +69,7 @@ def index_for(config: Config) -> Index:
     )
 
 
-def mark_found(reader: BaseFileReader, keys: pa.Array, found: Positions, position: int) -> None:
+def mark_found(reader: BaseFileReader, keys: pa.Array[Any], found: Positions, position: int) -> None:
     """Exact look into one file: keys that are in it get `position`. `keys` are distinct.
 
     The smaller side is hashed. Memory: the file's key column up to 64 MiB, else one batch of it.
@@ -82,13 +82,12 @@ def mark_found(reader: BaseFileReader, keys: pa.Array, found: Positions, positio
             _mark(part, keys, found, position)
 
 
-def _mark(stored: pa.Array | pa.ChunkedArray, keys: pa.Array, found: Positions, position: int) -> None:
+def _mark(stored: pa.Array[Any] | pa.ChunkedArray[Any], keys: pa.Array[Any], found: Positions, position: int) -> None:
     if len(stored) <= 2 * len(keys):
         if isinstance(stored, pa.ChunkedArray):
             stored = stored.combine_chunks()
-        hits = pc.is_in(keys, value_set=stored).to_numpy(zero_copy_only=False)
-        found[hits] = position
+        present = pc.is_in(keys, value_set=stored).to_numpy(zero_copy_only=False)
+        found[present] = position
     else:
-        hits = pc.index_in(stored, value_set=keys)
-        places = hits.drop_null().to_numpy()
-        found[places] = position
+        places: Any = pc.index_in(stored, value_set=keys)
+        found[places.drop_null().to_numpy()] = position

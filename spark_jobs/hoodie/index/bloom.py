@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ class BloomIndex:
     def of(cls, config: Config) -> BloomIndex:
         return cls(config[PRUNE_BY_RANGES])
 
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array) -> Positions:
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Positions:
         found = np.full(len(keys), -1, dtype=np.int32)
         everything = KeyHashes(keys)
         for position, file in enumerate(files):
@@ -44,7 +45,7 @@ class BloomIndex:
                     mark_found(reader, keys, found, position)
         return found
 
-    def _candidate(self, reader: BaseFileReader, keys: pa.Array, hashes: KeyHashes) -> bool:
+    def _candidate(self, reader: BaseFileReader, keys: pa.Array[Any], hashes: KeyHashes) -> bool:
         mask = None
         bounds = reader.key_bounds() if self.prune_by_ranges else None
         if bounds is not None:

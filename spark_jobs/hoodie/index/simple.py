@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from hoodie.table.view import BaseFile
 
 @dataclass(frozen=True)
 class SimpleIndex:
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array) -> Positions:
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Positions:
         found = np.full(len(keys), -1, dtype=np.int32)
         for position, file in enumerate(files):
             with BaseFileReader(storage, file.path) as reader:

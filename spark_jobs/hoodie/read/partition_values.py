@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,13 +14,13 @@ from hoodie.table.properties import TableProperties
 
 def partition_columns(
     props: TableProperties, schema: pa.Schema, partition: str, names: Sequence[str]
-) -> dict[str, pa.Scalar]:
+) -> dict[str, pa.Scalar[Any]]:
     """Value of each of `names` in a partition, in the column's type; the null partition gives null."""
     if not names:
         return {}
     fields = props.partition_fields
     parts = [partition] if len(fields) == 1 else partition.split("/")
-    out: dict[str, pa.Scalar] = {}
+    out: dict[str, pa.Scalar[Any]] = {}
     for field, part in zip(fields, parts, strict=False):
         if field not in names:
             continue

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.write.key_split import BUCKET_SEED, key_fractions
 from hoodie.engine import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.write.staged import ROWS, STAGED_SCHEMA, decode_rows, encode_rows, rows_batch
+from hoodie.write.key_split import BUCKET_SEED, key_fractions
+from hoodie.write.staged import ROWS, STAGED_SCHEMA, decode_rows, encode_rows, rows_batch, values
 from hoodie.write.workload import Assignment
-
 
 T = TypeVar("T")
 Shares = tuple[tuple[int, float], ...]
@@ -32,7 +31,7 @@ class Assign:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = batch.filter(pc.equal(batch.column("kind"), ROWS))
+            rows = batch.filter(pc.equal(batch.column("kind"), pa.scalar(ROWS, pa.int32())))
             if rows.num_rows:
                 yield from self._assign(rows)
 
@@ -40,9 +39,8 @@ class Assign:
         """Blobs that go to one bucket keep their payload; the others are cut."""
         whole: list[int] = []
         buckets: list[int] = []
-        for row, (partition, file_id) in enumerate(
-            zip(batch.column("partition").to_pylist(), batch.column("file_id").to_pylist(), strict=True)
-        ):
+        names = zip(values(batch, "partition"), values(batch, "file_id"), strict=True)
+        for row, (partition, file_id) in enumerate(names):
             if file_id:
                 buckets.append(self._known(self.assignment.updates.get((partition, file_id)), partition))
                 whole.append(row)
@@ -96,14 +94,14 @@ class Assign:
         return value
 
 
-def _by_hash(keys: pa.Array, shares: Shares) -> npt.NDArray[np.int64]:
+def _by_hash(keys: pa.Array[Any], shares: Shares) -> npt.NDArray[np.int64]:
     edges = np.cumsum([share for _, share in shares])
     places = np.searchsorted(edges, key_fractions(keys, BUCKET_SEED), side="right")
     return np.minimum(places, len(shares) - 1)
 
 
-def _by_range(keys: pa.Array, starts: tuple[str, ...]) -> npt.NDArray[np.int64]:
+def _by_range(keys: pa.Array[Any], starts: tuple[str, ...]) -> npt.NDArray[np.int64]:
     places = np.zeros(len(keys), dtype=np.int64)
     for start in starts:
-        places += pc.greater_equal(keys, start).to_numpy(zero_copy_only=False)
+        places += pc.greater_equal(keys, pa.scalar(start)).to_numpy(zero_copy_only=False)
     return places

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -140,10 +141,10 @@ class OutputFile:
     def abandon(self) -> None:
         self._writer.abandon()
 
-    def _numbers(self, count: int) -> pa.Array:
+    def _numbers(self, count: int) -> pa.Array[Any]:
         return sequence_numbers(self._instant, self._task, self._first_number + self.rows, count)
 
-    def _write(self, columns: list[pa.ChunkedArray | pa.Array]) -> None:
+    def _write(self, columns: list[pa.ChunkedArray[Any] | pa.Array[Any]]) -> None:
         self._writer.write(pa.Table.from_arrays(columns, schema=self._writer.schema))
 
 
@@ -319,7 +320,7 @@ def _matched(
         yield table, matches
 
 
-def _places(keys: pa.Array | pa.ChunkedArray, part: Part) -> npt.NDArray[np.int64]:
+def _places(keys: pa.Array[Any] | pa.ChunkedArray[Any], part: Part) -> npt.NDArray[np.int64]:
     """Row of the part with the same key, -1 where there is none."""
     hits = pc.index_in(keys, value_set=part.keys)
     if isinstance(hits, pa.ChunkedArray):
@@ -333,7 +334,7 @@ def _replace(stored: pa.Table, rows: npt.NDArray[np.int64], incoming: pa.Table) 
     mask = np.zeros(count, dtype=np.bool_)
     mask[rows] = True
     arrow_mask = pa.array(mask)
-    places: pa.Array | None = None
+    places: pa.Array[Any] | None = None
     columns = dict(zip(stored.column_names, stored.columns, strict=True))
     for name in incoming.column_names:
         if name == RECORD_KEY:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -13,6 +15,6 @@ BUCKET_SEED = 1
 SPILL_SEED = 2
 
 
-def key_fractions(keys: pa.Array, seed: int) -> npt.NDArray[np.float64]:
+def key_fractions(keys: pa.Array[Any], seed: int) -> npt.NDArray[np.float64]:
     """A number in [0, 1) for every key, the same for equal keys, evenly spread over distinct ones."""
     return murmur(keys, seed).view(np.uint32).astype(np.float64) / 2.0**32

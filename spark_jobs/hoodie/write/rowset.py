@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +50,7 @@ class Part:
     used: npt.NDArray[np.bool_]
 
     @property
-    def keys(self) -> pa.ChunkedArray:
+    def keys(self) -> pa.ChunkedArray[Any]:
         return self.rows.column(RECORD_KEY)
 
 

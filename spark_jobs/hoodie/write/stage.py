@@ -110,7 +110,7 @@ class _Stager:
         return chunk
 
     def tag(
-        self, keys: pa.Array, partitions: list[str], order: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
+        self, keys: pa.Array[Any], partitions: list[str], order: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
     ) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32]]:
         """((partition, file id) by label, label of every row)."""
         names: list[tuple[str, str]] = []
@@ -187,5 +187,5 @@ def _grouped(
     return order, np.concatenate([[0], np.cumsum(sizes)])
 
 
-def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _flat(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -20,7 +20,7 @@ from hoodie.errors import CODES, HoodieError
 ROWS, SUMMARY, ERROR = 0, 1, 2
 
 #: partition and file_id name the file group ("" file_id: inserts); reducer and bucket are set by `assign`
-STAGED_SCHEMA = pa.schema(
+STAGED_SCHEMA: pa.Schema = pa.schema(
     [
         pa.field("kind", pa.int32()),
         pa.field("partition", pa.string()),
@@ -83,6 +83,12 @@ def encode_rows(rows: pa.Table) -> Iterator[tuple[bytes, int]]:
 def decode_rows(payload: Any, schema: pa.Schema) -> pa.RecordBatch:
     """Zero-copy view of one blob; `payload` is a binary scalar's buffer."""
     return pa.ipc.read_record_batch(payload, schema)
+
+
+def values(batch: pa.RecordBatch, name: str) -> list[Any]:
+    """A column of a staged batch as Python values: one a blob, not one a row of data."""
+    column: list[Any] = batch.column(name).to_pylist()
+    return column
 
 
 def rows_batch(blobs: list[tuple[str, str, int, bytes]]) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
 from hoodie.write.operation import Operation
 from hoodie.write.rowset import RowSet
-from hoodie.write.staged import SUMMARY, decode_rows, error_message, message
+from hoodie.write.staged import SUMMARY, decode_rows, error_message, message, values
 from hoodie.write.workload import Bucket
 
 
@@ -35,7 +36,7 @@ class WriteBuckets:
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):
-                    rows = (decode_rows(payload, self.context.travel_schema) for _, _, payload in blobs)
+                    rows = (decode_rows(payload, self.context.travel_schema) for _, payload in blobs)
                     received, stats = self._write(handles, self.buckets[number], rows)
                     yield message(SUMMARY, {"rows": received, "stats": [stat.to_dict() for stat in stats]})
         except HoodieError as error:
@@ -51,7 +52,7 @@ class WriteBuckets:
                 parts = held.parts(context.merger)
                 if bucket.base is not None and context.operation is Operation.UPSERT:
                     return held.rows, handles.merge(bucket.base, parts, iter(()))
-                tables = (part.rows for part in parts)
+                tables: Iterator[pa.Table] = (part.rows for part in parts)
             else:
                 tables = held.stream()
             if bucket.base is not None:
@@ -61,15 +62,11 @@ class WriteBuckets:
             return held.rows, handles.create(bucket.partition, bucket.file_id, tables)
 
 
-def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Buffer]]:
+def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:
     for batch in batches:
-        numbers = batch.column(4).to_pylist()
-        counts = batch.column(5).to_pylist()
-        payloads = batch.column(6)
-        for row, number in enumerate(numbers):
-            yield number, counts[row], payloads[row].as_buffer()
-
-
+        payloads: Any = batch.column("payload")
+        for row, number in enumerate(values(batch, "bucket")):
+            yield number, payloads[row].as_buffer()
 
 
 def _sorted(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

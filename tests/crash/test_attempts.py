@@ -1,0 +1,86 @@
+"""Attempts of tasks that nobody reports: retried, speculative, late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hoodie.engine import BatchFunction, Task
+from hoodie.engine.local import LocalEngine, LocalFrame
+from hoodie.pipeline import write
+from hoodie.write.operation import WriteRequest
+from hoodie.write.staged import ERROR
+from hoodie.write.task import WriteBuckets
+from tests.crash.checks import leftovers
+from tests.crash.conftest import Bench
+from tests.crash.scenarios import OPTIONS, SCENARIOS
+from tests.support.tables import SMALL_SCHEMA, as_table
+
+pytestmark = pytest.mark.crash
+
+UPSERT = SCENARIOS["upsert"]
+OTHERS = 1000
+
+
+class Speculative(LocalEngine):
+    """Every writing task runs twice; the first attempt's answer is lost, wholly or after its first bucket."""
+
+    def __init__(self, *, whole: bool) -> None:
+        super().__init__(1)
+        self.whole = whole
+        self.late: list[tuple[WriteBuckets, list[pa.RecordBatch], Task]] = []
+        self.lost: set[str] = set()
+
+    def map_batches(self, frame: LocalFrame, function: BatchFunction, schema: pa.Schema) -> LocalFrame:
+        if not isinstance(function, WriteBuckets):
+            return super().map_batches(frame, function, schema)
+
+        def twice(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+            held = list(batches)
+            other = Task(task.partition, task.stage, task.attempt + OTHERS)
+            self.lost.add(other.token)
+            for _ in function(iter(held), other):
+                if not self.whole:
+                    break
+            self.late.append((function, held, Task(task.partition, task.stage, task.attempt + 2 * OTHERS)))
+            yield from function(iter(held), task)
+
+        return super().map_batches(frame, twice, schema)
+
+
+def run(path: Path, engine: Speculative) -> None:
+    rows = engine.frame(as_table(UPSERT.rows, SMALL_SCHEMA))
+    write(engine, rows, WriteRequest(str(path), UPSERT.operation, OPTIONS, {}))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_files_of_lost_attempts_are_deleted_at_commit(bench: Bench, whole: bool) -> None:
+    path = bench.table(UPSERT)
+    seen: set[str] = set()
+
+    class Watched(Speculative):
+        def collect(self, frame: LocalFrame, kinds: object) -> list[dict[str, object]]:
+            answers = super().collect(frame, kinds)  # type: ignore[arg-type]
+            seen.update(file.name.split("_")[1] for file in path.glob("*/*.parquet"))
+            return answers
+
+    engine = Watched(whole=whole)
+    run(path, engine)
+    assert engine.lost <= seen, "the lost attempts did write"
+    bench.check_after_repair(UPSERT, path)
+
+
+def test_attempt_that_starts_after_the_commit_writes_nothing(bench: Bench) -> None:
+    path = bench.table(UPSERT)
+    engine = Speculative(whole=False)
+    run(path, engine)
+    assert engine.late
+    for function, batches, task in engine.late:
+        (answer,) = function(iter(batches), task)
+        assert answer.column("kind").to_pylist() == [ERROR]
+        assert b'"conflict"' in answer.column("payload")[0].as_py()
+    assert leftovers(path) == []
+    bench.check_after_repair(UPSERT, path)
