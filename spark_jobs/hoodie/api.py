@@ -58,7 +58,7 @@ def read_table(
 
 
 def instants(path: str) -> list[dict[str, Any]]:
-    """Instants, oldest first: time, action, state, and what commits wrote. Raises TableError for no table of ours."""
+    """Instants, oldest first: time, action, state, and what commits wrote. Raises TableError."""
     from hoodie.table import properties
     from hoodie.timeline.active import Timeline
     from hoodie.timeline.commit import CommitMetadata
@@ -121,7 +121,9 @@ def _operation(operation: str | Operation) -> Operation:
         return Operation(operation.lower().replace("-", "_"))
     except ValueError:
         names = ", ".join(item.value for item in Operation)
-        raise InputError(f"unknown operation {operation!r}; use one of {names}", operation=operation) from None
+        raise InputError(
+            f"unknown operation {operation!r}; use one of {names}", operation=operation
+        ) from None
 
 
 def _engine(rows: Any) -> tuple[Engine, Any]:
@@ -138,8 +140,8 @@ def _engine(rows: Any) -> tuple[Engine, Any]:
         rows = pa.Table.from_batches([rows])
     if not isinstance(rows, (pa.Table, pa.RecordBatchReader, ds.Dataset)):
         raise InputError(
-            f"can't write a {type(rows).__name__}; pass a Spark DataFrame, a pyarrow Table, RecordBatchReader "
-            "or Dataset",
+            f"can't write a {type(rows).__name__}; pass a Spark DataFrame, a pyarrow Table, "
+            "RecordBatchReader or Dataset",
             type=type(rows).__name__,
         )
     engine = LocalEngine()

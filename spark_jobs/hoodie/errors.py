@@ -42,7 +42,9 @@ class HoodieError(Exception):
         return {
             "code": self.code,
             "message": self.message,
-            "values": {k: v if isinstance(v, (str, int, float, bool)) else str(v) for k, v in self.values.items()},
+            "values": {
+                k: v if isinstance(v, (str, int, float, bool)) else str(v) for k, v in self.values.items()
+            },
         }
 
 

@@ -60,7 +60,9 @@ def write(
                     continue
                 metadata = _write(engine, staged, profile, plan, transaction, progress)
                 return _result(request, plan, transaction, metadata, time.monotonic() - started)
-    raise JobError(f"other writers committed to {path} during {_RESTAGES} attempts; run this write alone", path=path)
+    raise JobError(
+        f"other writers committed to {path} during {_RESTAGES} attempts; run this write alone", path=path
+    )
 
 
 @contextlib.contextmanager
@@ -140,8 +142,8 @@ def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:
     received = sum(answer["rows"] for answer in answers)
     if received != profile.rows:
         raise JobError(
-            f"{profile.rows} rows were staged but {received} reached the write tasks: the input changed while "
-            "it was read again; write it to a file first",
+            f"{profile.rows} rows were staged but {received} reached the write tasks: the input changed "
+            "while it was read again; write it to a file first",
             staged=profile.rows,
             received=received,
         )
@@ -172,11 +174,14 @@ def _result(
 
 
 def _input_batches(engine: Engine) -> AbstractContextManager[None]:
-    chosen: Callable[[], AbstractContextManager[None]] = getattr(engine, "input_batches", contextlib.nullcontext)
+    chosen: Callable[[], AbstractContextManager[None]] = getattr(
+        engine, "input_batches", contextlib.nullcontext
+    )
     return chosen()
 
 
 def _blob_batches(engine: Engine) -> AbstractContextManager[None]:
-    chosen: Callable[[], AbstractContextManager[None]] = getattr(engine, "blob_batches", contextlib.nullcontext)
+    chosen: Callable[[], AbstractContextManager[None]] = getattr(
+        engine, "blob_batches", contextlib.nullcontext
+    )
     return chosen()
-

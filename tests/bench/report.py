@@ -109,7 +109,7 @@ def _targets(scenario: str, rows: list[Row]) -> list[Row]:
         if scenario == "bulk_insert":
             found.append((f"time of {ours} to {floor}", "<=", 0.7, ratio(ours, floor, "median_seconds")))
     for ours, bound in (("ours", 1.0), ("ours-local", 0.3)):
-        wide: Row = by.get((ours, "1000-partitions-1000-touched"), {})
+        wide: Row = by.get((ours, "1000-partitions-5-touched"), {})
         found.append((f"seconds of {ours}, {wide.get('case')}", "<=", bound, wide.get("median_seconds")))
     return [
         {

@@ -80,7 +80,7 @@ def _bulk_insert(rows: int, late: Late) -> list[Case]:
 def _partitions(rows: int, _: Late) -> list[Case]:
     cases = [
         Case(f"{days}-partitions-5-touched", "upsert", _small_upsert(rows, days, 5))
-        for days in (20, 200, 2000)
+        for days in (20, 200, 1000, 2000)
     ]
     return [*cases, Case("1000-partitions-1000-touched", "upsert", _small_upsert(rows, 1000, 1000))]
 

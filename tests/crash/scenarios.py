@@ -55,12 +55,12 @@ def in_region(rows: Sequence[Row], region: str) -> list[Row]:
 
 #: eu has a file beyond the small-file limit, us and apac small ones, and all rows of `gone` will be deleted
 BASE = (
-    in_region(small_rows(range(0, 200), 1), "eu")
+    in_region(small_rows(range(200), 1), "eu")
     + in_region(small_rows(range(1000, 1020), 1), "us")
     + in_region(small_rows(range(2000, 2015), 1), "apac")
     + in_region(small_rows(range(4000, 4002), 1), "gone")
 )
-#: updates a file, makes a new one beside it, packs into a small one, deletes, empties a file, makes a partition
+#: updates a file, makes one beside it, packs into a small one, deletes, empties a file, makes a partition
 CHANGES = (
     in_region(small_rows(range(0, 200, 20), 2), "eu")
     + in_region(small_rows(range(700, 705), 2), "eu")
@@ -71,7 +71,9 @@ CHANGES = (
     + in_region(small_rows(range(3000, 3010), 2), "mars")
     + in_region(small_rows(range(3000, 3002), 3), "mars")
 )
-MORE = in_region(small_rows(range(5000, 5010), 1), "eu") + in_region(small_rows(range(5010, 5020), 1), "venus")
+MORE = in_region(small_rows(range(5000, 5010), 1), "eu") + in_region(
+    small_rows(range(5010, 5020), 1), "venus"
+)
 
 
 def copy_table(source: str | Path, target: str | Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from hoodie.codec.avro import read_record
 from hoodie.errors import ConflictError, TableError
-from hoodie.services import rollback
 from hoodie.storage.local import LocalStorage
+from hoodie.table.pending import busy_groups, refuse_updates
 from hoodie.timeline.active import Timeline
+from hoodie.write import rollback
 from hoodie.write.operation import Operation
 from tests.crash.checks import counted, hudi_rs_rows, leftovers, our_rows
 from tests.crash.scenarios import GOLDEN_SCHEMA, Row, run
@@ -196,3 +197,14 @@ def test_failed_delta_commit_is_left_to_hudi(golden: Any) -> None:
     with pytest.raises(TableError, match="20261121005927853 deltacommit"):
         rollback.due(timeline, STORAGE, frozenset(), utc=True)
     assert files(path) == before
+
+
+def test_file_groups_of_a_pending_compaction_are_busy(golden: Any) -> None:
+    path, _ = golden("mor_pending_compaction")
+    busy = busy_groups(Timeline.load(str(path), STORAGE), STORAGE)
+    names = {(Path(name).parent.name, Path(name).name.split("_")[0]) for name in files(path, ".parquet")}
+    assert set(busy) == {name for name in names if name[0] in ("apac", "eu", "us")}
+    assert {instant.time for instant in busy.values()} == {"20261121005843362"}
+    refuse_updates(busy, [("eu", "other-0"), ("elsewhere", next(iter(busy))[1])])
+    with pytest.raises(ConflictError, match="which pending compaction 20261121005843362 is going to replace"):
+        refuse_updates(busy, busy)

@@ -1,4 +1,4 @@
-"""Processes killed in the middle of a write: at every fourth change, and at all that make an instant's state."""
+"""Processes killed in the middle of a write: at every fourth change, and at those of instants."""
 
 from __future__ import annotations
 

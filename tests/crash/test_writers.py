@@ -1,4 +1,4 @@
-"""Two writers of one table: one is refused, or waits, or was rightly taken for dead; nothing is mixed or lost."""
+"""Two writers of one table: one is refused, or was rightly taken for dead; nothing is mixed or lost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def test_writers_that_start_at_once_lose_nothing(
     for number in range(ROUNDS):
         path = bench.table(LEFT) if created else memory_path / f"race-{number}"
         pauses = {scenario: tmp_path / str(number) / scenario.name for scenario in (LEFT, RIGHT)}
-        pids = {scenario: worker.start(scenario, path, 1, Phase.BEFORE, pauses[scenario]) for scenario in pauses}
+        pids = {
+            scenario: worker.start(scenario, path, 1, Phase.BEFORE, pauses[scenario]) for scenario in pauses
+        }
         for pause in pauses.values():
             wait_for(pause / "holding")
         for pause in pauses.values():

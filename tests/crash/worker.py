@@ -86,7 +86,7 @@ def _run(scenario: str, path: str, at: int, phase: str, pause: str | None = None
         code = 0
     except HoodieError as error:
         answer = error.to_dict()
-    except Exception:
+    except Exception:  # noqa: BLE001 - the exit code tells
         traceback.print_exc()
     finally:
         if hold is not None:

@@ -78,7 +78,9 @@ def _expected(folder: Path) -> pa.Table:
 def test_snapshot_equals_what_apache_hudi_answers(golden_tables: Path, name: str) -> None:
     folder = golden_tables / "0.15.0-v6" / name
     ignore = {FROM_PATH[name]} if name in FROM_PATH else set()
-    assert_same_rows(hoodie.read_table(str(folder / "table")), _expected(folder), meta=True, ignore=ignore, what=name)
+    assert_same_rows(
+        hoodie.read_table(str(folder / "table")), _expected(folder), meta=True, ignore=ignore, what=name
+    )
 
 
 @pytest.mark.parametrize("name", CONTINUED)

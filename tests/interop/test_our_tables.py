@@ -1,4 +1,4 @@
-"""Tables written by us, judged by Apache Hudi 0.15.0 and 1.2.0, hudi-rs and Daft; then written on in turns."""
+"""Tables written by us, judged by Apache Hudi 0.15.0 and 1.2.0, hudi-rs and Daft, and written on in turns."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _write(
 
 
 def _build(path: Path, case: Case, model: Model) -> None:
-    """Inserts, updates, late updates, deletes, packing into small files, a bulk insert and a new partition."""
+    """Inserts, updates, late updates, deletes, packing into small files, a bulk insert."""
     first = case.rows(range(60), 1)
     _write(path, case, first, "bulk_insert")
     model.bulk_insert(first)

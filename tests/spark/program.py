@@ -16,7 +16,9 @@ from hoodie.errors import HoodieError
 
 
 def session(mode: str) -> SparkSession:
-    builder = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
+    builder = SparkSession.builder.config("spark.ui.enabled", "false").config(
+        "spark.sql.session.timeZone", "UTC"
+    )
     builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
     if mode == "connect":
         return builder.remote("local[2]").getOrCreate()
@@ -32,7 +34,10 @@ def main() -> None:
         operation = "bulk_insert" if number == 0 else "upsert"
         results.append(hoodie.write_table(frame, table, operation=operation, options=options).to_dict())
     errors = []
-    for query in ("SELECT CAST(NULL AS STRING) id, 1L ts, 'eu' region", "SELECT 'a' id, 1L ts, 'eu' region, INTERVAL 1 DAY x"):
+    for query in (
+        "SELECT CAST(NULL AS STRING) id, 1L ts, 'eu' region",
+        "SELECT 'a' id, 1L ts, 'eu' region, INTERVAL 1 DAY x",
+    ):
         try:
             hoodie.write_table(spark.sql(query), table + "_bad", options=options)
         except HoodieError as error:
@@ -40,7 +45,13 @@ def main() -> None:
     out = folder / "read.parquet"
     hoodie.read_table(table, spark=spark, meta=False).coalesce(1).write.parquet(str(out))
     few = hoodie.read_table(table, spark=spark, columns=["id"], where="ts >= 3000", meta=False)
-    answer = {"results": results, "errors": errors, "few": few.count(), "columns": few.columns, "version": spark.version}
+    answer = {
+        "results": results,
+        "errors": errors,
+        "few": few.count(),
+        "columns": few.columns,
+        "version": spark.version,
+    }
     print("ANSWER " + json.dumps(answer), flush=True)
     spark.stop()
 

@@ -84,8 +84,9 @@ def test_rows_of_every_type(tmp_path: Path, version: str, mode: str, options: di
 
 def test_labels_place_rows_as_spark_hashes_them() -> None:
     """Values of Spark 4.2's `pmod(hash(x), n)` for x = 0..7, n = 5, as printed by Spark."""
-    from hoodie.engine.spark import _murmur3_int, partition_labels
     import numpy as np
+
+    from hoodie.engine.spark import _murmur3_int, partition_labels
 
     hashes = _murmur3_int(np.arange(3, dtype=np.uint32))
     assert hashes.tolist() == [933211791, -559580957, 1765031574]

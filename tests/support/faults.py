@@ -1,4 +1,4 @@
-"""A storage that fails before, in the middle of or after its n-th changing operation, by an exception or a kill."""
+"""A storage that fails before, in or after its n-th changing operation, by an exception or a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Phase(enum.Enum):
     BEFORE = "before"
     """Nothing of the operation happens."""
     DURING = "during"
-    """Half of it happens: a temporary file without its target, half a data file, some of a folder's files deleted."""
+    """Half of it happens: a temporary without its target, half a data file, some of a folder's files gone."""
     AFTER = "after"
     """All of it happens, and the caller is not told."""
 
@@ -48,8 +48,8 @@ class Faults:
     """The plan of a failure, shared by all wrapped storages of a run, and the log of its changes.
 
     `at` counts changing operations from 1, 0 never fails. `kill`: the process dies. `once`: later operations
-    work again (a hiccup); else every later change fails too (a dead disk), while reads still work. `pause`: no
-    failure, but the process waits: it makes the file `holding` in that folder and goes on when it sees `go`.
+    work again (a hiccup); else every later change fails too (a dead disk), while reads still work. `pause`:
+    no failure, but the process waits: it makes the file `holding` in that folder, and goes on at `go`.
     """
 
     at: int = 0
@@ -120,7 +120,7 @@ def injected(faults: Faults) -> Iterator[Faults]:
 
 
 class FaultyStorage:
-    """Wraps a local storage. A failure at a read is a failure before the next change, so reads always work."""
+    """Wraps a local storage. A failed read is a failure before the next change, so reads always work."""
 
     def __init__(self, inner: Storage, faults: Faults) -> None:
         self._inner = inner

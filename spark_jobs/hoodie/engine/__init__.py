@@ -53,7 +53,7 @@ class Engine(Protocol):
         ...
 
     def place(self, frame: Frame, buckets: Mapping[tuple[str, str], int], reducers: Sequence[int]) -> Frame:
-        """Rows of kind 0 with the int columns `bucket`, looked up by (partition, file_id), and `reducer` set."""
+        """Rows of kind 0, `bucket` looked up by (partition, file_id), `reducer` by bucket."""
         ...
 
     def shuffle(self, frame: Frame, by: str, partitions: int, sort: str) -> Frame:

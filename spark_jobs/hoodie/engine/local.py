@@ -43,7 +43,7 @@ class LocalEngine:
         return self._parallelism
 
     def frame(self, rows: Any) -> LocalFrame:
-        """A frame of a Table, RecordBatchReader, pyarrow Dataset or list of batches; a reader is read once."""
+        """A frame of a Table, RecordBatchReader or pyarrow Dataset; a reader is read once."""
         if isinstance(rows, pa.Table):
             return LocalFrame(rows.schema, [_batches(piece) for piece in _split(rows, self._parallelism)])
         if isinstance(rows, pa.RecordBatchReader):
@@ -74,10 +74,17 @@ class LocalEngine:
         def function(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 rows = batch.filter(pc.equal(batch.column("kind"), pa.scalar(0, pa.int32())))
-                partitions, file_ids = rows.column("partition").to_pylist(), rows.column("file_id").to_pylist()
-                found = [buckets[str(part), str(file)] for part, file in zip(partitions, file_ids, strict=True)]
+                partitions, file_ids = (
+                    rows.column("partition").to_pylist(),
+                    rows.column("file_id").to_pylist(),
+                )
+                found = [
+                    buckets[str(part), str(file)] for part, file in zip(partitions, file_ids, strict=True)
+                ]
                 targets = pa.array([reducers[bucket] for bucket in found], pa.int32())
-                rows = rows.set_column(rows.schema.get_field_index("bucket"), "bucket", pa.array(found, pa.int32()))
+                rows = rows.set_column(
+                    rows.schema.get_field_index("bucket"), "bucket", pa.array(found, pa.int32())
+                )
                 yield rows.set_column(rows.schema.get_field_index("reducer"), "reducer", targets)
 
         return self.map_batches(frame, function, frame.schema)
@@ -126,8 +133,8 @@ def _once(reader: pa.RecordBatchReader) -> Source:
     def batches() -> Iterator[pa.RecordBatch]:
         if not unread:
             raise JobError(
-                "the input can be read only once, but another writer's commit made a second reading necessary; "
-                "repeat the write with a new reader, or pass a table"
+                "the input can be read only once, but another writer's commit made a second reading "
+                "necessary; repeat the write with a new reader, or pass a table"
             )
         return iter(unread.pop())
 

@@ -35,7 +35,7 @@ class SparkEngine:
     def parallelism(self) -> int:
         try:
             return int(self.spark.sparkContext.defaultParallelism)
-        except Exception:  # Spark Connect has no context
+        except Exception:  # noqa: BLE001  Spark Connect has no context and says so in its own ways
             for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
                 value = self.spark.conf.get(name, None)
                 if value:
@@ -46,11 +46,15 @@ class SparkEngine:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         try:
-            return to_arrow_schema(frame.schema, **_with_timezone(to_arrow_schema))
+            convert: Any = to_arrow_schema
+            schema: pa.Schema = convert(frame.schema, **_with_timezone(convert))
         except HoodieError:
             raise
         except Exception as error:
-            raise ConfigError(f"the DataFrame has a column that Arrow can't hold: {error}; cast it first") from error
+            raise ConfigError(
+                f"a column of the DataFrame has no Arrow type: {error}; cast it first"
+            ) from error
+        return schema
 
     def map_batches(self, frame: Any, function: BatchFunction, schema: pa.Schema) -> Any:
         ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
@@ -59,7 +63,9 @@ class SparkEngine:
     def place(self, frame: Any, buckets: Mapping[tuple[str, str], int], reducers: Sequence[int]) -> Any:
         """In the JVM: blobs that need no cutting don't visit Python again."""
         names = {f"{partition}\n{file_id}": bucket for (partition, file_id), bucket in buckets.items()}
-        bucket = F.try_element_at(_constant(names, "map<string,int>"), F.concat_ws("\n", "partition", "file_id"))
+        bucket = F.try_element_at(
+            _constant(names, "map<string,int>"), F.concat_ws("\n", "partition", "file_id")
+        )
         rows = frame.where("kind = 0").withColumn("bucket", bucket)
         return rows.withColumn("reducer", _at(reducers, "bucket"))
 

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from hoodie.config.key import Config, Key, bool_key, enum_key, int_key, parse_fraction
 from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
-    LEGACY_BLOOM_FILTER_KEY,
     BLOOM_TYPE_KEY,
+    LEGACY_BLOOM_FILTER_KEY,
     MAX_KEY_KEY,
     MIN_KEY_KEY,
     BloomFilter,
@@ -44,7 +44,8 @@ class Codec(enum.Enum):
 COMPRESSION_CODEC = enum_key(
     "hoodie.parquet.compression.codec",
     Codec.ZSTD,
-    "Parquet codec of base files. Apache Hudi's default is gzip; zstd writes many times faster at a similar size.",
+    "Parquet codec of base files. Apache Hudi's default is gzip; zstd writes many times faster "
+    "at a similar size.",
     group="storage",
 )
 MAX_FILE_SIZE = int_key(
@@ -143,7 +144,8 @@ class KeySummary:
 class BaseFileWriter:
     """Writes one base file. `write` takes tables in `schema`, meta columns first, and cuts row groups.
 
-    Partition path and file name, the same in every row, are held as dictionaries (see `constant`). The caller creates the marker before constructing the writer, and adds keys to `summary`.
+    Partition path and file name, the same in every row, are held as dictionaries (see `constant`).
+    The caller creates the marker before constructing the writer, and adds keys to `summary`.
     """
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema, avro_schema: str, format_: BaseFileFormat) -> None:
@@ -217,7 +219,7 @@ class BaseFileWriter:
             self.schema,
             compression="none" if codec is Codec.UNCOMPRESSED else codec.value,
             compression_level=1 if codec is Codec.ZSTD else None,
-            use_dictionary=dictionary_columns(sample),
+            use_dictionary=dictionary_columns(sample),  # type: ignore[arg-type]  # the stubs know bool only
             store_schema=False,
             coerce_timestamps="us",
             write_page_index=False,
@@ -250,14 +252,16 @@ def dictionary_columns(sample: pa.Table) -> list[str]:
 
 def constant(value: str, rows: int) -> pa.Array[Any]:
     """A string column with one value, stored once."""
-    indices = pa.array(np.zeros(rows, dtype=np.int32))
+    indices: pa.Int32Array = pa.array(np.zeros(rows, dtype=np.int32), pa.int32())
     return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
 
 
 def sequence_numbers(instant: str, task: int, start: int, rows: int) -> pa.Array[Any]:
     """`<instant>_<task>_<row>` for rows start, start+1, …"""
-    numbers = pc.cast(pa.array(np.arange(start, start + rows)), pa.string())
-    return pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}"), numbers, "_")
+    numbers = pc.cast(pa.array(np.arange(start, start + rows), pa.int64()), pa.string())
+    join: Any = pc.binary_join_element_wise
+    joined: pa.Array[Any] = join(pa.scalar(f"{instant}_{task}"), numbers, "_")
+    return joined
 
 
 class BaseFileReader:
@@ -325,7 +329,7 @@ class BaseFileReader:
         names = None if columns is None else list(columns)
         yield from self._file.iter_batches(batch_size=rows, columns=names, use_threads=False)
 
-    def keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
+    def record_keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
         """The record keys, in one piece or in batches of at most `batch_rows`."""
         if batch_rows is None:
             yield self.read([RECORD_KEY]).column(0)

@@ -38,8 +38,8 @@ class IndexType(enum.Enum):
 INDEX_TYPE = enum_key(
     "hoodie.index.type",
     IndexType.SIMPLE,
-    "How updates find their files: SIMPLE reads the keys of the touched partitions' files, BLOOM prunes files "
-    "by key range and bloom filter first. Both give the same table.",
+    "How updates find their files: SIMPLE reads the keys of the touched partitions' files, BLOOM prunes "
+    "files by key range and bloom filter first. Both give the same table.",
     group="index",
 )
 
@@ -75,14 +75,16 @@ def mark_found(reader: BaseFileReader, keys: pa.Array[Any], found: Positions, po
     The smaller side is hashed. Memory: the file's key column up to 64 MiB, else one batch of it.
     """
     if reader.key_column_bytes() > _WHOLE_COLUMN_BYTES:
-        for part in reader.keys(READ_BATCH_ROWS):
+        for part in reader.record_keys(READ_BATCH_ROWS):
             _mark(part, keys, found, position)
     else:
-        for part in reader.keys():
+        for part in reader.record_keys():
             _mark(part, keys, found, position)
 
 
-def _mark(stored: pa.Array[Any] | pa.ChunkedArray[Any], keys: pa.Array[Any], found: Positions, position: int) -> None:
+def _mark(
+    stored: pa.Array[Any] | pa.ChunkedArray[Any], keys: pa.Array[Any], found: Positions, position: int
+) -> None:
     if len(stored) <= 2 * len(keys):
         if isinstance(stored, pa.ChunkedArray):
             stored = stored.combine_chunks()

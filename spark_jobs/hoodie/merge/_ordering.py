@@ -27,7 +27,7 @@ class OrderedRows:
     ordering: str | None = None
 
     def check(self, rows: pa.Table) -> None:
-        """Called with all incoming rows before anything is written. Raises InputError for a null ordering value."""
+        """Raises InputError for a null ordering value; called with all incoming rows before any write."""
         values = column(rows, self.ordering) if self.ordering else None
         if values is not None and values.null_count:
             _refuse_null(rows, values, str(self.ordering))

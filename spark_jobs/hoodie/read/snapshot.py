@@ -49,7 +49,9 @@ class SnapshotView:
         listing = storage_listing(storage, base_path)
         partitions = list_partitions(storage, base_path)
         if props.table_type is TableType.MERGE_ON_READ:
-            _refuse_logs(base_path, [log for partition in partitions for log in log_files(listing, partition)])
+            _refuse_logs(
+                base_path, [log for partition in partitions for log in log_files(listing, partition)]
+            )
         with ThreadPoolExecutor(8) as pool:
             found = pool.map(lambda partition: latest_base_files(snapshot, listing, partition), partitions)
             files = tuple(file for group in found for file in group)
@@ -66,9 +68,18 @@ class SnapshotView:
         return cls(base_path, props, timeline, pa.schema([*schema, *absent]), files, tuple(dropped))
 
     def columns(self, columns: Sequence[str] | None, meta: bool) -> list[str]:
-        """Names to return, in the order asked for. Raises ConfigError for an unknown column."""
+        """Names to return, in the order asked for; one text is one name.
+
+        Raises ConfigError for unknown columns, the same one twice, or none at all.
+        """
         if columns is None:
             return list(self.schema.names if meta else without_meta(self.schema).names)
+        if isinstance(columns, str):
+            columns = [columns]
+        if not columns or len(set(columns)) < len(columns):
+            raise ConfigError(
+                f"columns {list(columns)}: name each column once, or leave columns out for all of them"
+            )
         unknown = [name for name in columns if name not in self.schema.names]
         if unknown:
             raise ConfigError(
@@ -104,7 +115,8 @@ def _read_file(view: SnapshotView, storage: Storage, file: BaseFile, names: list
         rows = reader.read([name for name in names if name in stored and name not in view.from_path])
     for name, column in partition_columns(view.props, view.schema, file.partition, view.from_path).items():
         if name in names:
-            rows = rows.append_column(name, pa.repeat(column, rows.num_rows))
+            values: Any = column
+            rows = rows.append_column(name, pa.repeat(values, rows.num_rows))
     target = pa.schema([view.schema.field(name) for name in names])
     return read_as(rows, target)
 
@@ -122,7 +134,7 @@ def _filtered(view: SnapshotView, storage: Storage, names: list[str], where: str
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("snapshot", rows)
-        found = connection.sql(f"SELECT {quoted} FROM snapshot WHERE {where}").to_arrow_table()
+        found: pa.Table = connection.sql(f"SELECT {quoted} FROM snapshot WHERE {where}").to_arrow_table()
     except duckdb.Error as error:
         raise ConfigError(
             f"--where {where!r} can't be evaluated: {str(error).splitlines()[0]}; columns are "
@@ -180,9 +192,7 @@ def file_schemas(view: SnapshotView, storage: Storage) -> Mapping[BaseFile, pa.S
 def _refuse_logs(path: str, logs: Sequence[object]) -> None:
     if logs:
         raise TableError(
-            f"{path} is a merge-on-read table with {len(logs)} log files; reading those is not supported yet. "
-            "Compact it with Apache Hudi first",
+            f"{path} is a merge-on-read table with {len(logs)} log files; reading those is not supported "
+            "yet. Compact it with Apache Hudi first",
             path=path,
         )
-
-

@@ -30,7 +30,7 @@ def read_frame(
     view = SnapshotView.load(path, storage)
     if view.from_path:
         raise ConfigError(
-            f"{path} keeps {', '.join(view.from_path)} in partition paths only; read it with the local engine",
+            f"{path} keeps {', '.join(view.from_path)} in partition paths only; read it without `spark`",
             path=path,
         )
     names = view.columns(columns, meta)
@@ -40,7 +40,9 @@ def read_frame(
     else:
         frame = _union(
             [
-                _cast(spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target)
+                _cast(
+                    spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target
+                )
                 for schema, files in _by_types(view, storage)
             ]
         )
@@ -53,9 +55,7 @@ def _by_types(view: SnapshotView, storage: Any) -> list[tuple[pa.Schema, list[Ba
     """Files grouped by the types they store; a column that a file lacks reads as null in the table's type."""
     groups: list[tuple[pa.Schema, list[BaseFile]]] = []
     for file, stored in file_schemas(view, storage).items():
-        fields = [
-            stored.field(field.name) if field.name in stored.names else field for field in view.schema
-        ]
+        fields = [stored.field(field.name) if field.name in stored.names else field for field in view.schema]
         schema = pa.schema(fields)
         for known, files in groups:
             if known.equals(schema):
@@ -69,7 +69,9 @@ def _by_types(view: SnapshotView, storage: Any) -> list[tuple[pa.Schema, list[Ba
 def _cast(frame: Any, target: Any) -> Any:
     if frame.schema == target:
         return frame
-    return frame.select(*[frame[f"`{field.name}`"].cast(field.dataType).alias(field.name) for field in target])
+    return frame.select(
+        *[frame[f"`{field.name}`"].cast(field.dataType).alias(field.name) for field in target]
+    )
 
 
 def _union(frames: list[Any]) -> Any:

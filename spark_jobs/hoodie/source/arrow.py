@@ -185,8 +185,9 @@ def _each(source: Source, one: Callable[[str], pa.Table]) -> list[pa.Table]:
 def _settled(tables: Sequence[pa.Table], settle: Callable[[pa.DataType], pa.DataType]) -> pa.Table:
     """One table of all files; types that were inferred from too little become text."""
     for table in tables:
-        if duplicates := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
-            raise InputError(f"the source has the column {duplicates[0]!r} more than once; rename one of them")
+        names = table.column_names
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"the source has the column {twice[0]!r} more than once; rename one of them")
     rows = pa.concat_tables(tables, promote_options="permissive")
     return rows.cast(pa.schema([pa.field(field.name, settle(field.type)) for field in rows.schema]))
 

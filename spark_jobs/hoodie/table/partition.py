@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,14 +23,12 @@ def ensure_partition(storage: Storage, base_path: str, partition: str, instant: 
     depth = len(partition.split("/")) if partition else 0
     stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
     text = f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth={depth}\n"
-    try:
+    with contextlib.suppress(AlreadyExists):
         storage.create_if_absent(path, text.encode("latin-1"))
-    except AlreadyExists:
-        pass
 
 
 def list_partitions(storage: Storage, base_path: str) -> list[str]:
-    """Every partition path, sorted. A folder with a metadata file is a leaf; a non-partitioned table is [""]."""
+    """Every partition path, sorted. A folder with a metadata file is a leaf; not partitioned: [""]."""
     found: list[str] = []
 
     def visit(relative: str) -> list[str]:

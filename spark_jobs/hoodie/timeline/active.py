@@ -28,7 +28,7 @@ def instant_path(base_path: str, instant: Instant) -> str:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Instants sorted by (time, action, state), highest state of each; `mtimes` holds epoch ms by file name."""
+    """Instants sorted by (time, action, state), highest state of each; `mtimes`: epoch ms by file name."""
 
     base_path: str
     instants: tuple[Instant, ...]
@@ -118,8 +118,8 @@ class Timeline:
             value = json.loads(data)
         except ValueError as error:
             raise TableError(
-                f"{instant_path(self.base_path, instant)} is not JSON ({error}); restore the file or roll the "
-                "instant back",
+                f"{instant_path(self.base_path, instant)} is not JSON ({error}); restore the file or roll "
+                "the instant back",
                 instant=str(instant),
             ) from None
         return value if isinstance(value, dict) else {}

@@ -71,9 +71,7 @@ class Assign:
         columns[STAGED_SCHEMA.get_field_index("bucket")] = pa.array(buckets, pa.int32())
         return pa.RecordBatch.from_arrays(columns, schema=STAGED_SCHEMA)
 
-    def _split(
-        self, partition: str, payload: pa.Buffer, shares: Shares
-    ) -> Iterator[tuple[int, pa.Table]]:
+    def _split(self, partition: str, payload: pa.Buffer, shares: Shares) -> Iterator[tuple[int, pa.Table]]:
         rows = pa.Table.from_batches([decode_rows(payload, self.travel_schema)])
         keys = rows.column(RECORD_KEY).combine_chunks()
         ranges = self.assignment.ranges.get(partition)

@@ -46,9 +46,7 @@ def bulk_assignment(profile: Profile, config: Config, parallelism: Parallelism) 
         count = max(1, math.ceil(size / target))
         first = len(buckets)
         for _index in range(count):
-            buckets.append(
-                Bucket(len(buckets), partition, new_file_id(), None, rows // count, size // count)
-            )
+            buckets.append(Bucket(len(buckets), partition, new_file_id(), None, rows // count, size // count))
         inserts[partition] = tuple((first + index, 1 / count) for index in range(count))
         if ordered and count > 1:
             ranges[partition] = _boundaries(profile.samples.get(partition, []), count)

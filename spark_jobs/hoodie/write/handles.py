@@ -35,9 +35,8 @@ from hoodie.timeline.commit import WriteStat
 from hoodie.write.context import WriteContext
 from hoodie.write.rowset import Part
 
-
-#: stored rows move to a new group when their file passes the maximum by this factor: files that just touch it,
-#: or that another codec wrote a little smaller, are not cut into a large and a tiny one
+#: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
+#: it, or that another codec wrote a little smaller, are not cut into a large and a tiny one
 _STORED_SLACK = 1.25
 #: new rows that would make less than this share of another full file stay in the full one
 _TAIL = 0.1
@@ -97,7 +96,7 @@ class OutputFile:
         keys = rows.column(RECORD_KEY)
         self.summary.add(keys)
         self.counts.inserts += count
-        columns = [
+        columns: list[Any] = [
             pa.repeat(self._instant, count),
             self._numbers(count),
             keys,
@@ -118,7 +117,7 @@ class OutputFile:
             numbers = pc.if_else(mask, self._numbers(count), rows.column(COMMIT_SEQNO))
             rows = rows.set_column(0, COMMIT_TIME, stamp)
             rows = rows.set_column(1, COMMIT_SEQNO, numbers)
-        columns = rows.columns
+        columns: list[Any] = rows.columns
         columns[3], columns[4] = constant(self.partition, count), constant(self.name, count)
         self._write(columns)
 
@@ -144,7 +143,7 @@ class OutputFile:
     def _numbers(self, count: int) -> pa.Array[Any]:
         return sequence_numbers(self._instant, self._task, self._first_number + self.rows, count)
 
-    def _write(self, columns: list[pa.ChunkedArray[Any] | pa.Array[Any]]) -> None:
+    def _write(self, columns: list[Any]) -> None:
         self._writer.write(pa.Table.from_arrays(columns, schema=self._writer.schema))
 
 
@@ -214,13 +213,13 @@ class Handles:
         fresh = np.zeros(stored.num_rows, dtype=np.bool_)
         gone = np.zeros(stored.num_rows, dtype=np.bool_)
         merger = self.context.merger
-        names = merger.columns(self.context.schema)
-        names = list(self.context.schema.names if names is None else names)
+        looked_at = merger.columns(self.context.schema)
+        names = list(self.context.schema.names if looked_at is None else looked_at)
         for number, here, there in matches:
             part = parts[number]
             part.used[there] = True
-            incoming = part.rows.take(pa.array(there))
-            before = stored.select(names).take(pa.array(here))
+            incoming = part.rows.take(there)
+            before = stored.select(names).take(here)
             outcome = merger.merge(before, incoming.select(names))
             replaced = outcome.take & ~outcome.delete
             gone[here[outcome.delete]] = True
@@ -303,7 +302,7 @@ def _matched(
 ) -> Iterator[tuple[pa.Table, list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]]]]:
     """Batches of the stored file in the table's schema, with what of `parts` has the same key."""
     whole = reader.key_column_bytes() <= _WHOLE_KEYS_BYTES and len(parts) == 1
-    all_places = _places(next(reader.keys()), parts[0]) if whole else None
+    all_places = _places(next(reader.record_keys()), parts[0]) if whole else None
     start = 0
     for batch in reader.batches():
         table = read_as(pa.Table.from_batches([batch]), context.file_schema)
@@ -334,20 +333,17 @@ def _replace(stored: pa.Table, rows: npt.NDArray[np.int64], incoming: pa.Table) 
     mask = np.zeros(count, dtype=np.bool_)
     mask[rows] = True
     arrow_mask = pa.array(mask)
-    places: pa.Array[Any] | None = None
-    columns = dict(zip(stored.column_names, stored.columns, strict=True))
+    order: npt.NDArray[np.int64] | None = None
+    columns: dict[str, Any] = dict(zip(stored.column_names, stored.columns, strict=True))
     for name in incoming.column_names:
         if name == RECORD_KEY:
             continue
         old, new = columns[name].combine_chunks(), incoming.column(name).combine_chunks()
         if pa.types.is_nested(old.type):
-            if places is None:
+            if order is None:
                 order = np.arange(count, dtype=np.int64)
                 order[rows] = count + np.arange(len(rows))
-                places = pa.array(order)
-            columns[name] = pa.concat_arrays([old, new]).take(places)
+            columns[name] = pa.concat_arrays([old, new]).take(order)
         else:
             columns[name] = pc.replace_with_mask(old, arrow_mask, new)
     return pa.Table.from_arrays([columns[name] for name in stored.column_names], schema=stored.schema)
-
-

@@ -1,6 +1,6 @@
 """Partition paths that no reader would find again, refused before anything is written.
 
-Without URL encoding a value is a folder name, or several. Readers (ours, Apache Hudi's, hudi-rs) take a folder
+Without URL encoding a value is a folder name, or several. Readers (ours, Hudi's, hudi-rs) take a folder
 with partition metadata for a leaf and look no deeper, and Hadoop's Path takes `a:` for a scheme: one such
 folder makes the whole table unreadable for Apache Hudi.
 """
@@ -30,14 +30,18 @@ def check_partition(
         raise _refused(partition, fields, "Apache Hudi can't read a table with ':' in the name of a folder")
     for step in steps:
         if step.startswith(PARTITION_FILE):
-            raise _refused(partition, fields, f"{PARTITION_FILE} is the name of every partition's metadata file")
+            raise _refused(
+                partition, fields, f"{PARTITION_FILE} is the name of every partition's metadata file"
+            )
         if len(step.encode()) > _MAX_NAME_BYTES:
             raise _refused(partition, fields, f"a folder name has at most {_MAX_NAME_BYTES} bytes")
     if len(steps) > len(fields):
         for above in _above(partition):
             if storage.exists(join(base_path, above, PARTITION_FILE)):
                 raise _nested(above, partition, fields)
-    if any(item.is_dir for item in entries) and not any(item.name.startswith(PARTITION_FILE) for item in entries):
+    if any(item.is_dir for item in entries) and not any(
+        item.name.startswith(PARTITION_FILE) for item in entries
+    ):
         below = next(item.name for item in entries if item.is_dir)
         raise _nested(partition, f"{partition}/{below}", fields)
 
@@ -57,7 +61,9 @@ def _above(partition: str) -> list[str]:
 
 
 def _nested(outer: str, inner: str, fields: Sequence[str]) -> InputError:
-    return _refused(inner, fields, f"it lies inside the partition {outer!r}, where no reader would find its rows")
+    return _refused(
+        inner, fields, f"it lies inside the partition {outer!r}, where no reader would find its rows"
+    )
 
 
 def _refused(partition: str, fields: Sequence[str], reason: str) -> InputError:

@@ -19,11 +19,13 @@ from hoodie.keygen import (
     URL_ENCODE,
     KeyGenerator,
 )
-from hoodie.merge import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, Merger, MergeMode
+from hoodie.merge import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode, Merger
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties, TableType
 
-TABLE_NAME = str_key("hoodie.table.name", None, "Name of the table; default: the last part of its path.", group="table")
+TABLE_NAME = str_key(
+    "hoodie.table.name", None, "Name of the table; default: the last part of its path.", group="table"
+)
 DATABASE_NAME = str_key("hoodie.database.name", None, "Database the table belongs to.", group="table")
 TABLE_TYPE = enum_key(
     "hoodie.datasource.write.table.type",
@@ -95,10 +97,12 @@ def check_key_types(stored: pa.Schema, schema: pa.Schema, fields: tuple[str, ...
     """Raises SchemaError when a key or partition column widens so that the text of its values changes."""
     for path in fields:
         before, after = _type_at(stored, path), _type_at(schema, path)
-        if before is not None and pa.types.is_integer(before) and after is not None and pa.types.is_floating(after):
+        if before is None or after is None:
+            continue
+        if pa.types.is_integer(before) and pa.types.is_floating(after):
             raise SchemaError(
-                f"column {path}: table {type_text(before)}, incoming {type_text(after)}, and it is part of the key: 1 "
-                f"would become 1.0, another key. Cast it to {type_text(before)}",
+                f"column {path}: table {type_text(before)}, incoming {type_text(after)}, and it is part of "
+                f"the key: 1 would become 1.0, another key. Cast it to {type_text(before)}",
                 column=path,
             )
 
@@ -110,8 +114,10 @@ def _same(key: Key[Any], given: Config, stored: str) -> bool:
         ]
     if key is MERGE_MODE:
         mode = given[MERGE_MODE]
-        wanted = None if mode is MergeMode.CUSTOM else merge.registry()[mode.value.removesuffix("_ORDERING").lower()]
-        return wanted is None or wanted is merge.registry().get(stored.lower())
+        if mode is None or mode is MergeMode.CUSTOM:
+            return True
+        plugins = merge.registry()
+        return plugins[mode.value.removesuffix("_ORDERING").lower()] is plugins.get(stored.lower())
     if key in (KEYGENERATOR_CLASS, KEYGENERATOR_TYPE, PAYLOAD_CLASS):
         plugins = merge.registry() if key is PAYLOAD_CLASS else keygen.registry()
         asked = str(given[key])
@@ -122,15 +128,18 @@ def _same(key: Key[Any], given: Config, stored: str) -> bool:
 
 def _equal(name: str, asked: str, stored: str) -> bool:
     key = REGISTRY.get(name)
+    if key is None:
+        return asked.strip().lower() == stored.strip().lower()
     try:
-        return bool(key.read(asked) == key.read(stored)) if key else asked.strip().lower() == stored.strip().lower()
+        return bool(key.read(asked) == key.read(stored))
     except ValueError:
         return False
 
 
 def _mismatch(props: TableProperties, wrong: list[str]) -> TableMismatch:
     return TableMismatch(
-        f"options contradict table {props.name!r}: {'; '.join(wrong)}. Leave them out, or write to a new table",
+        f"options contradict table {props.name!r}: {'; '.join(wrong)}. Leave them out, or write to a new "
+        "table",
         options="; ".join(wrong),
     )
 

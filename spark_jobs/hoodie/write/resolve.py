@@ -51,7 +51,10 @@ class TimelineZone(enum.Enum):
 
 
 TIMELINE_ZONE = enum_key(
-    "hoodie.table.timeline.timezone", TimelineZone.LOCAL, "Time zone of instants of a new table.", group="table"
+    "hoodie.table.timeline.timezone",
+    TimelineZone.LOCAL,
+    "Time zone of instants of a new table.",
+    group="table",
 )
 CONCURRENCY_MODE = enum_key(
     "hoodie.write.concurrency.mode",
@@ -68,8 +71,8 @@ COMBINE_BEFORE_INSERT = bool_key(
     "hoodie.combine.before.insert", False, "De-duplicate the batch before insert and bulk_insert."
 )
 _PARALLELISM_DOC = (
-    "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside the "
-    "number of input partitions."
+    "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside "
+    "the number of input partitions."
 )
 UPSERT_PARALLELISM = int_key("hoodie.upsert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
 INSERT_PARALLELISM = int_key("hoodie.insert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
@@ -180,7 +183,9 @@ def _existing(storage: Storage, path: str) -> TableProperties | None:
     except TableNotFound:
         info = storage.info(path)
         if info is not None and not info.is_dir:
-            raise TableNotFound(f"{path} is a file; a table is a folder: choose another path", path=path) from None
+            raise TableNotFound(
+                f"{path} is a file; a table is a folder: choose another path", path=path
+            ) from None
         others = [item.name for item in storage.list(path) if item.name != META_FOLDER]
         if others:
             raise TableNotFound(
@@ -193,8 +198,8 @@ def _check_operation(given: Config, operation: Operation) -> None:
     asked = given.text(_OPERATION)
     if asked is not None and asked.strip().lower() != operation.value:
         raise ConfigError(
-            f"{_OPERATION}={asked!r} contradicts the operation {operation.value} that was called; leave it out, or "
-            "call the operation you mean",
+            f"{_OPERATION}={asked!r} contradicts the operation {operation.value} that was called; leave it "
+            "out, or call the operation you mean",
             value=asked,
         )
 
@@ -207,8 +212,8 @@ def _warned(config: Config) -> Config:
 
 _OPERATION = "hoodie.datasource.write.operation"
 _ALWAYS_COMBINED = (
-    f"{COMBINE_BEFORE_UPSERT.name}=false has no effect: an upsert here always makes one row of a key's rows in the "
-    "batch"
+    f"{COMBINE_BEFORE_UPSERT.name}=false has no effect: an upsert here always makes one row of a key's rows in "
+    "the batch"
 )
 
 
@@ -220,8 +225,8 @@ def _check_supported(config: Config, props: TableProperties | None) -> None:
         )
     if config[CONCURRENCY_MODE] is not ConcurrencyMode.SINGLE_WRITER:
         raise ConfigError(
-            f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value} is not supported yet; leave it out and run "
-            "one writer at a time",
+            f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value} is not supported yet; leave it out and "
+            "run one writer at a time",
             value=config[CONCURRENCY_MODE].value,
         )
     if props is None:
@@ -230,7 +235,8 @@ def _check_supported(config: Config, props: TableProperties | None) -> None:
         "hoodie.populate.meta.fields=false": not props.populate_meta_fields,
         f"{properties.DROP_PARTITION_COLUMNS}=true": props.drop_partition_columns,
         f"{properties.CDC_ENABLED}=true": (props.get(properties.CDC_ENABLED) or "").lower() == "true",
-        f"{properties.BASE_FILE_FORMAT}={props.base_file_format}": props.base_file_format.upper() != "PARQUET",
+        f"{properties.BASE_FILE_FORMAT}={props.base_file_format}": props.base_file_format.upper()
+        != "PARQUET",
     }
     for text, present in unsupported.items():
         if present:
@@ -267,7 +273,11 @@ def _utc(config: Config, props: TableProperties | None) -> bool:
 def _extra(request: WriteRequest, avro_text: str) -> dict[str, str]:
     odd = [name for name, value in request.extra_metadata.items() if not isinstance(value, str)]
     if odd:
-        raise ConfigError(f"extra metadata {', '.join(odd)}: values must be texts; convert them", key=", ".join(odd))
+        raise ConfigError(
+            f"extra metadata {', '.join(odd)}: values must be texts; convert them", key=", ".join(odd)
+        )
     if SCHEMA_KEY in request.extra_metadata:
-        raise ConfigError(f"extra metadata {SCHEMA_KEY!r} is the writer's own; choose another name", key=SCHEMA_KEY)
+        raise ConfigError(
+            f"extra metadata {SCHEMA_KEY!r} is the writer's own; choose another name", key=SCHEMA_KEY
+        )
     return {**request.extra_metadata, SCHEMA_KEY: avro_text}

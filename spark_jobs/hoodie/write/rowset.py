@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.write.key_split import SPILL_SEED, key_fractions
 from hoodie.config.key import int_key, str_key
 from hoodie.errors import StorageError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import Merger
+from hoodie.write.key_split import SPILL_SEED, key_fractions
 
 MERGE_BUDGET = int_key(
     "hoodie.memory.merge.max.size",
@@ -137,7 +137,7 @@ class RowSet:
         except OSError as error:
             folder = self._spill_path or tempfile.gettempdir()
             raise StorageError(
-                f"can't spill to {folder}: {error.strerror}; set {SPILL_PATH.name} to a folder with free space",
+                f"can't spill to {folder}: {error.strerror}; set {SPILL_PATH.name} to one with free space",
                 path=folder,
             ) from error
         held, self._held, self._bytes = self._held, [], 0

@@ -75,14 +75,14 @@ class _Stager:
         if context.dedupe and (check := getattr(context.merger, "check", None)):
             check(rows)
         rows = rows.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
-        partitions: list[str] = paths.dictionary.to_pylist()
+        partitions = [str(path) for path in paths.dictionary.to_pylist()]
         codes = paths.indices.to_numpy().astype(np.int32)
         order, bounds = _grouped(codes, len(partitions))
         names, labels = self.tag(keys, partitions, order, bounds)
         if len(names) > 1:
             order, bounds = _grouped(labels, len(names))
             if not np.array_equal(order, np.arange(len(order))):
-                rows = rows.take(pa.array(order))
+                rows = rows.take(order)
         else:
             bounds = np.array([0, rows.num_rows])
         blobs: list[tuple[str, str, int, bytes]] = []
@@ -100,7 +100,7 @@ class _Stager:
             yield rows_batch(blobs)
 
     def keyed(self, chunk: pa.Table) -> pa.Table:
-        """The chunk with its key columns in the table's types: 1 of an int column is 1.0 in a table of doubles."""
+        """The chunk with its key columns in the table's types: 1 of an int column is 1.0 in a double one."""
         for name in self.context.keys.key_columns:
             field = self.context.schema.field(name).with_nullable(True)
             index = chunk.schema.get_field_index(name)
@@ -110,7 +110,11 @@ class _Stager:
         return chunk
 
     def tag(
-        self, keys: pa.Array[Any], partitions: list[str], order: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
+        self,
+        keys: pa.Array[Any],
+        partitions: list[str],
+        order: npt.NDArray[np.int64],
+        bounds: npt.NDArray[np.int64],
     ) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32]]:
         """((partition, file id) by label, label of every row)."""
         names: list[tuple[str, str]] = []
@@ -124,7 +128,7 @@ class _Stager:
             if self.context.index is None or not files:
                 labels[rows] = first
                 continue
-            distinct = (keys if len(partitions) == 1 else keys.take(pa.array(rows))).dictionary_encode()
+            distinct = (keys if len(partitions) == 1 else keys.take(rows)).dictionary_encode()
             found = self.context.index.tag(self.storage, files, distinct.dictionary)
             labels[rows] = first + 1 + found[distinct.indices.to_numpy()]
         return names, labels
@@ -146,7 +150,7 @@ class _Stager:
         group.bytes += piece.nbytes
         if self.sample_keys:
             step = max(1, math.ceil(piece.num_rows / _SAMPLES))
-            group.samples.extend(piece.column(RECORD_KEY)[::step].to_pylist())
+            group.samples.extend(str(key) for key in piece.column(RECORD_KEY)[::step].to_pylist())
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -155,7 +159,8 @@ class _Stager:
                 for (partition, file_id), group in self.groups.items()
             ],
             "files": {
-                partition: [[file.name, file.size] for file in files] for partition, files in self.listed.items()
+                partition: [[file.name, file.size] for file in files]
+                for partition, files in self.listed.items()
             },
         }
 

@@ -20,17 +20,16 @@ from hoodie.errors import CODES, HoodieError
 ROWS, SUMMARY, ERROR = 0, 1, 2
 
 #: partition and file_id name the file group ("" file_id: inserts); reducer and bucket are set by `assign`
-STAGED_SCHEMA: pa.Schema = pa.schema(
-    [
-        pa.field("kind", pa.int32()),
-        pa.field("partition", pa.string()),
-        pa.field("file_id", pa.string()),
-        pa.field("reducer", pa.int32()),
-        pa.field("bucket", pa.int32()),
-        pa.field("rows", pa.int64()),
-        pa.field("payload", pa.binary()),
-    ]
-)
+_COLUMNS: dict[str, pa.DataType] = {
+    "kind": pa.int32(),
+    "partition": pa.string(),
+    "file_id": pa.string(),
+    "reducer": pa.int32(),
+    "bucket": pa.int32(),
+    "rows": pa.int64(),
+    "payload": pa.binary(),
+}
+STAGED_SCHEMA = pa.schema(_COLUMNS)
 
 #: what a write task answers: one row a file (SUMMARY) or an error
 BLOB_BYTES = 4 << 20
@@ -40,7 +39,9 @@ def staged_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=STAGED_SCHEMA)
 
 
-def staged_row(kind: int, payload: bytes, *, partition: str = "", file_id: str = "", rows: int = 0) -> dict[str, Any]:
+def staged_row(
+    kind: int, payload: bytes, *, partition: str = "", file_id: str = "", rows: int = 0
+) -> dict[str, Any]:
     return {
         "kind": kind,
         "partition": partition,

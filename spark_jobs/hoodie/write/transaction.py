@@ -20,7 +20,6 @@ from functools import partial
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError, StorageError, TableError
 from hoodie.format.names import join
-from hoodie.services import rollback
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.heartbeat import (
@@ -45,6 +44,7 @@ from hoodie.timeline.active import (
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.write import rollback
 
 _ATTEMPTS = 20
 _FAILURES = (OSError, HoodieError)

@@ -34,7 +34,8 @@ RECORD_SIZE_ESTIMATE = int_key(
 RECORD_SIZE_THRESHOLD = float_key(
     "hoodie.record.size.estimation.threshold",
     1.0,
-    "The record size is learnt from the newest commit that wrote more than this share of the small-file limit.",
+    "The record size is learnt from the newest commit that wrote more than this share of the small-file "
+    "limit.",
     minimum=0,
 )
 AUTO_SPLIT = bool_key(
@@ -128,8 +129,8 @@ class Bucket:
 class Assignment:
     """Where every row goes. `updates`: (partition, file id) -> bucket; `inserts`: partition -> shares.
 
-    A share is (bucket, part of the partition's inserts that it takes); parts sum to 1. Keys choose their share
-    by hash, or, where `ranges` names the partition, by the keys at which the next share begins.
+    A share is (bucket, part of the partition's inserts that it takes); parts sum to 1. Keys choose their
+    share by hash, or, where `ranges` names the partition, by the keys at which the next share begins.
     """
 
     buckets: tuple[Bucket, ...]
@@ -147,7 +148,10 @@ class Assignment:
     @property
     def places(self) -> dict[tuple[str, str], int]:
         """(partition, file id or "" for inserts) -> bucket, when nothing is cut."""
-        return {**self.updates, **{(partition, ""): shares[0][0] for partition, shares in self.inserts.items()}}
+        return {
+            **self.updates,
+            **{(partition, ""): shares[0][0] for partition, shares in self.inserts.items()},
+        }
 
 
 def average_record_size(config: Config, commits: Iterable[CommitMetadata]) -> int:
@@ -166,7 +170,9 @@ class _Buckets:
         self.rows: list[dict[str, Any]] = []
 
     def add(self, partition: str, file_id: str, base: BaseFile | None, rows: int, size: int) -> int:
-        self.rows.append({"partition": partition, "file_id": file_id, "base": base, "rows": rows, "bytes": size})
+        self.rows.append(
+            {"partition": partition, "file_id": file_id, "base": base, "rows": rows, "bytes": size}
+        )
         return len(self.rows) - 1
 
     def grow(self, number: int, rows: int, size: int) -> None:
@@ -188,9 +194,7 @@ def assign(profile: Profile, config: Config, record_size: int, parallelism: Para
             updates[partition, file_id] = buckets.add(partition, file_id, base, rows, size)
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if not file_id:
-            inserts[partition] = _place(
-                profile, config, record_size, buckets, updates, partition, rows, size
-            )
+            inserts[partition] = _place(profile, config, record_size, buckets, updates, partition, rows, size)
     final = buckets.frozen()
     reducers, count = _balance(final, parallelism)
     return Assignment(final, updates, inserts, {}, reducers, count)

@@ -55,7 +55,7 @@ def values(table: Path, *names: str) -> list[Any]:
 
 
 def listing(folder: Path) -> dict[str, str]:
-    """Every path below `folder` with a digest of its content: two listings are equal when nothing was written."""
+    """Every path below `folder` with a digest of its content; equal when nothing was written."""
     return {
         str(path.relative_to(folder)): "" if path.is_dir() else hashlib.md5(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))

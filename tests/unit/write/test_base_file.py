@@ -1,4 +1,4 @@
-"""Footers of base files: the bloom filter knows every key, the key range holds every key, after every merge."""
+"""Footers of base files: the filter knows and the range holds every key, also after merges."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_fresh_file(tmp_path: Path) -> None:
 
 
 def test_footers_after_random_writes(tmp_path: Path) -> None:
-    """Inserts at both ends, updates, deletes of the smallest and largest keys, packing, splits, other filters."""
+    """Inserts at both ends, updates, deletes of the least and greatest keys, packing, splits."""
     rng = random.Random(11)
     filters: list[dict[str, Any]] = [
         {},
@@ -121,14 +121,20 @@ def _strip(file: Path, *names: str) -> None:
     """Take entries out of a footer, as if the file had been written without them."""
     parquet = pq.ParquetFile(file)
     rows = parquet.read()
-    kept = {k: v for k, v in parquet.metadata.metadata.items() if k.decode() not in names and k != b"ARROW:schema"}
+    kept = {
+        k: v for k, v in parquet.metadata.metadata.items() if k.decode() not in names and k != b"ARROW:schema"
+    }
     with pq.ParquetWriter(file, rows.schema.remove_metadata(), store_schema=False) as writer:
         writer.write_table(rows.replace_schema_metadata(None))
         writer.add_key_value_metadata({k.decode(): v.decode() for k, v in kept.items()})
 
 
-@pytest.mark.parametrize("stripped", [[BLOOM_FILTER_KEY], [MIN_KEY_KEY], [BLOOM_FILTER_KEY, MIN_KEY_KEY, MAX_KEY_KEY]])
-def test_a_file_without_filter_or_range_gets_them_at_its_next_merge(tmp_path: Path, stripped: list[str]) -> None:
+@pytest.mark.parametrize(
+    "stripped", [[BLOOM_FILTER_KEY], [MIN_KEY_KEY], [BLOOM_FILTER_KEY, MIN_KEY_KEY, MAX_KEY_KEY]]
+)
+def test_a_file_without_filter_or_range_gets_them_at_its_next_merge(
+    tmp_path: Path, stripped: list[str]
+) -> None:
     table = tmp_path / "t"
     hoodie.write_table(as_table(small_rows(range(30), 1), SMALL_SCHEMA), str(table), options=OPTIONS)
     for file in data_files(table):
@@ -171,7 +177,13 @@ def test_filters_can_be_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("codec", "parquet"),
-    [("zstd", "ZSTD"), ("gzip", "GZIP"), ("SNAPPY", "SNAPPY"), ("lz4_raw", "LZ4"), ("uncompressed", "UNCOMPRESSED")],
+    [
+        ("zstd", "ZSTD"),
+        ("gzip", "GZIP"),
+        ("SNAPPY", "SNAPPY"),
+        ("lz4_raw", "LZ4"),
+        ("uncompressed", "UNCOMPRESSED"),
+    ],
 )
 def test_codecs(tmp_path: Path, codec: str, parquet: str) -> None:
     options = {**PLAIN, "hoodie.parquet.compression.codec": codec}

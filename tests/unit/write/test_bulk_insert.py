@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,9 @@ def test_global_sort_gives_disjoint_sorted_key_ranges(tmp_path: Path) -> None:
     options = {**SMALL_FILES, SORT_MODE: "GLOBAL_SORT"}
     hoodie.write_table(_shuffled(8000), str(tmp_path / "t"), operation="bulk_insert", options=options)
     files = data_files(tmp_path / "t")
-    assert len({file.name.rpartition("-")[0][:36] for file in files}) > 2, "the test means to have several buckets"
+    assert len({file.name.rpartition("-")[0][:36] for file in files}) > 2, (
+        "the test means to have several buckets"
+    )
     ranges = []
     for file in files:
         keys = stored_keys(file)
@@ -72,7 +75,7 @@ def test_global_sort_gives_disjoint_sorted_key_ranges(tmp_path: Path) -> None:
         assert (footer["hoodie_min_record_key"], footer["hoodie_max_record_key"]) == (keys[0], keys[-1])
         ranges.append((keys[0], keys[-1]))
     ranges.sort()
-    assert all(last < first for (_, last), (first, _) in zip(ranges, ranges[1:], strict=False))
+    assert all(last < first for (_, last), (first, _) in itertools.pairwise(ranges))
 
 
 def test_global_sort_of_partitions(tmp_path: Path) -> None:
@@ -84,7 +87,9 @@ def test_global_sort_of_partitions(tmp_path: Path) -> None:
     for region in ("eu", "us", "apac"):
         keys = [stored_keys(file) for file in data_files(tmp_path / "t", region)]
         assert len(keys) > 2
-        assert [key for group in sorted(keys) for key in group] == sorted(key for group in keys for key in group)
+        assert [key for group in sorted(keys) for key in group] == sorted(
+            key for group in keys for key in group
+        )
 
 
 def test_global_sort_with_more_buckets_than_keys(tmp_path: Path) -> None:

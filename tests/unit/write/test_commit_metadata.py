@@ -11,7 +11,16 @@ import pytest
 import hoodie
 from hoodie.table import properties
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
-from tests.unit.write.support import KEYGEN, MAX_FILE, OPTIONS, PLAIN, RECORD_SIZE, SMALL_FILE, data_files, plain
+from tests.unit.write.support import (
+    KEYGEN,
+    MAX_FILE,
+    OPTIONS,
+    PLAIN,
+    RECORD_SIZE,
+    SMALL_FILE,
+    data_files,
+    plain,
+)
 
 
 def _commit(table: Path, instant: str) -> dict[str, Any]:
@@ -34,7 +43,12 @@ def test_a_first_commit(tmp_path: Path) -> None:
         (stat,) = stats
         assert stat["partitionPath"] == partition
         assert stat["prevCommit"] == "null"
-        assert (stat["numWrites"], stat["numInserts"], stat["numUpdateWrites"], stat["numDeletes"]) == (3, 3, 0, 0)
+        assert (stat["numWrites"], stat["numInserts"], stat["numUpdateWrites"], stat["numDeletes"]) == (
+            3,
+            3,
+            0,
+            0,
+        )
         assert stat["totalWriteErrors"] == 0
         file = table / stat["path"]
         assert file.stat().st_size == stat["fileSizeInBytes"] == stat["totalWriteBytes"]
@@ -45,12 +59,17 @@ def test_a_first_commit(tmp_path: Path) -> None:
 def test_a_second_commit(tmp_path: Path) -> None:
     table = tmp_path / "t"
     first = _write(table, small_rows(range(30), 1))
-    rows = small_rows(range(0, 6), 2) + small_rows(range(6, 12), 2, deleted=True) + small_rows(range(30, 33), 2)
+    rows = small_rows(range(6), 2) + small_rows(range(6, 12), 2, deleted=True) + small_rows(range(30, 33), 2)
     second = _write(table, rows)
     for stats in _commit(table, second.instant)["partitionToWriteStats"].values():
         (stat,) = stats
         assert stat["prevCommit"] == first.instant
-        assert (stat["numWrites"], stat["numInserts"], stat["numUpdateWrites"], stat["numDeletes"]) == (9, 1, 2, 2)
+        assert (stat["numWrites"], stat["numInserts"], stat["numUpdateWrites"], stat["numDeletes"]) == (
+            9,
+            1,
+            2,
+            2,
+        )
 
 
 def test_the_result_adds_up(tmp_path: Path) -> None:
@@ -82,7 +101,9 @@ def test_the_result_adds_up(tmp_path: Path) -> None:
 
 
 def test_extra_metadata_is_kept_beside_the_schema(tmp_path: Path) -> None:
-    result = _write(tmp_path / "t", small_rows(range(3), 1), extra_metadata={"airflow.run": "x", "ünï": "日本"})
+    result = _write(
+        tmp_path / "t", small_rows(range(3), 1), extra_metadata={"airflow.run": "x", "ünï": "日本"}
+    )
     extra = _commit(tmp_path / "t", result.instant)["extraMetadata"]
     assert {name: extra[name] for name in ("airflow.run", "ünï")} == {"airflow.run": "x", "ünï": "日本"}
     schema = json.loads(extra["schema"])
@@ -101,7 +122,11 @@ def test_the_timeline_of_every_operation(tmp_path: Path, operation: str) -> None
     assert [entry["inserts"] for entry in entries] == [9, 0 if operation == "upsert" else 9]
     names = {path.name for path in (table / ".hoodie").iterdir() if path.is_file()}
     for result in results:
-        assert {f"{result.instant}.commit.requested", f"{result.instant}.inflight", f"{result.instant}.commit"} <= names
+        assert {
+            f"{result.instant}.commit.requested",
+            f"{result.instant}.inflight",
+            f"{result.instant}.commit",
+        } <= names
 
 
 def test_nothing_temporary_is_left(tmp_path: Path) -> None:
@@ -163,6 +188,9 @@ def test_files_of_one_write_have_names_of_their_own(tmp_path: Path) -> None:
 def test_progress_is_told_in_order(tmp_path: Path) -> None:
     steps: list[str] = []
     hoodie.write_table(
-        plain(("a", 1, "x")), str(tmp_path / "t"), options=PLAIN, progress=lambda step, text: steps.append(step)
+        plain(("a", 1, "x")),
+        str(tmp_path / "t"),
+        options=PLAIN,
+        progress=lambda step, text: steps.append(step),
     )
     assert list(dict.fromkeys(steps)) == ["stage", "write", "commit"]

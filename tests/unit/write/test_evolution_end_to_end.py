@@ -15,7 +15,9 @@ from hoodie.errors import HoodieError, SchemaError
 from tests.support.rows import assert_same_rows
 from tests.unit.write.support import KEY, NULL_FOR_MISSING, ORDERING, PARTITION, PLAIN, listing, plain, values
 
-OLD = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("n", pa.int32()), ("s", pa.struct([("x", pa.int32())]))])
+OLD = pa.schema(
+    [("id", pa.string()), ("ts", pa.int64()), ("n", pa.int32()), ("s", pa.struct([("x", pa.int32())]))]
+)
 
 
 def _rows(schema: pa.Schema, *rows: dict[str, Any]) -> pa.Table:
@@ -107,7 +109,9 @@ def test_order_of_columns_does_not_matter(table: Path) -> None:
 def test_a_missing_column_is_refused(table: Path) -> None:
     before = listing(table)
     lean = pa.schema([OLD.field("id"), OLD.field("ts"), OLD.field("s")])
-    with pytest.raises(SchemaError, match=rf"column n: table int, missing in the input .*{NULL_FOR_MISSING}=true"):
+    with pytest.raises(
+        SchemaError, match=rf"column n: table int, missing in the input .*{NULL_FOR_MISSING}=true"
+    ):
         hoodie.write_table(_rows(lean, {"id": "a"}), str(table))
     assert listing(table) == before
 
@@ -152,9 +156,13 @@ def test_a_narrow_key_column_finds_its_rows(tmp_path: Path) -> None:
     row = {"id": 1, "part": 2, "ts": 1, "v": "old"}
     options = {KEY: "id", PARTITION: "part", ORDERING: "ts"}
     hoodie.write_table(pa.Table.from_pylist([row], schema=wide), str(tmp_path / "t"), options=options)
-    result = hoodie.write_table(pa.Table.from_pylist([{**row, "v": "new"}], schema=narrow), str(tmp_path / "t"))
+    result = hoodie.write_table(
+        pa.Table.from_pylist([{**row, "v": "new"}], schema=narrow), str(tmp_path / "t")
+    )
     assert result.num_updates == 1
-    assert values(tmp_path / "t", "_hoodie_record_key", "_hoodie_partition_path", "v") == [("1.0", "2.0", "new")]
+    assert values(tmp_path / "t", "_hoodie_record_key", "_hoodie_partition_path", "v") == [
+        ("1.0", "2.0", "new")
+    ]
 
 
 @pytest.mark.parametrize("column", ["id", "part"])
@@ -164,7 +172,9 @@ def test_a_key_column_may_not_widen_into_other_keys(tmp_path: Path, column: str)
     hoodie.write_table(rows, str(tmp_path / "t"), options={KEY: "id", PARTITION: "part", ORDERING: "ts"})
     before = listing(tmp_path)
     wider = rows.cast(_with(schema, **{column: pa.float64()}))
-    with pytest.raises(SchemaError, match=f"column {column}: table (int|long), incoming double, .* part of the key"):
+    with pytest.raises(
+        SchemaError, match=f"column {column}: table (int|long), incoming double, .* part of the key"
+    ):
         hoodie.write_table(wider, str(tmp_path / "t"))
     assert listing(tmp_path) == before
     text = rows.cast(_with(schema, **{column: pa.string()}))
@@ -183,7 +193,9 @@ def test_insert_and_bulk_insert_evolve_too(tmp_path: Path) -> None:
     table = str(tmp_path / "t")
     hoodie.write_table(plain(("a", 1, "x")), table, options=PLAIN)
     for number, operation in enumerate(("insert", "bulk_insert")):
-        schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string()), ("extra", pa.int32())])
+        schema = pa.schema(
+            [("id", pa.string()), ("ts", pa.int64()), ("val", pa.string()), ("extra", pa.int32())]
+        )
         rows = pa.Table.from_pylist([{"id": f"n{number}", "ts": 1, "extra": number}], schema=schema)
         hoodie.write_table(rows, table, operation=operation)
     assert values(tmp_path / "t", "id", "extra") == [("a", None), ("n0", 0), ("n1", 1)]

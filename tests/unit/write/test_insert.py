@@ -78,7 +78,9 @@ def test_packing_off_makes_new_files(tmp_path: Path) -> None:
 
 def test_deletes_are_not_inserted(tmp_path: Path) -> None:
     rows = small_rows(range(5), 1) + small_rows(range(5, 9), 1, deleted=True)
-    result = hoodie.write_table(as_table(rows, SMALL_SCHEMA), str(tmp_path / "t"), operation="insert", options=OPTIONS)
+    result = hoodie.write_table(
+        as_table(rows, SMALL_SCHEMA), str(tmp_path / "t"), operation="insert", options=OPTIONS
+    )
     assert result.num_inserts == 5
     assert values(tmp_path / "t", "id") == ids(range(5))
 

@@ -15,7 +15,19 @@ from hoodie.merge.commit_time import CommitTime
 from hoodie.table import properties
 from tests.support.oracle import Mode
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
-from tests.unit.write.support import BUDGET, KEY, OPTIONS, ORDERING, PARTITION, PAYLOAD, PLAIN, Pair, listing, plain, values
+from tests.unit.write.support import (
+    BUDGET,
+    KEY,
+    OPTIONS,
+    ORDERING,
+    PARTITION,
+    PAYLOAD,
+    PLAIN,
+    Pair,
+    listing,
+    plain,
+    values,
+)
 
 MERGE_MODE = "hoodie.record.merge.mode"
 EVENT_TIME = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
@@ -100,7 +112,8 @@ def test_another_mode_on_an_existing_table_is_refused(tmp_path: Path, options: d
 
 
 @pytest.mark.parametrize(
-    "options", [{PAYLOAD: EVENT_TIME}, {PAYLOAD: "DefaultHoodieRecordPayload"}, {MERGE_MODE: "EVENT_TIME_ORDERING"}]
+    "options",
+    [{PAYLOAD: EVENT_TIME}, {PAYLOAD: "DefaultHoodieRecordPayload"}, {MERGE_MODE: "EVENT_TIME_ORDERING"}],
 )
 def test_the_tables_own_mode_may_be_named(tmp_path: Path, options: dict[str, str]) -> None:
     hoodie.write_table(plain(("a", 5, "x")), str(tmp_path / "t"), options=PLAIN)
@@ -118,7 +131,9 @@ def test_a_soft_delete_is_an_ordinary_update(tmp_path: Path) -> None:
 
 def test_a_delete_marker_of_ones_own(tmp_path: Path) -> None:
     options = {**PLAIN, "hoodie.payload.delete.field": "val", "hoodie.payload.delete.marker": "D"}
-    hoodie.write_table(plain(("a", 1, "x"), ("b", 1, "y"), ("c", 1, "D")), str(tmp_path / "t"), options=options)
+    hoodie.write_table(
+        plain(("a", 1, "x"), ("b", 1, "y"), ("c", 1, "D")), str(tmp_path / "t"), options=options
+    )
     assert values(tmp_path / "t", "id") == ["a", "b"]
     result = hoodie.write_table(plain(("a", 2, "D"), ("b", 0, "D")), str(tmp_path / "t"), options=options)
     assert (result.num_deletes, values(tmp_path / "t", "id")) == (1, ["b"])
@@ -146,7 +161,9 @@ def test_a_merger_of_ones_own(tmp_path: Path) -> None:
 
 def test_a_merger_that_cannot_be_imported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'nowhere:Merger' can't be imported"):
-        hoodie.write_table(plain(("a", 1, "x")), str(tmp_path / "t"), options={**PLAIN, PAYLOAD: "nowhere:Merger"})
+        hoodie.write_table(
+            plain(("a", 1, "x")), str(tmp_path / "t"), options={**PLAIN, PAYLOAD: "nowhere:Merger"}
+        )
     assert not (tmp_path / "t").exists()
 
 
@@ -156,5 +173,7 @@ def test_ordering_in_no_partition_and_in_partitions_alike(tmp_path: Path) -> Non
         table = str(tmp_path / name)
         hoodie.write_table(as_table(small_rows(range(9), 3), SMALL_SCHEMA), table, options=options)
         hoodie.write_table(as_table(small_rows(range(0, 9, 2), 2), SMALL_SCHEMA), table)
-    flat, parted = (hoodie.read_table(str(tmp_path / name), meta=False).sort_by("id") for name in ("flat", "parted"))
+    flat, parted = (
+        hoodie.read_table(str(tmp_path / name), meta=False).sort_by("id") for name in ("flat", "parted")
+    )
     assert flat == parted

@@ -25,7 +25,13 @@ from tests.unit.write.support import (
 MAX = 400_000
 #: random bytes as text, and about what such a row takes on storage
 WIDTH, ROW = 1000, 1380
-SIZES: dict[str, Any] = {**PLAIN, MAX_FILE: MAX, SMALL_FILE: MAX * 4 // 5, RECORD_SIZE: ROW, BLOCK_SIZE: 1 << 16}
+SIZES: dict[str, Any] = {
+    **PLAIN,
+    MAX_FILE: MAX,
+    SMALL_FILE: MAX * 4 // 5,
+    RECORD_SIZE: ROW,
+    BLOCK_SIZE: 1 << 16,
+}
 
 
 def _rows(numbers: Iterable[int], ts: int = 1, width: int = WIDTH) -> pa.Table:
@@ -106,7 +112,9 @@ def test_a_file_that_updates_make_too_large_is_split(tmp_path: Path) -> None:
     rows = hoodie.read_table(str(table))
     assert_same_rows(rows, expected)
     check_meta(rows, table)
-    times = dict(zip(rows.column("id").to_pylist(), rows.column("_hoodie_commit_time").to_pylist(), strict=True))
+    times = dict(
+        zip(rows.column("id").to_pylist(), rows.column("_hoodie_commit_time").to_pylist(), strict=True)
+    )
     assert {times[f"k{number:06d}"] for number in range(0, 400, 2)} == {second.instant}
     assert {times[f"k{number:06d}"] for number in range(1, 400, 2)} == {first.instant}
     third = hoodie.write_table(_rows(range(400), ts=3), str(table), options=SIZES)

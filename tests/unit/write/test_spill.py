@@ -57,7 +57,9 @@ def test_same_table_with_a_tiny_budget(tmp_path: Path, spilled: list[str], opera
         options = {**OPTIONS, BUDGET: budget, SPILL: str(tmp_path / "spill")}
         (tmp_path / "spill").mkdir(exist_ok=True)
         for rows in _batches():
-            results[name] = hoodie.write_table(rows, str(tmp_path / name), operation=operation, options=options)
+            results[name] = hoodie.write_table(
+                rows, str(tmp_path / name), operation=operation, options=options
+            )
         if name == "small":
             # a bulk insert makes its buckets to fit the budget
             assert bool(spilled) == (operation != "bulk_insert")
@@ -69,7 +71,9 @@ def test_same_table_with_a_tiny_budget(tmp_path: Path, spilled: list[str], opera
     assert_same_rows(small, large)
     check_meta(small, tmp_path / "small")
     counts = ("num_inserts", "num_updates", "num_deletes")
-    assert [getattr(results["small"], name) for name in counts] == [getattr(results["large"], name) for name in counts]
+    assert [getattr(results["small"], name) for name in counts] == [
+        getattr(results["large"], name) for name in counts
+    ]
 
 
 def test_all_types_spill(tmp_path: Path, spilled: list[str]) -> None:

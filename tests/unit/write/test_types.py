@@ -15,11 +15,24 @@ import pytest
 import hoodie
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, as_table, full_rows
-from tests.unit.write.support import BLOCK_SIZE, BUDGET, KEY, OPTIONS, ORDERING, PLAIN, Pair, data_files, values
+from tests.unit.write.support import (
+    BLOCK_SIZE,
+    BUDGET,
+    KEY,
+    OPTIONS,
+    ORDERING,
+    PLAIN,
+    Pair,
+    data_files,
+    values,
+)
 
 #: zone-less timestamps are stored as instants with the same wall clock in UTC
 STORED_SCHEMA = pa.schema(
-    [pa.field("c_ntz", pa.timestamp("us", "UTC")) if field.name == "c_ntz" else field for field in FULL_SCHEMA]
+    [
+        pa.field("c_ntz", pa.timestamp("us", "UTC")) if field.name == "c_ntz" else field
+        for field in FULL_SCHEMA
+    ]
 )
 
 
@@ -33,7 +46,8 @@ def _stored(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {BUDGET: 1 << 16, BLOCK_SIZE: 4096}, {"hoodie.datasource.write.payload.class": "partial_update"}]
+    "more",
+    [{}, {BUDGET: 1 << 16, BLOCK_SIZE: 4096}, {"hoodie.datasource.write.payload.class": "partial_update"}],
 )
 def test_all_types_through_commits(tmp_path: Path, more: dict[str, Any]) -> None:
     mode = "partial_update" if len(more) == 1 else "event_time"
@@ -73,7 +87,9 @@ def test_files_are_what_hudis_readers_take(tmp_path: Path) -> None:
     hoodie.write_table(as_table(full_rows(range(50), 1), FULL_SCHEMA), str(tmp_path / "t"), options=OPTIONS)
     for file in data_files(tmp_path / "t"):
         parquet = pq.ParquetFile(file)
-        columns = {parquet.schema.column(i).path: parquet.schema.column(i) for i in range(len(parquet.schema))}
+        columns = {
+            parquet.schema.column(i).path: parquet.schema.column(i) for i in range(len(parquet.schema))
+        }
         for path, column in columns.items():
             if column.logical_type.type == "TIMESTAMP":
                 assert "isAdjustedToUTC=true, timeUnit=microseconds" in str(column.logical_type), path

@@ -61,7 +61,10 @@ LAYOUTS = {
     "simple": ({PARTITION: "region"}, ("region",)),
     "hive style": ({PARTITION: "region", HIVE_STYLE: True}, ("region",)),
     "no partition": ({PARTITION: ""}, ()),
-    "complex": ({KEY: "id,val", PARTITION: "region,_hoodie_is_deleted", KEYGEN: "complex"}, ("region", "_hoodie_is_deleted")),
+    "complex": (
+        {KEY: "id,val", PARTITION: "region,_hoodie_is_deleted", KEYGEN: "complex"},
+        ("region", "_hoodie_is_deleted"),
+    ),
     "custom": (
         {
             PARTITION: "region:SIMPLE,ts:TIMESTAMP",
@@ -133,7 +136,9 @@ def test_late_updates_and_deletes_change_nothing(tmp_path: Path) -> None:
     late = small_rows(range(4), 4) + small_rows(range(4, 9), 4, deleted=True)
     result = hoodie.write_table(as_table(late, SMALL_SCHEMA), str(table))
     assert (result.num_inserts, result.num_updates, result.num_deletes) == (0, 0, 0)
-    assert hoodie.read_table(str(table), columns=["id", "name", "_hoodie_commit_time"]).sort_by("id") == before
+    assert (
+        hoodie.read_table(str(table), columns=["id", "name", "_hoodie_commit_time"]).sort_by("id") == before
+    )
 
 
 def test_a_tie_with_the_table_goes_to_the_incoming_row(tmp_path: Path) -> None:
@@ -270,7 +275,9 @@ def test_fewer_tasks_give_the_same_table(tmp_path: Path) -> None:
     for name, parallelism in (("one", 1), ("many", 8)):
         options = {**OPTIONS, "hoodie.upsert.shuffle.parallelism": parallelism, BUDGET: 1 << 16}
         hoodie.write_table(rows, str(tmp_path / name), options=options)
-    one, many = (hoodie.read_table(str(tmp_path / name), meta=False).sort_by("id") for name in ("one", "many"))
+    one, many = (
+        hoodie.read_table(str(tmp_path / name), meta=False).sort_by("id") for name in ("one", "many")
+    )
     assert one == many
 
 

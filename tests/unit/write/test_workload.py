@@ -65,7 +65,11 @@ def test_inserts_fill_small_files_up_to_the_maximum_then_new_ones() -> None:
     half, full = _file("p", 60 * MIB), _file("p", 110 * MIB)
     assignment = _assign(_profile({("p", ""): 200_000}, half, full))
     room = (125829120 - 60 * MIB) // 1024
-    assert _rows(assignment) == [(True, room), (False, (200_000 - room + 1) // 2), (False, (200_000 - room) // 2)]
+    assert _rows(assignment) == [
+        (True, room),
+        (False, (200_000 - room + 1) // 2),
+        (False, (200_000 - room) // 2),
+    ]
     assert assignment.buckets[0].file_id == half.file_id
     assert sum(share for _, share in assignment.inserts["p"]) == pytest.approx(1)
 
@@ -80,7 +84,10 @@ def test_updates_and_inserts_of_one_file_share_its_bucket() -> None:
 
 def test_inserts_of_a_partition_stay_in_it() -> None:
     assignment = _assign(_profile({("p", ""): 5, ("q", ""): 6}, _file("p", MIB)))
-    assert [(bucket.partition, bucket.base is None) for bucket in assignment.buckets] == [("p", False), ("q", True)]
+    assert [(bucket.partition, bucket.base is None) for bucket in assignment.buckets] == [
+        ("p", False),
+        ("q", True),
+    ]
 
 
 def test_the_limit_decides_what_is_small() -> None:

@@ -1,0 +1,189 @@
+"""Heartbeats: who counts as alive."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hoodie.errors import AlreadyExists
+from hoodie.storage.local import LocalStorage
+from hoodie.table import heartbeat as module
+from hoodie.table.heartbeat import Beat, Heartbeat, has_beat, heartbeat_path, read_beats, remove_beat
+
+STORAGE = LocalStorage()
+HOUR = 3_600_000
+INSTANT = "20260101000000000"
+
+
+@pytest.fixture
+def beating(tmp_path: Path) -> Iterator[Callable[..., Heartbeat]]:
+    started: list[Heartbeat] = []
+
+    def start(instant: str = INSTANT, interval_ms: int = HOUR, storage: LocalStorage = STORAGE) -> Heartbeat:
+        heartbeat = Heartbeat(storage, str(tmp_path), instant, interval_ms, 2)
+        heartbeat.start()
+        started.append(heartbeat)
+        return heartbeat
+
+    yield start
+    for heartbeat in started:
+        heartbeat.stop()
+
+
+def only(path: Path) -> Beat:
+    (beat,) = read_beats(STORAGE, str(path))
+    return beat
+
+
+def rewritten(path: Path, **changes: object) -> Beat:
+    """The beat as if another process had written it."""
+    file = Path(heartbeat_path(str(path), INSTANT))
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    return only(path)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_a_running_heartbeat_is_alive_and_names_its_owner(
+    tmp_path: Path, beating: Callable[..., Heartbeat]
+) -> None:
+    heartbeat = beating()
+    beat = only(tmp_path)
+    assert beat.instant == INSTANT
+    assert beat.alive(1, 1), "its own tolerance counts, not the reader's"
+    assert beat.tolerance(1, 1) == 2 * HOUR
+    assert beat.owner == f"process {os.getpid()} on {beat.host}"
+    assert heartbeat.on_storage()
+    assert has_beat(STORAGE, str(tmp_path), INSTANT)
+    heartbeat.stop()
+    assert read_beats(STORAGE, str(tmp_path)) == []
+    assert not has_beat(STORAGE, str(tmp_path), INSTANT)
+
+
+def test_silence_beyond_the_tolerance_is_death(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
+    beating()
+    os.utime(heartbeat_path(str(tmp_path), INSTANT), (1, 1))
+    assert not only(tmp_path).alive(HOUR, 2)
+
+
+def test_stopped_in_this_process_is_dead_though_its_file_could_not_be_removed(
+    tmp_path: Path, beating: Callable[..., Heartbeat]
+) -> None:
+    class Gone(LocalStorage):
+        def delete(self, path: str) -> None:
+            raise OSError("the storage is gone")
+
+    heartbeat = Heartbeat(Gone(), str(tmp_path), INSTANT, HOUR, 2)
+    heartbeat.start()
+    assert only(tmp_path).alive(HOUR, 2)
+    with pytest.raises(OSError, match="gone"):
+        heartbeat.stop()
+    assert not only(tmp_path).alive(HOUR, 2)
+    remove_beat(STORAGE, str(tmp_path), INSTANT)
+    beating()
+    assert only(tmp_path).alive(HOUR, 2)
+
+
+def test_another_live_process_is_alive(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
+    beating()
+    beat = rewritten(tmp_path, pid=os.getppid(), started=module._start_time(os.getppid()))
+    assert beat.alive(HOUR, 2)
+
+
+def test_a_process_that_is_gone_is_dead_at_once(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
+    beating()
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert not rewritten(tmp_path, pid=child.pid, started="1").alive(HOUR, 2)
+
+
+def test_a_number_that_another_process_has_now_is_dead(
+    tmp_path: Path, beating: Callable[..., Heartbeat]
+) -> None:
+    beating()
+    assert not rewritten(tmp_path, pid=os.getppid(), started="1").alive(HOUR, 2)
+
+
+def test_a_process_of_another_machine_is_judged_by_its_beats(
+    tmp_path: Path, beating: Callable[..., Heartbeat]
+) -> None:
+    """Same host name, other process namespace: containers."""
+    beating()
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    machine = json.loads(Path(heartbeat_path(str(tmp_path), INSTANT)).read_text())["machine"]
+    assert rewritten(tmp_path, pid=child.pid, machine=f"{machine}-other").alive(HOUR, 2)
+    os.utime(heartbeat_path(str(tmp_path), INSTANT), (1, 1))
+    assert not only(tmp_path).alive(HOUR, 2)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"pid": "x"}', b'{"pid": null}'])
+def test_of_an_unknown_writer_only_the_age_counts(tmp_path: Path, content: bytes) -> None:
+    """Apache Hudi's heartbeats are empty."""
+    path = heartbeat_path(str(tmp_path), INSTANT)
+    STORAGE.create_if_absent(path, content)
+    beat = only(tmp_path)
+    assert beat.owner == "an unknown process"
+    assert beat.alive(HOUR, 2)
+    os.utime(path, (1, 1))
+    assert not only(tmp_path).alive(HOUR, 2)
+
+
+def test_other_files_are_no_heartbeats(tmp_path: Path) -> None:
+    STORAGE.create_if_absent(heartbeat_path(str(tmp_path), ".x.hoodie-tmp"), b"")
+    STORAGE.make_dirs(heartbeat_path(str(tmp_path), "1"))
+    assert read_beats(STORAGE, str(tmp_path)) == []
+
+
+def test_two_writers_can_not_take_one_instant(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
+    first = beating()
+    live = set(module._LIVE)
+    with pytest.raises(AlreadyExists):
+        Heartbeat(STORAGE, str(tmp_path), INSTANT, HOUR, 2).start()
+    assert live == module._LIVE
+    assert only(tmp_path).alive(HOUR, 2)
+    assert first.on_storage()
+
+
+def test_it_beats_on_after_a_hiccup_of_the_storage(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
+    class Hiccups(LocalStorage):
+        calls = 0
+
+        def write(self, path: str, data: bytes) -> None:
+            self.calls += 1
+            if self.calls < 3:
+                raise OSError("hiccup")
+            super().write(path, data)
+
+        def exists(self, path: str) -> bool:
+            if self.calls == 1:
+                self.calls += 1
+                raise OSError("hiccup")
+            return super().exists(path)
+
+    path = heartbeat_path(str(tmp_path), INSTANT)
+    beating(interval_ms=5, storage=Hiccups())
+    os.utime(path, (1, 1))
+    until(lambda: os.stat(path).st_mtime > 1)
+
+
+def test_it_does_not_come_back_once_another_writer_removed_it(
+    tmp_path: Path, beating: Callable[..., Heartbeat]
+) -> None:
+    heartbeat = beating(interval_ms=5)
+    remove_beat(STORAGE, str(tmp_path), INSTANT)
+    until(lambda: not heartbeat._thread.is_alive())
+    assert read_beats(STORAGE, str(tmp_path)) == []
+    assert not heartbeat.on_storage()

@@ -1,0 +1,183 @@
+"""Rollback: what is due, what a plan holds, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hoodie.errors import TableError
+from hoodie.storage.local import LocalStorage
+from hoodie.table import properties
+from hoodie.table.heartbeat import heartbeat_path
+from hoodie.table.markers import Marker, MarkerType, create_marker
+from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.commit import CommitMetadata, WriteStat
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
+from hoodie.write import rollback
+
+STORAGE = LocalStorage()
+OLD, FAILED, LATER = (f"2026010100000000{n}" for n in range(3))
+PLANNED = "20260101000000005"
+
+
+def name(group: str, instant: str) -> str:
+    return f"{group}-0_0-1-2_{instant}.parquet"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """Partitions p, q, r with a committed file each; FAILED has written to all three, with a marker in p."""
+    base = str(tmp_path)
+    properties.create(STORAGE, base, {properties.NAME: "t"})
+    stats = {}
+    for partition in "pqr":
+        STORAGE.create_if_absent(f"{base}/{partition}/.hoodie_partition_metadata", b"x")
+        STORAGE.create_if_absent(f"{base}/{partition}/{name('a', OLD)}", b"old")
+        STORAGE.create_if_absent(f"{base}/{partition}/{name('a', FAILED)}", b"new")
+        stats[partition] = (WriteStat(path=f"{partition}/{name('a', OLD)}"),)
+    create_instant(
+        STORAGE, base, Instant(OLD, Action.COMMIT, State.COMPLETED), CommitMetadata(stats).to_json()
+    )
+    fail(base, FAILED, ("p", "q"))
+    STORAGE.create_if_absent(heartbeat_path(base, FAILED), b"")
+    create_marker(STORAGE, base, FAILED, Marker(f"p/{name('a', FAILED)}", MarkerType.MERGE))
+    return base
+
+
+def fail(base: str, time: str, profiled: tuple[str, ...] = (), action: Action = Action.COMMIT) -> None:
+    create_instant(STORAGE, base, Instant(time, action, State.REQUESTED))
+    profile = (
+        CommitMetadata({partition: (WriteStat(),) for partition in profiled}).to_json() if profiled else b""
+    )
+    create_instant(STORAGE, base, Instant(time, action, State.INFLIGHT), profile)
+
+
+def due(base: str, live: frozenset[str] = frozenset()) -> list[rollback.PendingRollback]:
+    return rollback.due(Timeline.load(base, STORAGE), STORAGE, live, True)
+
+
+def files(base: str) -> set[str]:
+    return {str(path.relative_to(base)) for path in Path(base).rglob("*.parquet")}
+
+
+def test_failed_writes_are_due_oldest_first_each_at_an_instant_of_its_own(table: str) -> None:
+    fail(table, LATER)
+    found = due(table)
+    assert [item.target.time for item in found] == [FAILED, LATER]
+    assert all(item.instant.time > LATER and item.instant.action is Action.ROLLBACK for item in found)
+    assert found[0].instant.time != found[1].instant.time
+    assert [item.target.time for item in due(table, frozenset({FAILED}))] == [LATER]
+
+
+def test_plan_joins_markers_with_the_files_of_profiled_partitions(table: str) -> None:
+    create_marker(STORAGE, table, FAILED, Marker(f"r/{name('never', FAILED)}", MarkerType.CREATE))
+    target = Instant(FAILED, Action.COMMIT, State.INFLIGHT)
+    made = rollback.plan(STORAGE, table, target)
+    assert made.instant == InstantInfo(FAILED, "commit")
+    assert made.requests == tuple(
+        RollbackRequest(partition, f"{group}-0", FAILED, (f"{table}/{partition}/{name(group, FAILED)}",), {})
+        for partition, group in (("p", "a"), ("q", "a"), ("r", "a"), ("r", "never"))
+    )
+
+
+def test_plan_lists_all_partitions_when_nothing_names_one(table: str) -> None:
+    STORAGE.delete_tree(f"{table}/.hoodie/.temp/{FAILED}")
+    STORAGE.write(f"{table}/.hoodie/{FAILED}.inflight", b'{"partitionToWriteStats" : {"p"')
+    made = rollback.plan(STORAGE, table, Instant(FAILED, Action.COMMIT, State.INFLIGHT))
+    assert [request.partition_path for request in made.requests] == ["p", "q", "r"]
+    assert rollback.plan(STORAGE, table, Instant(LATER, Action.COMMIT, State.REQUESTED)).requests == ()
+
+
+def test_execute_deletes_the_files_of_the_failed_write_only(table: str) -> None:
+    STORAGE.create_if_absent(f"{table}/q/.x.1.hoodie-tmp", b"")
+    (pending,) = due(table)
+    rollback.execute(STORAGE, table, pending)
+    assert files(table) == {f"{partition}/{name('a', OLD)}" for partition in "pqr"} | {
+        f"r/{name('a', FAILED)}"
+    }
+    assert not Path(f"{table}/q/.x.1.hoodie-tmp").exists()
+    assert not Path(f"{table}/.hoodie/.temp/{FAILED}").exists()
+    timeline = Timeline.load(table, STORAGE)
+    assert [str(instant) for instant in timeline] == [
+        f"{OLD} commit completed",
+        f"{pending.instant.time} rollback completed",
+    ]
+    done = RollbackMetadata.from_bytes(timeline.read(timeline.instants[-1], STORAGE))
+    assert (done.commits, done.total_files_deleted, done.start_time) == ((FAILED,), 2, pending.instant.time)
+    assert due(table) == []
+
+
+def write_plan(base: str, target: str, state: State, *files_to_delete: str, **more: object) -> None:
+    request = RollbackRequest("r", "a-0", target, files_to_delete, **more)  # type: ignore[arg-type]
+    plan = RollbackPlan(InstantInfo(target, "commit"), (request,))
+    create_instant(STORAGE, base, Instant(PLANNED, Action.ROLLBACK, State.REQUESTED), plan.to_bytes())
+    if state is State.INFLIGHT:
+        create_instant(STORAGE, base, Instant(PLANNED, Action.ROLLBACK, State.INFLIGHT))
+
+
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
+def test_a_rollback_under_way_is_resumed_with_its_own_plan(table: str, state: State) -> None:
+    """Also where the table was copied: the plan's paths are absolute and point to the original."""
+    write_plan(table, FAILED, state, f"file:/elsewhere/r/{name('a', FAILED)}")
+    (pending,) = due(table)
+    assert (pending.target.time, pending.instant.time, pending.instant.state) == (FAILED, PLANNED, state)
+    rollback.execute(STORAGE, table, pending)
+    assert f"r/{name('a', FAILED)}" not in files(table)
+    assert Path(f"{table}/.hoodie/{PLANNED}.rollback").exists()
+    assert due(table) == []
+
+
+def test_a_plan_that_was_cut_is_dropped_while_nothing_has_begun(table: str) -> None:
+    path = f"{table}/.hoodie/{PLANNED}.rollback.requested"
+    STORAGE.create_if_absent(path, b"Obj\x01cut")
+    (pending,) = due(table)
+    assert pending.instant.time > PLANNED
+    assert not Path(path).exists()
+
+
+def test_a_torn_plan_under_way_is_an_error(table: str) -> None:
+    STORAGE.create_if_absent(f"{table}/.hoodie/{PLANNED}.rollback.requested", b"Obj\x01cut")
+    create_instant(STORAGE, table, Instant(PLANNED, Action.ROLLBACK, State.INFLIGHT))
+    with pytest.raises(TableError, match="no whole HoodieRollbackPlan"):
+        due(table)
+
+
+def test_log_blocks_are_left_to_hudi(table: str) -> None:
+    write_plan(table, FAILED, State.REQUESTED, log_blocks_to_delete={".a.log.1_0-1-2": 1})
+    with pytest.raises(TableError, match=f"rollback {PLANNED} of {FAILED} has to void log blocks"):
+        due(table)
+
+
+def test_a_failed_delta_commit_is_left_to_hudi(table: str) -> None:
+    fail(table, LATER, action=Action.DELTACOMMIT)
+    with pytest.raises(TableError, match=f"{LATER} deltacommit inflight failed"):
+        due(table)
+
+
+def test_an_unfinished_restore_forbids_writing(table: str) -> None:
+    create_instant(STORAGE, table, Instant(LATER, Action.RESTORE, State.REQUESTED), b"x")
+    with pytest.raises(TableError, match=f"restore {LATER} .* was not finished"):
+        due(table)
+
+
+def test_other_pending_services_are_no_failed_writes(table: str) -> None:
+    for action in (Action.CLEAN, Action.COMPACTION, Action.INDEXING):
+        create_instant(STORAGE, table, Instant(LATER, action, State.REQUESTED), b"x")
+    assert [item.target.time for item in due(table)] == [FAILED]
+
+
+def test_torn_clustering_plan(table: str) -> None:
+    """Cut before anything was done it is a failed write; once under way it is an error."""
+    create_instant(STORAGE, table, Instant(LATER, Action.REPLACECOMMIT, State.REQUESTED), b"Obj\x01cut")
+    assert [item.target.time for item in due(table)] == [FAILED, LATER]
+    create_instant(STORAGE, table, Instant(LATER, Action.REPLACECOMMIT, State.INFLIGHT))
+    with pytest.raises(TableError, match="no whole HoodieRequestedReplaceMetadata"):
+        due(table)
+
+
+def test_profile_is_json_as_hudi_reads_it(table: str) -> None:
+    profile = json.loads(Path(f"{table}/.hoodie/{FAILED}.inflight").read_text())
+    assert set(profile["partitionToWriteStats"]) == {"p", "q"}

@@ -1,0 +1,189 @@
+"""The local storage: what is atomic, what is forgiven, what is left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoodie.errors import AlreadyExists, ConflictError, StorageError
+from hoodie.storage import normalize
+from hoodie.storage.local import TMP_SUFFIX, LocalStorage
+
+STORAGE = LocalStorage()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def refuse(code: int) -> Any:
+    def call(*args: object, **kwargs: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return call
+
+
+def test_of_racing_creators_one_wins_with_its_whole_content(tmp_path: Path) -> None:
+    for number in range(20):
+        path = str(tmp_path / f"file{number}")
+
+        def create(writer: int, path: str = path) -> bytes | None:
+            data = bytes([writer]) * 5000
+            try:
+                STORAGE.create_if_absent(path, data)
+            except AlreadyExists:
+                return None
+            return data
+
+        with ThreadPoolExecutor(4) as pool:
+            won = [data for data in pool.map(create, range(4)) if data]
+        assert won == [STORAGE.read(path)]
+    assert len(names(tmp_path)) == 20
+
+
+@pytest.mark.parametrize("data", [b"", b"content"])
+def test_create_refuses_a_taken_path_and_makes_folders(tmp_path: Path, data: bytes) -> None:
+    path = str(tmp_path / "a" / "b" / "file")
+    STORAGE.create_if_absent(path, data)
+    with pytest.raises(AlreadyExists, match="file exists already"):
+        STORAGE.create_if_absent(path, b"other")
+    with pytest.raises(AlreadyExists):
+        STORAGE.create_if_absent(path, b"")
+    assert STORAGE.read(path) == data
+    assert names(tmp_path / "a" / "b") == ["file"]
+
+
+def test_write_replaces_and_takes_the_checksum_file_away(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    (tmp_path / ".file.crc").write_bytes(b"sum")
+    STORAGE.write(str(tmp_path / "file"), b"new")
+    assert names(tmp_path) == ["file"]
+    assert STORAGE.read(str(tmp_path / "file")) == b"new"
+
+
+def test_a_full_disk_leaves_no_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", refuse(errno.ENOSPC))
+    for action in (STORAGE.write, STORAGE.create_if_absent):
+        with pytest.raises(OSError, match="No space left"):
+            action(str(tmp_path / "file"), b"data")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("step", ["link", "replace"])
+def test_a_writer_whose_temporary_was_swept_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    real = getattr(os, step)
+
+    def late(source: str, target: str) -> None:
+        assert STORAGE.sweep_partial(str(tmp_path)) == 1
+        real(source, target)
+
+    monkeypatch.setattr(os, step, late)
+    action = STORAGE.create_if_absent if step == "link" else STORAGE.write
+    with pytest.raises(ConflictError, match=r"swept away the unfinished .*file"):
+        action(str(tmp_path / "file"), b"data")
+    assert names(tmp_path) == []
+
+
+def test_sweep_takes_temporaries_only(tmp_path: Path) -> None:
+    for name in ("file", f".file.1{TMP_SUFFIX}", f".other.2{TMP_SUFFIX}"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / f".deep.3{TMP_SUFFIX}").touch()
+    assert STORAGE.sweep_partial(str(tmp_path)) == 2
+    assert names(tmp_path) == ["file", "folder"]
+    assert names(tmp_path / "folder") == [f".deep.3{TMP_SUFFIX}"]
+    assert STORAGE.sweep_partial(str(tmp_path / "missing")) == 0
+
+
+def test_delete_forgives_a_missing_path_and_takes_the_checksum_file_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / ".file.crc").touch()
+    order: list[str] = []
+    real = os.unlink
+    monkeypatch.setattr(os, "unlink", lambda path: (order.append(os.path.basename(path)), real(path)))
+    STORAGE.delete(str(tmp_path / "file"))
+    STORAGE.delete(str(tmp_path / "file"))
+    assert order[:2] == [".file.crc", "file"]
+    assert names(tmp_path) == []
+
+
+def test_delete_tree(tmp_path: Path) -> None:
+    (tmp_path / "tree" / "branch").mkdir(parents=True)
+    (tmp_path / "tree" / "branch" / "leaf").touch()
+    STORAGE.delete_tree(str(tmp_path / "tree"))
+    STORAGE.delete_tree(str(tmp_path / "tree"))
+    assert names(tmp_path) == []
+
+
+def test_delete_tree_tries_again_when_a_late_file_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree").mkdir()
+    calls: list[str] = []
+    real = shutil.rmtree
+
+    def rmtree(path: str) -> None:
+        calls.append(path)
+        if len(calls) < 3:
+            refuse(errno.ENOTEMPTY)()
+        real(path)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    STORAGE.delete_tree(str(tmp_path / "tree"))
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(errno.ENOTEMPTY, StorageError), (errno.EACCES, PermissionError)]
+)
+def test_delete_tree_tells_when_it_could_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception]
+) -> None:
+    monkeypatch.setattr(shutil, "rmtree", refuse(code))
+    with pytest.raises(error):
+        STORAGE.delete_tree(str(tmp_path))
+
+
+def test_list_is_sorted_and_tells_sizes_and_times(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"12345")
+    (tmp_path / "a").mkdir()
+    os.utime(tmp_path / "b", (7, 7))
+    folder, file = STORAGE.list(str(tmp_path))
+    assert (folder.name, folder.is_dir, folder.size) == ("a", True, 0)
+    assert (file.name, file.is_dir, file.size, file.mtime_ms) == ("b", False, 5, 7000)
+    assert file.path == str(tmp_path / "b")
+    assert STORAGE.info(file.path) == file
+    assert STORAGE.list(str(tmp_path / "missing")) == STORAGE.list(file.path) == []
+    assert STORAGE.info(str(tmp_path / "missing")) is None
+
+
+def test_reads(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    path = str(tmp_path / "file")
+    assert STORAGE.read_range(path, 3, 4) == b"3456"
+    assert STORAGE.exists(path)
+    with STORAGE.open_input(path) as source:
+        assert source.read() == b"0123456789"
+    with STORAGE.open_output(str(tmp_path / "new" / "file")) as sink:
+        sink.write(b"x")
+    assert STORAGE.read(str(tmp_path / "new" / "file")) == b"x"
+    with pytest.raises(FileNotFoundError):
+        STORAGE.read(str(tmp_path / "missing"))
+
+
+def test_normalize(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert normalize("file:///a/b/") == normalize("file:/a/b") == normalize("/a//b") == "/a/b"
+    assert normalize("table") == str(tmp_path / "table")
+    with pytest.raises(StorageError, match="no storage for scheme 's3'"):
+        normalize("s3://bucket/table")

@@ -1,0 +1,326 @@
+"""Transaction: who may begin, what publishing is, what is withdrawn. Crash tests prove the order of steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hoodie.config.key import Config
+from hoodie.errors import ConflictError, TableError
+from hoodie.storage.local import LocalStorage
+from hoodie.table import properties
+from hoodie.table.heartbeat import heartbeat_path
+from hoodie.table.markers import Marker, MarkerType, create_marker
+from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.commit import CommitMetadata, WriteStat
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.write import transaction as module
+from hoodie.write.transaction import Transaction
+
+STORAGE = LocalStorage()
+CONFIG = Config.of({})
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> str:
+    properties.create(STORAGE, str(tmp_path), {properties.NAME: "t"})
+    return str(tmp_path)
+
+
+def begun(base: str, storage: LocalStorage = STORAGE) -> Transaction:
+    transaction = Transaction(storage, base, CONFIG, True)
+    transaction.begin()
+    transaction.inflight(CommitMetadata())
+    return transaction
+
+
+def written(base: str, transaction: Transaction, group: str = "a") -> dict[str, list[WriteStat]]:
+    """A data file of the transaction, with its marker."""
+    file = f"p/{group}-0_0-1-2_{transaction.instant}.parquet"
+    create_marker(STORAGE, base, transaction.instant, Marker(file, MarkerType.CREATE))
+    STORAGE.create_if_absent(f"{base}/p/.hoodie_partition_metadata", b"x")
+    STORAGE.create_if_absent(f"{base}/{file}", b"rows")
+    return {"p": [WriteStat(path=file, file_id=f"{group}-0")]}
+
+
+def fail_in(transaction: Transaction) -> None:
+    with transaction:
+        written(transaction.base_path, transaction)
+        _ = 1 / 0
+
+
+def states(base: str) -> list[str]:
+    return [str(instant) for instant in Timeline.load(base, STORAGE)]
+
+
+def litter(base: str) -> list[str]:
+    found = [*Path(base, ".hoodie/.temp").iterdir(), *Path(base, ".hoodie/.heartbeat").iterdir()]
+    return [str(path) for path in (*found, *Path(base).rglob("*.hoodie-tmp"))]
+
+
+def data(base: str) -> list[str]:
+    return sorted(os.path.basename(path) for path in Path(base).rglob("*.parquet"))
+
+
+def test_a_commit(base: str) -> None:
+    with begun(base) as transaction:
+        stats = written(base, transaction)
+        assert states(base) == [f"{transaction.instant} commit inflight"]
+        metadata = transaction.commit(stats, "UPSERT", {"note": "x"})
+    assert states(base) == [f"{transaction.instant} commit completed"]
+    assert CommitMetadata.parse(Path(base, f".hoodie/{transaction.instant}.commit").read_bytes()) == metadata
+    assert metadata.extra_metadata == {"note": "x"}
+    assert len(data(base)) == 1
+    assert litter(base) == []
+    assert transaction.rolled_back == []
+
+
+def test_leaving_without_a_commit_withdraws_everything(base: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        fail_in(begun(base))
+    assert states(base) == data(base) == litter(base) == []
+
+
+def test_a_second_transaction_of_this_process_is_refused(base: str) -> None:
+    with begun(base) as first:
+        with (
+            pytest.raises(ConflictError, match=first.instant) as refused,
+            Transaction(STORAGE, base, CONFIG, True) as t,
+        ):
+            t.begin()
+        assert refused.value.values["instant"] == first.instant
+        assert states(base) == [f"{first.instant} commit inflight"]
+        first.commit({}, "UPSERT", {})
+    assert litter(base) == []
+
+
+def test_writers_that_announce_themselves_in_one_millisecond(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one can't take the first one's heartbeat for its own."""
+    with begun(base) as first:
+        times = iter([first.instant, "29990101000000000"])
+        monkeypatch.setattr(module, "new_instant_time", lambda after, utc: next(times))
+        with (
+            pytest.raises(ConflictError, match=first.instant),
+            Transaction(STORAGE, base, CONFIG, True) as second,
+        ):
+            second.begin()
+        assert os.listdir(f"{base}/.hoodie/.heartbeat") == [first.instant]
+
+
+def test_a_writer_between_its_two_heartbeats_is_not_overlooked(base: str) -> None:
+    """A listing may miss the first, removed while it ran, and the second, made while it ran."""
+
+    class Listing(LocalStorage):
+        blind = True
+
+        def list(self, path: str) -> list:  # type: ignore[type-arg]
+            found = super().list(path)
+            if path.endswith(".heartbeat") and self.blind:
+                self.blind = False
+                return []
+            return found
+
+    with begun(base) as first:
+        with (
+            pytest.raises(ConflictError, match=first.instant),
+            Transaction(Listing(), base, CONFIG, True) as second,
+        ):
+            second.begin()
+        assert states(base) == [f"{first.instant} commit inflight"]
+
+
+def test_no_free_instant_is_an_error(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = "20260101000000000"
+    STORAGE.create_if_absent(heartbeat_path(base, taken), b"")
+    monkeypatch.setattr(module, "new_instant_time", lambda after, utc: taken)
+    with (
+        pytest.raises(TableError, match="no free instant"),
+        Transaction(STORAGE, base, CONFIG, True) as transaction,
+    ):
+        transaction.begin()
+    assert os.listdir(f"{base}/.hoodie/.heartbeat") == [taken]
+
+
+def test_a_taken_instant_is_passed_over_and_not_withdrawn(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apache Hudi may take the very instant, without a heartbeat."""
+
+    class Rival(LocalStorage):
+        def create_if_absent(self, path: str, content: bytes) -> None:
+            if path.endswith(".commit.requested") and not rival:
+                rival.append(path)
+                super().create_if_absent(path, b"")
+            super().create_if_absent(path, content)
+
+    rival: list[str] = []
+    transaction = begun(base, Rival())
+    assert transaction.instant not in rival[0]
+    with pytest.raises(ZeroDivisionError):
+        fail_in(transaction)
+    assert [path.name for path in Path(base, ".hoodie").glob("*.requested")] == [os.path.basename(rival[0])]
+
+
+class Publishing(LocalStorage):
+    """Fails around the completed file."""
+
+    def __init__(self, done: Callable[[], None], *, create: bool = True, blind: bool = False) -> None:
+        self.done, self.create, self.blind = done, create, blind
+
+    def create_if_absent(self, path: str, content: bytes) -> None:
+        if not path.endswith(".commit"):
+            super().create_if_absent(path, content)
+            return
+        if self.create:
+            super().create_if_absent(path, content)
+        self.done()
+
+    def exists(self, path: str) -> bool:
+        if self.blind and path.endswith(".commit"):
+            raise OSError("no answer")
+        return super().exists(path)
+
+
+def fail(error: type[BaseException]) -> Callable[[], None]:
+    def call() -> None:
+        raise error("lost connection")
+
+    return call
+
+
+def test_published_though_the_storage_said_no(base: str) -> None:
+    with begun(base, Publishing(fail(OSError))) as transaction:
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert states(base) == [f"{transaction.instant} commit completed"]
+    assert len(data(base)) == 1
+    assert litter(base) == []
+
+
+def test_not_published_is_withdrawn(base: str) -> None:
+    with (
+        pytest.raises(OSError, match="lost"),
+        begun(base, Publishing(fail(OSError), create=False)) as transaction,
+    ):
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert states(base) == data(base) == litter(base) == []
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_when_nobody_knows_whether_it_was_published_nothing_is_withdrawn(base: str, create: bool) -> None:
+    storage = Publishing(fail(OSError), create=create, blind=True)
+    with pytest.raises(OSError, match="no answer"), begun(base, storage) as transaction:
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert len(data(base)) == 1
+    with begun(base) as following:
+        following.commit({}, "UPSERT", {})
+    assert following.rolled_back == ([] if create else [transaction.instant])
+    assert len(data(base)) == (1 if create else 0)
+    assert litter(base) == []
+
+
+def test_interrupted_after_publishing_stays_published(base: str) -> None:
+    with pytest.raises(KeyboardInterrupt), begun(base, Publishing(fail(KeyboardInterrupt))) as transaction:
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert states(base) == [f"{transaction.instant} commit completed"]
+    assert len(data(base)) == 1
+    assert os.listdir(f"{base}/.hoodie/.heartbeat") == []
+
+
+class Tidying(LocalStorage):
+    """Fails at everything that comes after publishing."""
+
+    published = False
+
+    def create_if_absent(self, path: str, content: bytes) -> None:
+        super().create_if_absent(path, content)
+        self.published |= path.endswith(".commit")
+
+    def _fails(self) -> None:
+        if self.published:
+            raise OSError("gone")
+
+    def delete(self, path: str) -> None:
+        self._fails()
+        super().delete(path)
+
+    def delete_tree(self, path: str) -> None:
+        self._fails()
+        super().delete_tree(path)
+
+    def list(self, path: str) -> list:  # type: ignore[type-arg]
+        self._fails()
+        return super().list(path)
+
+
+def test_failures_after_publishing_are_no_errors_and_the_next_writer_tidies_up(base: str) -> None:
+    with begun(base, Tidying()) as transaction:
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert len(litter(base)) == 2
+    with begun(base) as following:
+        following.commit({}, "UPSERT", {})
+    assert following.rolled_back == []
+    assert len(data(base)) == 1
+    assert litter(base) == []
+
+
+@pytest.fixture
+def rolled_back(base: str) -> Callable[[Transaction], None]:
+    """Another writer takes a transaction for dead, and has a rollback on the timeline."""
+
+    def call(transaction: Transaction) -> None:
+        os.unlink(heartbeat_path(base, transaction.instant))
+        later = Instant("29990101000000000", Action.ROLLBACK, State.REQUESTED)
+        create_instant(STORAGE, base, later, b"plan")
+
+    return call
+
+
+def test_commit_is_refused_once_rolled_back_and_late_files_go(
+    base: str, rolled_back: Callable[[Transaction], None]
+) -> None:
+    transaction = begun(base)
+    stats = written(base, transaction)
+    rolled_back(transaction)
+    STORAGE.delete_tree(f"{base}/.hoodie/.temp/{transaction.instant}")
+    with pytest.raises(ConflictError, match="taken for dead"), transaction:
+        transaction.commit(stats, "UPSERT", {})
+    assert data(base) == litter(base) == []
+    assert not list(Path(base, ".hoodie").glob(f"{transaction.instant}*"))
+
+
+def test_rolled_back_between_looking_and_publishing(base: str) -> None:
+    def rival() -> None:
+        create_instant(STORAGE, base, Instant("29990101000000000", Action.ROLLBACK, State.REQUESTED), b"plan")
+
+    with pytest.raises(ConflictError, match="taken for dead"), begun(base, Publishing(rival)) as transaction:
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert data(base) == litter(base) == []
+    assert not list(Path(base, ".hoodie").glob(f"{transaction.instant}*"))
+
+
+def test_a_backup_that_a_killed_update_left_is_taken_away(base: str) -> None:
+    whole = Path(base, ".hoodie/hoodie.properties").read_bytes()
+    Path(base, ".hoodie/hoodie.properties.backup").write_bytes(whole)
+    Path(base, ".hoodie/hoodie.properties").write_bytes(whole[:20])
+    with begun(base) as transaction:
+        transaction.commit({}, "UPSERT", {})
+    assert Path(base, ".hoodie/hoodie.properties").read_bytes() == whole
+    assert not Path(base, ".hoodie/hoodie.properties.backup").exists()
+
+
+def test_markers_of_finished_writes_are_swept_with_the_files_nobody_reported(base: str) -> None:
+    with begun(base) as first:
+        stats = written(base, first)
+        first.commit(stats, "UPSERT", {})
+    for time, file in ((first.instant, "late"), ("29980101000000000", "unknown"), ("1", "archived")):
+        name = f"p/{file}-0_0-1-2_{time}.parquet"
+        STORAGE.create_if_absent(f"{base}/.hoodie/.temp/{time}/{name}.marker.CREATE", b"")
+        STORAGE.create_if_absent(f"{base}/{name}", b"rows")
+    STORAGE.create_if_absent(f"{base}/p/.x.1.hoodie-tmp", b"")
+    with begun(base) as second:
+        second.commit({}, "UPSERT", {})
+    assert [file.split("-")[0] for file in data(base)] == ["a", "archived"]
+    assert litter(base) == []
