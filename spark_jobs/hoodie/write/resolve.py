@@ -212,8 +212,8 @@ def _warned(config: Config) -> Config:
 
 _OPERATION = "hoodie.datasource.write.operation"
 _ALWAYS_COMBINED = (
-    f"{COMBINE_BEFORE_UPSERT.name}=false has no effect: an upsert here always makes one row of a key's rows in "
-    "the batch"
+    f"{COMBINE_BEFORE_UPSERT.name}=false has no effect: an upsert here always makes one row of a "
+    "key's rows in the batch"
 )
 
 
@@ -225,8 +225,8 @@ def _check_supported(config: Config, props: TableProperties | None) -> None:
         )
     if config[CONCURRENCY_MODE] is not ConcurrencyMode.SINGLE_WRITER:
         raise ConfigError(
-            f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value} is not supported yet; leave it out and "
-            "run one writer at a time",
+            f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value} is not supported yet; leave it out "
+            "and run one writer at a time",
             value=config[CONCURRENCY_MODE].value,
         )
     if props is None:
