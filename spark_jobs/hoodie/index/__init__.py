@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,22 @@ from hoodie.storage import Storage
 from hoodie.table.view import BaseFile
 
 Positions = npt.NDArray[np.int32]
+
+#: `Tags.rows` of a key that is not stored, and of one that a file holds more than once
+NOWHERE, REPEATED = -1, -2
+
+
+@dataclass(frozen=True)
+class Tags:
+    """Where distinct keys are stored: `files` holds positions in the list of files (-1: in none), `rows` the
+    key's row in that file (NOWHERE: in none, REPEATED: in several rows, which must be looked up again)."""
+
+    files: Positions
+    rows: Positions
+
+    @classmethod
+    def of(cls, count: int) -> Tags:
+        return cls(np.full(count, NOWHERE, dtype=np.int32), np.full(count, NOWHERE, dtype=np.int32))
 
 
 class IndexType(enum.Enum):
@@ -48,9 +65,9 @@ _WHOLE_COLUMN_BYTES = 64 << 20
 
 
 class Index(Protocol):
-    """Picklable; `tag` answers, for each distinct key, the position in `files` or -1."""
+    """Picklable; the keys are distinct."""
 
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Positions: ...
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags: ...
 
 
 def index_for(config: Config) -> Index:
@@ -69,27 +86,21 @@ def index_for(config: Config) -> Index:
     )
 
 
-def mark_found(reader: BaseFileReader, keys: pa.Array[Any], found: Positions, position: int) -> None:
-    """Exact look into one file: keys that are in it get `position`. `keys` are distinct.
+def mark_found(reader: BaseFileReader, keys: pa.Array[Any], tags: Tags, position: int) -> None:
+    """Exact look into one file: tag the keys that are in it. `keys` are distinct.
 
-    The smaller side is hashed. Memory: the file's key column up to 64 MiB, else one batch of it.
+    Memory: the file's key column up to 64 MiB, else one batch of it.
     """
-    if reader.key_column_bytes() > _WHOLE_COLUMN_BYTES:
-        for part in reader.record_keys(READ_BATCH_ROWS):
-            _mark(part, keys, found, position)
-    else:
-        for part in reader.record_keys():
-            _mark(part, keys, found, position)
-
-
-def _mark(
-    stored: pa.Array[Any] | pa.ChunkedArray[Any], keys: pa.Array[Any], found: Positions, position: int
-) -> None:
-    if len(stored) <= 2 * len(keys):
-        if isinstance(stored, pa.ChunkedArray):
-            stored = stored.combine_chunks()
-        present = pc.is_in(keys, value_set=stored).to_numpy(zero_copy_only=False)
-        found[present] = position
-    else:
-        places: Any = pc.index_in(stored, value_set=keys)
-        found[places.drop_null().to_numpy()] = position
+    step = READ_BATCH_ROWS if reader.key_column_bytes() > _WHOLE_COLUMN_BYTES else None
+    start = 0
+    for stored in reader.record_keys(step):
+        hits: Any = pc.index_in(stored, value_set=keys)
+        places: Positions = hits.fill_null(NOWHERE).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(places != NOWHERE)
+        found = places[rows]
+        again = tags.files[found] == position
+        tags.files[found] = position
+        tags.rows[found] = start + rows
+        again |= tags.rows[found] != start + rows
+        tags.rows[found[again]] = REPEATED
+        start += len(stored)

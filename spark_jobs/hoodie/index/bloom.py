@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from hoodie.config.key import Config, bool_key
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.bloom import KeyHashes, in_range
-from hoodie.index import Positions, mark_found
+from hoodie.index import Tags, mark_found
 from hoodie.storage import Storage
 from hoodie.table.view import BaseFile
 
@@ -36,14 +35,14 @@ class BloomIndex:
     def of(cls, config: Config) -> BloomIndex:
         return cls(config[PRUNE_BY_RANGES])
 
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Positions:
-        found = np.full(len(keys), -1, dtype=np.int32)
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:
+        tags = Tags.of(len(keys))
         everything = KeyHashes(keys)
         for position, file in enumerate(files):
             with BaseFileReader(storage, file.path) as reader:
                 if self._candidate(reader, keys, everything):
-                    mark_found(reader, keys, found, position)
-        return found
+                    mark_found(reader, keys, tags, position)
+        return tags
 
     def _candidate(self, reader: BaseFileReader, keys: pa.Array[Any], hashes: KeyHashes) -> bool:
         mask = None

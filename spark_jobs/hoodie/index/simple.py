@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from hoodie.format.base_file import BaseFileReader
-from hoodie.index import Positions, mark_found
+from hoodie.index import Tags, mark_found
 from hoodie.storage import Storage
 from hoodie.table.view import BaseFile
 
 
 @dataclass(frozen=True)
 class SimpleIndex:
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Positions:
-        found = np.full(len(keys), -1, dtype=np.int32)
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:
+        tags = Tags.of(len(keys))
         for position, file in enumerate(files):
             with BaseFileReader(storage, file.path) as reader:
-                mark_found(reader, keys, found, position)
-        return found
+                mark_found(reader, keys, tags, position)
+        return tags

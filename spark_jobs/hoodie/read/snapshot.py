@@ -28,8 +28,11 @@ from hoodie.timeline.commit import CommitMetadata
 
 @dataclass(frozen=True)
 class SnapshotView:
-    """A table as of its newest commit. `schema` has the meta columns first; `from_path` names columns that
-    are not stored in files but in partition paths (`hoodie.datasource.write.drop.partition.columns`)."""
+    """A table as of its newest commit. `schema` has the meta columns first, where the table fills them.
+
+    `from_path` names columns that are not stored in files but in partition paths
+    (`hoodie.datasource.write.drop.partition.columns`).
+    """
 
     base_path: str
     props: TableProperties
@@ -63,6 +66,8 @@ class SnapshotView:
                 schema = with_meta(reader.schema)
         else:
             schema = with_meta(pa.schema([]))
+        if not props.populate_meta_fields:
+            schema = without_meta(schema)
         dropped = props.partition_fields if props.drop_partition_columns else ()
         absent = [pa.field(name, pa.string()) for name in dropped if name not in schema.names]
         return cls(base_path, props, timeline, pa.schema([*schema, *absent]), files, tuple(dropped))

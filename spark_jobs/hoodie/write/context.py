@@ -14,6 +14,11 @@ from hoodie.merge import Merger
 from hoodie.table.view import Snapshot
 from hoodie.write.operation import Operation
 
+#: travels with a row: where the index found its key in the file group's base file (see index.Tags.rows)
+STORED_ROW = "_hoodie_stored_row"
+#: columns of travelling rows before the data columns
+LEADING = 2
+
 
 @dataclass(frozen=True)
 class WriteContext:
@@ -36,8 +41,8 @@ class WriteContext:
 
     @property
     def travel_schema(self) -> pa.Schema:
-        """Schema of the rows inside blobs: the record key, then the data columns."""
-        return pa.schema([pa.field(RECORD_KEY, pa.string()), *self.schema])
+        """Schema of the rows inside blobs: the record key, its row in the stored file, the data columns."""
+        return pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(STORED_ROW, pa.int32()), *self.schema])
 
     @property
     def file_schema(self) -> pa.Schema:

@@ -27,12 +27,13 @@ from hoodie.format.base_file import (
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from hoodie.format.names import BaseFileName, join, new_file_id
+from hoodie.index import REPEATED
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.partition import ensure_partition
 from hoodie.table.view import BaseFile
 from hoodie.timeline.commit import WriteStat
-from hoodie.write.context import WriteContext
+from hoodie.write.context import LEADING, STORED_ROW, WriteContext
 from hoodie.write.rowset import Part
 
 #: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
@@ -102,7 +103,7 @@ class OutputFile:
             keys,
             constant(self.partition, count),
             constant(self.name, count),
-            *rows.columns[1:],
+            *rows.columns[LEADING:],
         ]
         self._write(columns)
 
@@ -205,7 +206,7 @@ class Handles:
     def _merge_batch(
         self,
         stored: pa.Table,
-        matches: list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]],
+        matches: list[Match],
         parts: list[Part],
         counts: Counts,
     ) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
@@ -293,38 +294,70 @@ def _pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
         yield rows.slice(start, step)
 
 
-#: stored keys up to this many (uncompressed) bytes are matched in one go
-_WHOLE_KEYS_BYTES = 64 << 20
+Match = tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 def _matched(
     reader: BaseFileReader, context: WriteContext, parts: list[Part]
-) -> Iterator[tuple[pa.Table, list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]]]]:
-    """Batches of the stored file in the table's schema, with what of `parts` has the same key."""
-    whole = reader.key_column_bytes() <= _WHOLE_KEYS_BYTES and len(parts) == 1
-    all_places = _places(next(reader.record_keys()), parts[0]) if whole else None
+) -> Iterator[tuple[pa.Table, list[Match]]]:
+    """Batches of the stored file in the table's schema, with what of `parts` has the same key.
+
+    The index told every key's row, so no key is compared again, except where a file holds a key twice.
+    """
+    places = None if any(_repeats(part) for part in parts) else _Places.of(parts, reader.rows)
     start = 0
     for batch in reader.batches():
         table = read_as(pa.Table.from_batches([batch]), context.file_schema)
-        matches = []
-        for number, part in enumerate(parts):
-            if all_places is not None:
-                places = all_places[start : start + batch.num_rows]
-            else:
-                places = _places(table.column(RECORD_KEY), part)
-            here = np.flatnonzero(places >= 0)
-            if len(here):
-                matches.append((number, here, places[here]))
+        if places is None:
+            matches = _looked_up(table.column(RECORD_KEY), parts)
+        else:
+            matches = places.between(start, start + batch.num_rows)
         start += batch.num_rows
         yield table, matches
 
 
-def _places(keys: pa.Array[Any] | pa.ChunkedArray[Any], part: Part) -> npt.NDArray[np.int64]:
-    """Row of the part with the same key, -1 where there is none."""
-    hits = pc.index_in(keys, value_set=part.keys)
-    if isinstance(hits, pa.ChunkedArray):
-        hits = hits.combine_chunks()
-    return hits.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+def _repeats(part: Part) -> bool:
+    return bool(pc.any(pc.equal(part.rows.column(STORED_ROW), pa.scalar(REPEATED, pa.int32()))).as_py())
+
+
+@dataclass(frozen=True)
+class _Places:
+    """For every stored row the part and row that has its key; 6 bytes a stored row."""
+
+    part: npt.NDArray[np.int16]
+    row: npt.NDArray[np.int32]
+    parts: int
+
+    @classmethod
+    def of(cls, parts: list[Part], stored: int) -> _Places:
+        owner = np.full(stored, -1, dtype=np.int16)
+        row = np.zeros(stored, dtype=np.int32)
+        for number, part in enumerate(parts):
+            places = part.rows.column(STORED_ROW).to_numpy()
+            known = np.flatnonzero(places >= 0)
+            owner[places[known]] = number
+            row[places[known]] = known
+        return cls(owner, row, len(parts))
+
+    def between(self, start: int, stop: int) -> list[Match]:
+        owner = self.part[start:stop]
+        found: list[Match] = []
+        for number in range(self.parts):
+            here = np.flatnonzero(owner == number)
+            if len(here):
+                found.append((number, here, self.row[start + here].astype(np.int64)))
+        return found
+
+
+def _looked_up(keys: pa.ChunkedArray[Any], parts: list[Part]) -> list[Match]:
+    found: list[Match] = []
+    for number, part in enumerate(parts):
+        hits: Any = pc.index_in(keys, value_set=part.keys)
+        places = hits.fill_null(-1).to_numpy().astype(np.int64)
+        here = np.flatnonzero(places >= 0)
+        if len(here):
+            found.append((number, here, places[here]))
+    return found
 
 
 def _replace(stored: pa.Table, rows: npt.NDArray[np.int64], incoming: pa.Table) -> pa.Table:
@@ -336,7 +369,7 @@ def _replace(stored: pa.Table, rows: npt.NDArray[np.int64], incoming: pa.Table) 
     order: npt.NDArray[np.int64] | None = None
     columns: dict[str, Any] = dict(zip(stored.column_names, stored.columns, strict=True))
     for name in incoming.column_names:
-        if name == RECORD_KEY:
+        if name in (RECORD_KEY, STORED_ROW):
             continue
         old, new = columns[name].combine_chunks(), incoming.column(name).combine_chunks()
         if pa.types.is_nested(old.type):

@@ -19,9 +19,10 @@ from hoodie.engine import Task
 from hoodie.errors import HoodieError
 from hoodie.format.evolution import conform
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.index import NOWHERE
 from hoodie.storage import Storage, storage_for
 from hoodie.table.view import BaseFile, latest_base_files, storage_listing
-from hoodie.write.context import WriteContext
+from hoodie.write.context import STORED_ROW, WriteContext
 from hoodie.write.partition_check import check_partition
 from hoodie.write.staged import SUMMARY, encode_rows, error_message, message, rows_batch
 
@@ -74,11 +75,12 @@ class _Stager:
         rows = conform(chunk, context.schema, null_for_missing=context.null_for_missing)
         if context.dedupe and (check := getattr(context.merger, "check", None)):
             check(rows)
-        rows = rows.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
         partitions = [str(path) for path in paths.dictionary.to_pylist()]
         codes = paths.indices.to_numpy().astype(np.int32)
         order, bounds = _grouped(codes, len(partitions))
-        names, labels = self.tag(keys, partitions, order, bounds)
+        names, labels, stored = self.tag(keys, partitions, order, bounds)
+        rows = rows.add_column(0, pa.field(STORED_ROW, pa.int32()), pa.array(stored))
+        rows = rows.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
         if len(names) > 1:
             order, bounds = _grouped(labels, len(names))
             if not np.array_equal(order, np.arange(len(order))):
@@ -115,10 +117,11 @@ class _Stager:
         partitions: list[str],
         order: npt.NDArray[np.int64],
         bounds: npt.NDArray[np.int64],
-    ) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32]]:
-        """((partition, file id) by label, label of every row)."""
+    ) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """((partition, file id) by label, label of every row, its row in the stored file)."""
         names: list[tuple[str, str]] = []
         labels = np.empty(len(keys), dtype=np.int32)
+        stored = np.full(len(keys), NOWHERE, dtype=np.int32)
         for code, partition in enumerate(partitions):
             rows = order[bounds[code] : bounds[code + 1]]
             files = self.files(partition)
@@ -129,9 +132,11 @@ class _Stager:
                 labels[rows] = first
                 continue
             distinct = (keys if len(partitions) == 1 else keys.take(rows)).dictionary_encode()
-            found = self.context.index.tag(self.storage, files, distinct.dictionary)
-            labels[rows] = first + 1 + found[distinct.indices.to_numpy()]
-        return names, labels
+            tags = self.context.index.tag(self.storage, files, distinct.dictionary)
+            places = distinct.indices.to_numpy()
+            labels[rows] = first + 1 + tags.files[places]
+            stored[rows] = tags.rows[places]
+        return names, labels, stored
 
     def files(self, partition: str) -> list[BaseFile]:
         if partition not in self.listed:
