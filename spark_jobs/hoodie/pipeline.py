@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 from hoodie.engine import Engine, Frame
@@ -67,7 +66,7 @@ def write(
 
 @contextlib.contextmanager
 def _staged(engine: Engine, frame: Frame, plan: Plan) -> Iterator[tuple[Frame, Profile]]:
-    with _input_batches(engine):
+    with engine.batches(blobs=False):
         staged = engine.keep(engine.map_batches(frame, Stage(plan.context, plan.sample_keys), STAGED_SCHEMA))
         try:
             summaries = raise_errors(engine.collect(staged, (SUMMARY, ERROR)))
@@ -96,7 +95,7 @@ def _write(
     if profile.rows:
         assignment = _assignment(engine, profile, plan)
         progress("write", f"instant {transaction.instant}: {len(assignment.buckets)} file groups")
-        with _blob_batches(engine):
+        with engine.batches(blobs=True):
             placed = _place(engine, staged, assignment, plan)
             shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
             task = WriteBuckets(plan.context, transaction.instant, assignment.buckets)
@@ -171,17 +170,3 @@ def _result(
         rolled_back=list(transaction.rolled_back),
         metadata_table_removed=transaction.metadata_table_removed,
     )
-
-
-def _input_batches(engine: Engine) -> AbstractContextManager[None]:
-    chosen: Callable[[], AbstractContextManager[None]] = getattr(
-        engine, "input_batches", contextlib.nullcontext
-    )
-    return chosen()
-
-
-def _blob_batches(engine: Engine) -> AbstractContextManager[None]:
-    chosen: Callable[[], AbstractContextManager[None]] = getattr(
-        engine, "blob_batches", contextlib.nullcontext
-    )
-    return chosen()

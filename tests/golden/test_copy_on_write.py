@@ -13,48 +13,9 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError
+from tests.support.golden import COPY_ON_WRITE
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
-
-TABLES = [
-    "cow_archived",
-    "cow_bulk_insert_row",
-    "cow_bulk_insert_row_new",
-    "cow_cdc",
-    "cow_clean_commits",
-    "cow_clean_versions",
-    "cow_clustered",
-    "cow_clustered_intdecimal",
-    "cow_complex",
-    "cow_delete_partition",
-    "cow_droppartcol",
-    "cow_hive_noenc",
-    "cow_hive_urlenc",
-    "cow_indexing",
-    "cow_inflight",
-    "cow_insert_overwrite",
-    "cow_insert_overwrite_table",
-    "cow_newlist_then_old",
-    "cow_nometafields",
-    "cow_nonpart",
-    "cow_pending_clustering",
-    "cow_rollback_failed",
-    "cow_savepoint",
-    "cow_savepoint_restore",
-    "cow_schema_evo",
-    "cow_schema_on_read",
-    "cow_tskeygen",
-    "cow_types",
-    "idx_bloom",
-    "idx_bucket",
-    "idx_gbloom",
-    "idx_gsimple",
-    "idx_simple",
-    "mdt_compacted",
-    "mdt_files_only",
-    "mdt_full_cow",
-    "mdt_off",
-]
 
 #: Hudi 0.15 answers these columns from the partition path; we, hudi-rs and Hudi 1.2 give what is stored
 FROM_PATH = {"cow_tskeygen": "ev", "cow_hive_urlenc": "region"}
@@ -74,7 +35,7 @@ def _expected(folder: Path) -> pa.Table:
     return pq.read_table(folder / "expected" / "snapshot.parquet")
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", COPY_ON_WRITE)
 def test_snapshot_equals_what_apache_hudi_answers(golden_tables: Path, name: str) -> None:
     folder = golden_tables / "0.15.0-v6" / name
     ignore = {FROM_PATH[name]} if name in FROM_PATH else set()

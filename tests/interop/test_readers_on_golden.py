@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.golden import COPY_ON_WRITE
 from tests.support.hudi_client import HudiError, HudiServer
 from tests.support.oracle import Mode, Model
 from tests.support.readers import DAFT_GAPS, HUDI_RS_GAPS, read_daft, read_hudi_rs
@@ -21,45 +22,6 @@ from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows,
 
 pytestmark = pytest.mark.interop
 
-COPY_ON_WRITE = [
-    "cow_archived",
-    "cow_bulk_insert_row",
-    "cow_bulk_insert_row_new",
-    "cow_cdc",
-    "cow_clean_commits",
-    "cow_clean_versions",
-    "cow_clustered",
-    "cow_clustered_intdecimal",
-    "cow_complex",
-    "cow_delete_partition",
-    "cow_droppartcol",
-    "cow_hive_noenc",
-    "cow_hive_urlenc",
-    "cow_indexing",
-    "cow_inflight",
-    "cow_insert_overwrite",
-    "cow_insert_overwrite_table",
-    "cow_newlist_then_old",
-    "cow_nometafields",
-    "cow_nonpart",
-    "cow_pending_clustering",
-    "cow_rollback_failed",
-    "cow_savepoint",
-    "cow_savepoint_restore",
-    "cow_schema_evo",
-    "cow_schema_on_read",
-    "cow_tskeygen",
-    "cow_types",
-    "idx_bloom",
-    "idx_bucket",
-    "idx_gbloom",
-    "idx_gsimple",
-    "idx_simple",
-    "mdt_compacted",
-    "mdt_files_only",
-    "mdt_full_cow",
-    "mdt_off",
-]
 MERGE_ON_READ = [
     "all_instants",
     "idx_rli_mor",

@@ -7,6 +7,7 @@ only (Spark Connect works too), `engine.local` with Arrow tables and threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -65,6 +66,10 @@ class Engine(Protocol):
         ...
 
     def release(self, frame: Frame) -> None: ...
+
+    def batches(self, *, blobs: bool) -> AbstractContextManager[None]:
+        """Arrow batches of many rows while the input is read, of few while rows are blobs of thousands."""
+        ...
 
     def collect(self, frame: Frame, kinds: Sequence[int]) -> list[dict[str, Any]]:
         """Rows whose int column `kind` is in `kinds`, as dicts on the driver."""

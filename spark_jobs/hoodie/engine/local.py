@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +114,9 @@ class LocalEngine:
                 if chosen:
                     out.extend(batch.take(pa.array(chosen)).to_pylist())
         return out
+
+    def batches(self, *, blobs: bool) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def _run(self, frame: LocalFrame) -> list[list[pa.RecordBatch]]:
         if len(frame.partitions) <= 1:

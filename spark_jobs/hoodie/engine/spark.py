@@ -87,19 +87,9 @@ class SparkEngine:
         return [row.asDict() for row in rows]
 
     @contextlib.contextmanager
-    def input_batches(self) -> Iterator[None]:
-        """Large Arrow batches while the input is read; blobs travel few at a time outside of it."""
+    def batches(self, *, blobs: bool) -> Iterator[None]:
         before = self.spark.conf.get(_BATCH_CONF)
-        self.spark.conf.set(_BATCH_CONF, str(_INPUT_ROWS))
-        try:
-            yield
-        finally:
-            self.spark.conf.set(_BATCH_CONF, before)
-
-    @contextlib.contextmanager
-    def blob_batches(self) -> Iterator[None]:
-        before = self.spark.conf.get(_BATCH_CONF)
-        self.spark.conf.set(_BATCH_CONF, str(_BLOB_ROWS))
+        self.spark.conf.set(_BATCH_CONF, str(_BLOB_ROWS if blobs else _INPUT_ROWS))
         try:
             yield
         finally:
