@@ -1,4 +1,4 @@
-"""Names of base files, file ids and write tokens (format.md 5.1, 5.2)."""
+"""Names of base files, log files, file ids and write tokens (format.md 5.1, 5.2, 5.5)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 PARQUET = ".parquet"
 _BASE = re.compile(r"^([^_]+)_(\d+-\d+-\d+)_(\d+)(\.parquet)$")
+_LOG = re.compile(r"^\.([^_]+)_([^._]*)\.log\.(\d+)(?:_(\d+-\d+-\d+)(\.cdc)?)?$")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,34 @@ class BaseFileName:
 
     def __str__(self) -> str:
         return f"{self.file_id}_{self.token}_{self.instant}{PARQUET}"
+
+
+@dataclass(frozen=True)
+class LogFileName:
+    """`.<fileId>_<baseInstant>.log.<version>_<writeToken>[.cdc]`; very old files have no token."""
+
+    file_id: str
+    base_instant: str
+    version: int
+    token: str | None = None
+    cdc: bool = False
+
+    @classmethod
+    def parse(cls, name: str) -> LogFileName | None:
+        match = _LOG.match(name)
+        if match is None:
+            return None
+        file_id, instant, version, token, cdc = match.groups()
+        return cls(file_id, instant, int(version), token, cdc is not None)
+
+    def __str__(self) -> str:
+        token = f"_{self.token}" if self.token else ""
+        return f".{self.file_id}_{self.base_instant}.log.{self.version}{token}{'.cdc' if self.cdc else ''}"
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        """Blocks of a slice are read file by file in this order."""
+        return self.base_instant, self.version, self.token or ""
 
 
 def new_file_id(prefix: str | None = None, index: int = 0) -> str:

@@ -53,6 +53,15 @@ def busy_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
     return found
 
 
+def compacting_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
+    """The file groups of pending compactions (not log compactions): each is at most in one."""
+    return {
+        group: instant
+        for instant in timeline.filter([Action.COMPACTION], completed=False)
+        for group in _groups(timeline, storage, instant)
+    }
+
+
 def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None:
     """Raises ConflictError when one of the (partition path, file id) is busy."""
     for group in updated:

@@ -6,11 +6,12 @@ to executors. Uncommitted files are never shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hoodie.format.names import BaseFileName, join
+from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
+from hoodie.table.pending import compacting_groups
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
@@ -32,26 +33,67 @@ class BaseFile:
 
 @dataclass(frozen=True)
 class LogFile:
-    """One log file by name only; reading it is the merge-on-read reader's work."""
+    """One log file; `base_instant` is its slice's, not that of its blocks."""
 
     partition: str
     path: str
     name: str
+    file_id: str
+    base_instant: str
+    version: int
+    token: str
     size: int
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        return self.base_instant, self.version, self.token
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """One version of a file group: at most one base file, and log files in the order they are read.
+
+    `instant` is the slice's base instant: new log files of the group carry it in their names. In a merged
+    slice of a group under compaction it is the compaction's, while base file and first logs are older.
+    """
+
+    partition: str
+    file_id: str
+    instant: str
+    base: BaseFile | None
+    logs: tuple[LogFile, ...] = ()
+
+    @property
+    def next_version(self) -> int:
+        """Version of the next log file."""
+        return max((log.version for log in self.logs if log.base_instant == self.instant), default=0) + 1
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is committed. `replaced` holds (partition, file id) hidden by completed replacecommits."""
+    """What is committed, as of an instant or now.
+
+    `replaced` holds (partition, file id) hidden by completed replacecommits, `compacting` the pending
+    compaction of file groups that have one.
+    """
 
     committed: frozenset[str]
     first_time: str | None
     last_commit: str | None
     replaced: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    compacting: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    as_of: str | None = None
 
     @classmethod
-    def of(cls, timeline: Timeline, storage: Storage) -> Snapshot:
-        commits = timeline.filter(COMMIT_ACTIONS, completed=True)
+    def of(cls, timeline: Timeline, storage: Storage, as_of: str | None = None) -> Snapshot:
+        """The newest state, or that after the last commit at or before the instant `as_of`."""
+
+        def known(time: str) -> bool:
+            return as_of is None or time <= as_of
+
+        commits = [
+            instant for instant in timeline.filter(COMMIT_ACTIONS, completed=True) if known(instant.time)
+        ]
         replaced: set[tuple[str, str]] = set()
         for instant in commits:
             if instant.action is Action.REPLACECOMMIT:
@@ -59,45 +101,101 @@ class Snapshot:
                 if isinstance(metadata, ReplaceCommitMetadata):
                     for partition, ids in metadata.partition_to_replace_file_ids.items():
                         replaced.update((partition, file_id) for file_id in ids)
+        compacting = {
+            group: instant.time
+            for group, instant in compacting_groups(timeline, storage).items()
+            if known(instant.time)
+        }
         return cls(
             frozenset(instant.time for instant in commits),
             timeline.first_time,
             commits[-1].time if commits else None,
             frozenset(replaced),
+            compacting,
+            as_of,
         )
 
     def shows(self, instant: str) -> bool:
-        return instant in self.committed or (self.first_time is not None and instant < self.first_time)
+        """Is a file, or a log block, of this instant committed: completed, or older than the timeline."""
+        if instant in self.committed:
+            return True
+        archived = self.first_time is not None and instant < self.first_time
+        return archived and (self.as_of is None or instant <= self.as_of)
 
 
 def storage_listing(storage: Storage, base_path: str) -> Listing:
     return lambda partition: storage.list(join(base_path, partition))
 
 
-def slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[str, list[BaseFile]]:
-    """file id -> its committed base files, newest first; replaced groups left out."""
-    groups: dict[str, list[BaseFile]] = {}
+def file_slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[str, list[FileSlice]]:
+    """file id -> its committed slices, newest first; replaced groups left out.
+
+    A pending compaction begins a slice, which may still be empty; base files of its instant are no part of it
+    yet. Log files are part of a slice whatever is in them: their blocks are checked when they are read.
+    """
+    bases: dict[tuple[str, str], BaseFile] = {}
+    logs: dict[tuple[str, str], list[LogFile]] = {}
     for item in listing(partition):
-        name = None if item.is_dir else BaseFileName.parse(item.name)
-        if name is None or not snapshot.shows(name.instant):
+        if item.is_dir:
             continue
-        if (partition, name.file_id) in snapshot.replaced:
+        if name := BaseFileName.parse(item.name):
+            base = BaseFile(partition, item.path, item.name, name.file_id, name.instant, item.size)
+            if snapshot.shows(name.instant):
+                bases[name.file_id, name.instant] = base
+        elif (log := LogFileName.parse(item.name)) and not log.cdc:
+            key = (log.file_id, log.base_instant)
+            if snapshot.shows(log.base_instant) or snapshot.compacting.get((partition, key[0])) == key[1]:
+                file = LogFile(partition, item.path, item.name, *key, log.version, log.token or "", item.size)
+                logs.setdefault(key, []).append(file)
+    begun = {(file_id, time) for (place, file_id), time in snapshot.compacting.items() if place == partition}
+    groups: dict[str, list[FileSlice]] = {}
+    for file_id, instant in sorted({*bases, *logs, *begun}, reverse=True):
+        if (partition, file_id) in snapshot.replaced:
             continue
-        base = BaseFile(partition, item.path, item.name, name.file_id, name.instant, item.size)
-        groups.setdefault(name.file_id, []).append(base)
-    for files in groups.values():
-        files.sort(key=lambda base: base.instant, reverse=True)
+        key = (file_id, instant)
+        ordered = tuple(sorted(logs.get(key, ()), key=lambda log: log.order))
+        groups.setdefault(file_id, []).append(FileSlice(partition, file_id, instant, bases.get(key), ordered))
     return dict(sorted(groups.items()))
 
 
+def merged_slices(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:
+    """What a snapshot query reads: the latest slice of every group, by file id.
+
+    Where a compaction is pending, its slice's logs are read on top of the slice that it is going to compact.
+    """
+    latest: list[FileSlice] = []
+    for file_id, group in file_slices(snapshot, listing, partition).items():
+        newest, *older = group
+        if snapshot.compacting.get((partition, file_id)) == newest.instant and older:
+            logs = (*older[0].logs, *newest.logs)
+            newest = FileSlice(partition, file_id, newest.instant, older[0].base, logs)
+        if newest.base or newest.logs:
+            latest.append(newest)
+    return latest
+
+
+def slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[str, list[BaseFile]]:
+    """file id -> its committed base files, newest first; groups without any are left out."""
+    groups = {
+        file_id: [file_slice.base for file_slice in group if file_slice.base]
+        for file_id, group in file_slices(snapshot, listing, partition).items()
+    }
+    return {file_id: files for file_id, files in groups.items() if files}
+
+
 def latest_base_files(snapshot: Snapshot, listing: Listing, partition: str) -> list[BaseFile]:
-    """The newest committed base file of every live file group, by file id."""
+    """What a read-optimized query reads: the newest committed base file of every group, by file id."""
     return [files[0] for files in slices(snapshot, listing, partition).values()]
 
 
 def log_files(listing: Listing, partition: str) -> list[LogFile]:
-    return [
-        LogFile(partition, item.path, item.name, item.size)
-        for item in listing(partition)
-        if not item.is_dir and item.name.startswith(".") and ".log." in item.name and item.name[-4:] != ".crc"
-    ]
+    """All log files of a partition, whoever wrote them."""
+    found = []
+    for item in listing(partition):
+        name = None if item.is_dir else LogFileName.parse(item.name)
+        if name and not name.cdc:
+            key = (name.file_id, name.base_instant)
+            found.append(
+                LogFile(partition, item.path, item.name, *key, name.version, name.token or "", item.size)
+            )
+    return found
