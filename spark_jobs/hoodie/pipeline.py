@@ -15,7 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hoodie.engine import Engine, Frame
+import pyarrow as pa
+
+from hoodie.engine import BatchFunction, Engine, Frame
+from hoodie.engine.files import FileFrame, OverFiles
 from hoodie.errors import JobError
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table.pending import busy_groups, refuse_updates
@@ -23,6 +26,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.write.assign import Assign
 from hoodie.write.bulk import bulk_assignment
+from hoodie.write.direct import DirectPlan
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.resolve import Plan, resolve
 from hoodie.write.stage import Stage
@@ -47,9 +51,9 @@ def write(
     path = normalize(request.path)
     storage = storage_for(path)
     for _ in range(_RESTAGES):
-        plan = resolve(storage, path, request, engine.schema(frame))
+        plan = resolve(storage, path, request, _schema(engine, frame))
         progress("stage", f"{request.operation.value} into {path}")
-        with _staged(engine, frame, plan) as (staged, profile):
+        with _prepared(engine, frame, plan, storage) as (staged, profile):
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
             _spare_pending(profile, storage, path)
             plan.create_table(storage)
@@ -64,10 +68,32 @@ def write(
     )
 
 
+def _schema(engine: Engine, frame: Frame | FileFrame) -> pa.Schema:
+    return frame.schema if isinstance(frame, FileFrame) else engine.schema(frame)
+
+
 @contextlib.contextmanager
-def _staged(engine: Engine, frame: Frame, plan: Plan) -> Iterator[tuple[Frame, Profile]]:
+def _prepared(
+    engine: Engine, frame: Frame | FileFrame, plan: Plan, storage: Storage
+) -> Iterator[tuple[Frame | DirectPlan, Profile]]:
+    """The rows in pieces that know their file group, and how many there are of each."""
+    if isinstance(frame, FileFrame):
+        direct = DirectPlan.of(frame, plan.context, plan.config, storage)
+        if direct is not None:
+            yield direct, direct.profile
+            return
+    with _staged(engine, frame, plan) as staged:
+        yield staged
+
+
+@contextlib.contextmanager
+def _staged(engine: Engine, frame: Frame | FileFrame, plan: Plan) -> Iterator[tuple[Frame, Profile]]:
+    stage: BatchFunction = Stage(plan.context, plan.sample_keys)
+    if isinstance(frame, FileFrame):
+        tasks = frame.tasks(engine.parallelism)
+        frame, stage = engine.tasks(len(tasks)), OverFiles(frame.scan, tasks, stage)
     with engine.batches(blobs=False):
-        staged = engine.keep(engine.map_batches(frame, Stage(plan.context, plan.sample_keys), STAGED_SCHEMA))
+        staged = engine.keep(engine.map_batches(frame, stage, STAGED_SCHEMA))
         try:
             summaries = raise_errors(engine.collect(staged, (SUMMARY, ERROR)))
             profile = Profile.of(plan.context.base_path, summaries)
@@ -82,7 +108,7 @@ def _staged(engine: Engine, frame: Frame, plan: Plan) -> Iterator[tuple[Frame, P
 
 def _write(
     engine: Engine,
-    staged: Frame,
+    staged: Frame | DirectPlan,
     profile: Profile,
     plan: Plan,
     transaction: Transaction,
@@ -93,15 +119,9 @@ def _write(
     transaction.inflight(profile.inflight(operation.metadata_name))
     stats: dict[str, list[WriteStat]] = {}
     if profile.rows:
-        assignment = _assignment(engine, profile, plan)
-        progress("write", f"instant {transaction.instant}: {len(assignment.buckets)} file groups")
         with engine.batches(blobs=True):
-            placed = _place(engine, staged, assignment, plan)
-            shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
-            task = WriteBuckets(plan.context, transaction.instant, assignment.buckets)
-            answers = raise_errors(
-                engine.collect(engine.map_batches(shuffled, task, STAGED_SCHEMA), (SUMMARY, ERROR))
-            )
+            written = _tasks(engine, staged, profile, plan, transaction.instant, progress)
+            answers = raise_errors(engine.collect(written, (SUMMARY, ERROR)))
         _check_counts(profile, answers)
         for answer in answers:
             for value in answer["stats"]:
@@ -109,6 +129,34 @@ def _write(
                 stats.setdefault(stat.partition_path or "", []).append(stat)
     progress("commit", f"instant {transaction.instant}")
     return transaction.commit(stats, operation.metadata_name, plan.extra_metadata)
+
+
+def _tasks(
+    engine: Engine,
+    staged: Frame | DirectPlan,
+    profile: Profile,
+    plan: Plan,
+    instant: str,
+    progress: Progress,
+) -> Frame:
+    """The write tasks' answers, not yet computed."""
+    parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
+    if isinstance(staged, DirectPlan):
+        task = staged.write(plan.context, plan.config, parallelism, instant)
+        progress(
+            "write", f"instant {instant}: {len(task.buckets)} file groups, straight from the source files"
+        )
+        return engine.map_batches(engine.tasks(len(task.tasks)), task, STAGED_SCHEMA)
+    if plan.context.operation is Operation.BULK_INSERT:
+        assignment = bulk_assignment(profile, plan.config, parallelism)
+    else:
+        assignment = assign(profile, plan.config, plan.record_size, parallelism)
+    progress("write", f"instant {instant}: {len(assignment.buckets)} file groups")
+    placed = _place(engine, staged, assignment, plan)
+    shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
+    return engine.map_batches(
+        shuffled, WriteBuckets(plan.context, instant, assignment.buckets), STAGED_SCHEMA
+    )
 
 
 def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: Plan) -> Frame:
@@ -128,13 +176,6 @@ def _spare_pending(profile: Profile, storage: Storage, path: str) -> None:
     refuse_updates(busy, profile.groups)
     for partition, files in profile.files.items():
         profile.files[partition] = [file for file in files if (partition, file.file_id) not in busy]
-
-
-def _assignment(engine: Engine, profile: Profile, plan: Plan) -> Assignment:
-    parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
-    if plan.context.operation is Operation.BULK_INSERT:
-        return bulk_assignment(profile, plan.config, parallelism)
-    return assign(profile, plan.config, plan.record_size, parallelism)
 
 
 def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:

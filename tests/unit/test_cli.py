@@ -455,7 +455,7 @@ def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> No
     code = (
         "import sys, time; import hoodie.pipeline as p; from hoodie.cli import main\n"
         "def slow(*a): print('ready', flush=True); time.sleep(60)\n"
-        "p._assignment = slow\n"
+        "p._tasks = slow\n"
         f"sys.exit(main(['upsert', '--table', {table!r}, '--source', '1.csv']))"
     )
     before = sorted(os.listdir(Path(table, ".hoodie")))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hoodie
+from hoodie.cli.engine import session
 from hoodie.cli.output import Answer, plural, size
 from hoodie.errors import ConfigError
 from hoodie.source import Source, target_schema
@@ -22,13 +22,14 @@ def write(args: argparse.Namespace) -> Answer:
     """Write the source's rows into the table, and say what was done."""
     options = {**read_properties(args.properties), **dict(args.option)}
     source = Source.of({"path": args.source, "format": args.format, "options": dict(args.source_option)})
-    with _rows(args, source) as rows:
+    with _rows(args, source) as (rows, spark):
         result = hoodie.write_table(
             rows,
             args.table,
+            spark=spark,
             operation=args.command,
             options=options,
-            progress=_silent if args.json else _progress,
+            progress=progress_for(args),
         ).to_dict()
     return Answer(result, summary(result))
 
@@ -47,35 +48,17 @@ def read_properties(path: str | None) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _rows(args: argparse.Namespace, source: Source) -> Iterator[Any]:
-    if args.engine == "local":
-        for name, value in (("--master", args.master), ("--conf", args.conf)):
-            if value:
-                raise ConfigError(f"{name} is for --engine spark; add that, or leave it out", option=name)
-        from hoodie.source import arrow
+def _rows(args: argparse.Namespace, source: Source) -> Iterator[tuple[Any, Any]]:
+    """(rows, the session that reads and writes them)."""
+    with session(args) as spark:
+        if spark is None:
+            from hoodie.source import arrow
 
-        yield arrow.read(source, target_schema(args.table))
-        return
-    from hoodie.jobs._main import spark_session
-    from hoodie.source import spark as reader
+            yield arrow.read(source, target_schema(args.table)), None
+        else:
+            from hoodie.source import spark as reader
 
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **dict(args.conf)}
-    with _stdout_kept(), spark_session(args.master or "local[*]", settings) as spark:
-        yield reader.read(source, spark, target_schema(args.table))
-
-
-@contextlib.contextmanager
-def _stdout_kept() -> Iterator[None]:
-    """What the JVM prints goes to stderr: stdout is for the answer."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+            yield reader.read(source, spark, target_schema(args.table)), spark
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -93,6 +76,11 @@ def summary(result: dict[str, Any]) -> str:
         lines.append("  the metadata table was removed, as it can't be kept up to date yet")
     lines += [f"  warning: {warning}" for warning in result["warnings"]]
     return "\n".join(lines)
+
+
+def progress_for(args: argparse.Namespace) -> Callable[[str, str], None]:
+    """Steps on stderr for people; nothing for programs."""
+    return _silent if args.json else _progress
 
 
 def _progress(step: str, text: str) -> None:

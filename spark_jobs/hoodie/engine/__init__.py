@@ -49,6 +49,10 @@ class Engine(Protocol):
         """Arrow schema of the frame's rows."""
         ...
 
+    def tasks(self, count: int) -> Frame:
+        """A frame of `count` partitions, each with one row: its number from 0 on, in the column `id`."""
+        ...
+
     def map_batches(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> Frame:
         """One call of `function` per partition; no shuffle."""
         ...

@@ -44,17 +44,23 @@ class LocalEngine:
         return self._parallelism
 
     def frame(self, rows: Any) -> LocalFrame:
-        """A frame of a Table, RecordBatchReader or pyarrow Dataset; a reader is read once."""
+        """A frame of a Table, RecordBatchReader or pyarrow Dataset; a reader is read once.
+
+        A dataset of Parquet files is better passed as an engine.files.FileFrame.
+        """
         if isinstance(rows, pa.Table):
             return LocalFrame(rows.schema, [_batches(piece) for piece in _split(rows, self._parallelism)])
         if isinstance(rows, pa.RecordBatchReader):
             return LocalFrame(rows.schema, [_once(rows)])
-        fragments = list(rows.get_fragments())
-        schema = rows.schema
-        return LocalFrame(schema, [_scan(fragment, schema) for fragment in fragments])
+        return LocalFrame(rows.schema, [lambda: iter(rows.to_batches())])
 
     def schema(self, frame: LocalFrame) -> pa.Schema:
         return frame.schema
+
+    def tasks(self, count: int) -> LocalFrame:
+        schema = pa.schema([("id", pa.int64())])
+        numbers = [pa.RecordBatch.from_pylist([{"id": number}], schema) for number in range(count)]
+        return LocalFrame(schema, [_held([number]) for number in numbers])
 
     def map_batches(self, frame: LocalFrame, function: BatchFunction, schema: pa.Schema) -> LocalFrame:
         stage = next(self._stages)
@@ -143,10 +149,6 @@ def _once(reader: pa.RecordBatchReader) -> Source:
         return iter(unread.pop())
 
     return batches
-
-
-def _scan(fragment: Any, schema: pa.Schema) -> Source:
-    return lambda: iter(fragment.scanner(schema=schema, use_threads=False).to_batches())
 
 
 def _held(batches: list[pa.RecordBatch]) -> Source:

@@ -56,6 +56,9 @@ class SparkEngine:
             ) from error
         return schema
 
+    def tasks(self, count: int) -> Any:
+        return self.spark.range(0, count, 1, count)
+
     def map_batches(self, frame: Any, function: BatchFunction, schema: pa.Schema) -> Any:
         ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
         return frame.mapInArrow(_with_task(function), ddl)

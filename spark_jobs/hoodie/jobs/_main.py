@@ -87,6 +87,7 @@ def run(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     return hoodie.write_table(
         rows,
         request["table"],
+        spark=spark,
         operation=request["operation"],
         options=request["options"] or {},
         extra_metadata=request["extra_metadata"] or {},

@@ -83,6 +83,58 @@ def _parquet(source: Source) -> ds.Dataset:
     return cast(ds.Dataset, ds.dataset(united))
 
 
+def parquet_dataset(source: Source) -> ds.Dataset | None:
+    """The files as a Dataset when Spark would read the same rows and types from them, else None.
+
+    Left to Spark are paths that are not on this machine or that only its globs understand, options, partition
+    columns in folder names, files whose types differ, and types or old calendars that it converts on its own.
+    """
+    odd_path = any(("://" in path and not path.startswith("file:")) or "{" in path for path in source.paths)
+    if odd_path or set(source.options) - {"mergeSchema"}:
+        return None
+    try:
+        found = files(source)
+        paths = [path for group in found.values() for path in group]
+        if any(
+            "=" in os.path.relpath(path, folder)
+            for folder, group in found.items()
+            if folder
+            for path in group
+        ):
+            return None
+        types: dict[str, pa.DataType] = {}
+        for footer in map(pq.read_schema, paths):
+            if any(key.startswith(b"org.apache.spark.legacy") for key in footer.metadata or ()):
+                return None
+            for field in footer:
+                if types.setdefault(field.name, field.type) != field.type or not _is_common(field.type):
+                    return None
+        if len({name.lower() for name in types}) < len(types) or len(set(footer.names)) < len(footer.names):
+            return None
+        fields = [pa.field(name, _micros(dtype)) for name, dtype in types.items()]
+        return ds.dataset(paths, schema=pa.schema(fields), format="parquet")
+    except (InputError, pa.ArrowException, OSError, ValueError):
+        return None  # Spark's own message is the one that its users know
+
+
+def _is_common(dtype: pa.DataType, units: tuple[str, ...] = ("ms", "us")) -> bool:
+    if pa.types.is_timestamp(dtype):
+        return dtype.unit in units and dtype.tz in (None, "UTC")
+    if pa.types.is_nested(dtype):
+        kind = pa.types.is_list(dtype) or pa.types.is_struct(dtype) or pa.types.is_map(dtype)
+        return kind and all(_is_common(dtype.field(child).type, ("us",)) for child in range(dtype.num_fields))
+    return dtype in _COMMON or pa.types.is_decimal128(dtype)
+
+
+_COMMON = (
+    pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32()
+)  # fmt: skip
+
+
+def _micros(dtype: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", dtype.tz) if pa.types.is_timestamp(dtype) else dtype
+
+
 def _csv(source: Source, known: pa.Schema | None) -> pa.Table:
     _only(source, _CSV_OPTIONS)
     options = source.options

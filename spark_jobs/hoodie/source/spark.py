@@ -27,14 +27,20 @@ _TIMESTAMPS = "yyyy-MM-dd[' ']['T']HH:mm[:ss][.SSSSSSSSS][XXX]"
 
 
 def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
-    """DataFrame of a source. `known` is the target table's schema, whose types CSV and JSON columns take.
+    """DataFrame of a source, or a pyarrow Dataset where executors had better read the files themselves.
+
+    `known` is the target table's schema, whose types CSV and JSON columns take.
 
     A malformed value fails the job (mode FAILFAST) unless the options say otherwise: Spark's own default
     would turn it into a null. Raises InputError for a source that is missing or can't be read.
     """
+    from hoodie.source.arrow import parquet_dataset
+
     source.refuse_table()
     try:
         if source.format is Format.PARQUET:
+            if (dataset := parquet_dataset(source)) is not None:
+                return dataset
             return spark.read.options(**{"mergeSchema": "true", **source.options}).parquet(*source.paths)
         if source.format is Format.TABLE:
             return _tables(source, spark)

@@ -69,18 +69,14 @@ class _Stager:
 
     def stage(self, chunk: pa.Table) -> Iterator[pa.RecordBatch]:
         context = self.context
-        keyed = self.keyed(chunk)
-        keys = _flat(context.keys.record_keys(keyed))
-        paths = context.keys.partition_codes(keyed)
-        rows = conform(chunk, context.schema, null_for_missing=context.null_for_missing)
+        keys, paths, rows = keyed_rows(context, chunk)
         if context.dedupe and (check := getattr(context.merger, "check", None)):
             check(rows)
         partitions = [str(path) for path in paths.dictionary.to_pylist()]
         codes = paths.indices.to_numpy().astype(np.int32)
         order, bounds = _grouped(codes, len(partitions))
         names, labels, stored = self.tag(keys, partitions, order, bounds)
-        rows = rows.add_column(0, pa.field(STORED_ROW, pa.int32()), pa.array(stored))
-        rows = rows.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
+        rows = travelling(keys, rows, pa.array(stored))
         if len(names) > 1:
             order, bounds = _grouped(labels, len(names))
             if not np.array_equal(order, np.arange(len(order))):
@@ -100,16 +96,6 @@ class _Stager:
                     blobs, size = [], 0
         if blobs:
             yield rows_batch(blobs)
-
-    def keyed(self, chunk: pa.Table) -> pa.Table:
-        """The chunk with its key columns in the table's types: 1 of an int column is 1.0 in a double one."""
-        for name in self.context.keys.key_columns:
-            field = self.context.schema.field(name).with_nullable(True)
-            index = chunk.schema.get_field_index(name)
-            if chunk.schema.field(index).type != field.type:
-                converted = conform(chunk.select([name]), pa.schema([field]))
-                chunk = chunk.set_column(index, field, converted.column(0))
-        return chunk
 
     def tag(
         self,
@@ -168,6 +154,33 @@ class _Stager:
                 for partition, files in self.listed.items()
             },
         }
+
+
+def key_columns(context: WriteContext, rows: pa.Table) -> pa.Table:
+    """`rows` with their key columns in the table's types: 1 of an int column is 1.0 in a double one."""
+    for name in context.keys.key_columns:
+        field = context.schema.field(name).with_nullable(True)
+        index = rows.schema.get_field_index(name)
+        if index >= 0 and rows.schema.field(index).type != field.type:
+            converted = conform(rows.select([name]), pa.schema([field]))
+            rows = rows.set_column(index, field, converted.column(0))
+    return rows
+
+
+def keyed_rows(
+    context: WriteContext, rows: pa.Table
+) -> tuple[pa.Array[Any], pa.DictionaryArray[Any, Any], pa.Table]:
+    """(record keys, partition paths, the rows in the table's schema). Raises InputError for bad keys."""
+    keyed = key_columns(context, rows)
+    keys = _flat(context.keys.record_keys(keyed))
+    paths = context.keys.partition_codes(keyed)
+    return keys, paths, conform(rows, context.schema, null_for_missing=context.null_for_missing)
+
+
+def travelling(keys: pa.Array[Any], rows: pa.Table, stored: pa.Array[Any]) -> pa.Table:
+    """Rows as `WriteContext.travel_schema` has them."""
+    rows = rows.add_column(0, pa.field(STORED_ROW, pa.int32()), stored)
+    return rows.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
 
 
 def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

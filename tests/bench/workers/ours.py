@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow.dataset as ds
 
 import hoodie
+from hoodie.source import Source
+from hoodie.source.spark import read
 from tests.bench.workload import KEY, ORDERING, PARTITION
 
 from .contestant import SparkWorker, version_of
@@ -21,17 +23,25 @@ TABLE = {
 }
 
 
-def _write(frame: Any, operation: str, table: str, options: dict[str, str]) -> dict[str, Any]:
-    result = hoodie.write_table(frame, table, operation=operation, options=TABLE | options)
+def _write(
+    rows: Any, operation: str, table: str, options: dict[str, str], spark: Any = None
+) -> dict[str, Any]:
+    result = hoodie.write_table(rows, table, spark=spark, operation=operation, options=TABLE | options)
     return {name: value for name, value in result.to_dict().items() if isinstance(value, (int, float))}
 
 
 class OursOnSpark(SparkWorker):
+    """A source of Parquet files as the jobs and the command line read it."""
+
     def bulk_insert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
-        return _write(self.read(source), "bulk_insert", table, self.options | options)
+        return self._write(source, "bulk_insert", table, options)
 
     def upsert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
-        return _write(self.read(source), "upsert", table, self.options | options)
+        return self._write(source, "upsert", table, options)
+
+    def _write(self, source: str, operation: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        rows = read(Source.of(source), self.spark)
+        return _write(rows, operation, table, self.options | options, self.spark)
 
     def rows(self, table: str, out: str) -> list[str]:
         return []

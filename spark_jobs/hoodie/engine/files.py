@@ -1,0 +1,163 @@
+"""Parquet files as a frame: executors read the row groups themselves, so no row passes through the JVM.
+
+What a row group's statistics tell of a column (no nulls; one value in all rows) lets a plan be made without
+reading rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from hoodie.engine import BatchFunction, Task
+
+#: statistics of longer texts may be cut by the writer
+_EXACT_BYTES = 32
+#: compressed bytes that a task reads at most, and at least
+_LARGEST, _SMALLEST = 128 << 20, 4 << 20
+_BATCH_ROWS = 131072
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One row group of one file; `size` is compressed bytes, `memory` uncompressed ones."""
+
+    file: int
+    row_group: int
+    rows: int
+    size: int
+    memory: int
+
+
+@dataclass(frozen=True)
+class FileScan:
+    """Reads pieces; picklable. `files` are fragments without their footers."""
+
+    files: tuple[Any, ...]
+    schema: pa.Schema
+
+    def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        """Rows of the pieces in the frame's schema, piece after piece."""
+        for piece in pieces:
+            fragment = self.files[piece.file].subset(row_group_ids=[piece.row_group])
+            scanner = fragment.scanner(
+                schema=self.schema,
+                use_threads=False,
+                batch_size=_BATCH_ROWS,
+                batch_readahead=1,
+                fragment_readahead=1,
+            )
+            yield from scanner.to_batches()
+
+
+@dataclass(frozen=True)
+class FileFrame:
+    """All row groups of a Parquet dataset. `footers` are in the order of `scan.files`."""
+
+    scan: FileScan
+    pieces: tuple[Piece, ...]
+    footers: tuple[pq.FileMetaData, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, dataset: ds.FileSystemDataset | ds.UnionDataset) -> FileFrame | None:
+        """None where a fragment is no Parquet file, or rows are filtered. Reads every footer."""
+        try:
+            fragments: list[Any] = list(dataset.get_fragments())
+        except ValueError:  # a filtered dataset
+            return None
+        if not all(isinstance(fragment, ds.ParquetFileFragment) for fragment in fragments):
+            return None
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            footers = tuple(pool.map(lambda fragment: fragment.metadata, fragments))
+        pieces = []
+        for number, footer in enumerate(footers):
+            for group in range(footer.num_row_groups):
+                row_group: Any = footer.row_group(group)
+                size = sum(
+                    row_group.column(column).total_compressed_size for column in range(row_group.num_columns)
+                )
+                pieces.append(Piece(number, group, row_group.num_rows, size, row_group.total_byte_size))
+        plain = tuple(
+            fragment.format.make_fragment(
+                fragment.path, fragment.filesystem, partition_expression=fragment.partition_expression
+            )
+            for fragment in fragments
+        )
+        return cls(FileScan(plain, dataset.schema), tuple(pieces), footers)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.scan.schema
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+    def tasks(self, parallelism: int) -> tuple[tuple[Piece, ...], ...]:
+        """Pieces by task: neighbours together, at least one task."""
+        total = sum(piece.size for piece in self.pieces)
+        share = min(_LARGEST, max(_SMALLEST, total // max(1, parallelism)))
+        tasks: list[list[Piece]] = [[]]
+        held = 0
+        for piece in self.pieces:
+            if held and held + piece.size > share:
+                tasks.append([])
+                held = 0
+            tasks[-1].append(piece)
+            held += piece.size
+        return tuple(tuple(task) for task in tasks)
+
+    def constant(self, piece: Piece, name: str) -> pa.Scalar[Any] | None:
+        """The column's value when all rows of the piece are known to have the same one, which is no null."""
+        dtype = self.schema.field(name).type
+        in_path = ds.get_partition_keys(self.scan.files[piece.file].partition_expression)
+        if name in in_path:
+            value = in_path[name]
+            return None if value is None else pa.scalar(value).cast(dtype)
+        found = self._statistics(piece, name)
+        if found is None or not (found.has_min_max and found.has_null_count) or found.null_count:
+            return None
+        low = found.min
+        if low != found.max or (isinstance(low, (str, bytes)) and len(low) >= _EXACT_BYTES):
+            return None
+        return cast("pa.Scalar[Any]", pa.scalar(low, dtype))
+
+    def complete(self, piece: Piece, name: str) -> bool:
+        """Does the piece have the column, and is it known to hold no null."""
+        if ds.get_partition_keys(self.scan.files[piece.file].partition_expression).get(name) is not None:
+            return True
+        found = self._statistics(piece, name)
+        return found is not None and found.has_null_count and found.null_count == 0
+
+    def _statistics(self, piece: Piece, name: str) -> Any:
+        footer = self.footers[piece.file]
+        for index in range(footer.num_columns):
+            if footer.schema.column(index).path == name:
+                return footer.row_group(piece.row_group).column(index).statistics
+        return None
+
+
+@dataclass(frozen=True)
+class OverFiles:
+    """A batch function whose input is not the frame's rows, which are task numbers, but those of files."""
+
+    scan: FileScan
+    tasks: tuple[tuple[Piece, ...], ...]
+    function: BatchFunction
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        pieces = [piece for number in task_numbers(batches) for piece in self.tasks[number]]
+        yield from self.function(self.scan.batches(pieces), task)
+
+
+def task_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers in a partition of the frame that `Engine.tasks` gives."""
+    for batch in batches:
+        yield from map(int, batch.column(0).to_numpy())

@@ -1,0 +1,178 @@
+"""bulk_insert without a shuffle: Parquet row groups whose statistics say which partition they belong to.
+
+Sources laid out by day or by folder are of this kind. Every write task reads its row groups and writes their
+files in one pass; no row is staged, cached or shuffled. All other sources take the staged way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.config.key import Config
+from hoodie.engine import Task
+from hoodie.engine.files import FileFrame, FileScan, Piece, task_numbers
+from hoodie.errors import HoodieError, InputError, JobError
+from hoodie.index import NOWHERE
+from hoodie.storage import Storage, storage_for
+from hoodie.table.view import storage_listing
+from hoodie.write.bulk import SORT_MODE, bulk_assignment
+from hoodie.write.context import WriteContext
+from hoodie.write.handles import Handles
+from hoodie.write.operation import Operation
+from hoodie.write.partition_check import check_apart, check_partition
+from hoodie.write.stage import key_columns, keyed_rows, travelling
+from hoodie.write.staged import SUMMARY, error_message, message
+from hoodie.write.workload import Bucket, Parallelism, Profile
+
+
+@dataclass
+class _Count:
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class DirectWrite:
+    """The function given to `map_batches` on a frame of task numbers; `tasks` are numbers of buckets."""
+
+    context: WriteContext
+    instant: str
+    scan: FileScan
+    buckets: tuple[Bucket, ...]
+    pieces: tuple[tuple[Piece, ...], ...]
+    tasks: tuple[tuple[int, ...], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        storage = storage_for(self.context.base_path)
+        try:
+            with Handles(self.context, storage, self.instant, task) as handles:
+                for number in (bucket for mine in task_numbers(batches) for bucket in self.tasks[mine]):
+                    bucket, received = self.buckets[number], _Count()
+                    stats = handles.create(bucket.partition, bucket.file_id, self._rows(bucket, received))
+                    answer = {"rows": received.rows, "stats": [stat.to_dict() for stat in stats]}
+                    yield message(SUMMARY, answer)
+        except HoodieError as error:
+            yield error_message(error)
+
+    def _rows(self, bucket: Bucket, received: _Count) -> Iterator[pa.Table]:
+        for batch in self.scan.batches(self.pieces[bucket.number]):
+            if batch.num_rows == 0:
+                continue
+            keys, paths, rows = keyed_rows(self.context, pa.Table.from_batches([batch]))
+            found = paths.dictionary.to_pylist()
+            if found != [bucket.partition]:
+                raise JobError(
+                    f"the statistics of a source file promise partition {bucket.partition!r}, its rows are "
+                    f"of {found!r}; write the file anew, or load the source as a DataFrame",
+                    partition=bucket.partition,
+                )
+            received.rows += rows.num_rows
+            yield travelling(keys, rows, pa.repeat(pa.scalar(NOWHERE, pa.int32()), rows.num_rows))
+
+
+@dataclass(frozen=True)
+class DirectPlan:
+    """Which row groups go into which partition; `profile` is what staging would have found."""
+
+    frame: FileFrame
+    profile: Profile
+    pieces: dict[str, tuple[Piece, ...]]
+
+    @classmethod
+    def of(
+        cls, frame: FileFrame, context: WriteContext, config: Config, storage: Storage
+    ) -> DirectPlan | None:
+        """None where the rows have to be looked at first."""
+        if (
+            context.operation is not Operation.BULK_INSERT
+            or context.dedupe
+            or config[SORT_MODE].sorts
+            or not frame.pieces
+        ):
+            return None
+        paths = _partition_paths(frame, context)
+        if paths is None:
+            return None
+        pieces: dict[str, list[Piece]] = {}
+        for path, piece in zip(paths, frame.pieces, strict=True):
+            if piece.rows:
+                pieces.setdefault(path, []).append(piece)
+        groups = {
+            (path, ""): [sum(piece.rows for piece in mine), sum(piece.memory for piece in mine)]
+            for path, mine in pieces.items()
+        }
+        _check_partitions(storage, context, sorted(pieces))
+        profile = Profile(groups=groups, input_partitions=len(frame.pieces))
+        return cls(frame, profile, {path: tuple(mine) for path, mine in pieces.items()})
+
+    def write(
+        self, context: WriteContext, config: Config, parallelism: Parallelism, instant: str
+    ) -> DirectWrite:
+        assignment = bulk_assignment(self.profile, config, parallelism)
+        pieces: list[tuple[Piece, ...]] = [()] * len(assignment.buckets)
+        for path, mine in self.pieces.items():
+            shares = assignment.inserts[path]
+            for (bucket, _), part in zip(shares, _cut(mine, len(shares)), strict=True):
+                pieces[bucket] = part
+        tasks: list[list[int]] = [[] for _ in range(assignment.reducer_count)]
+        for bucket, reducer in enumerate(assignment.reducers):
+            if pieces[bucket]:
+                tasks[reducer].append(bucket)
+        return DirectWrite(
+            context,
+            instant,
+            self.frame.scan,
+            assignment.buckets,
+            tuple(pieces),
+            tuple(tuple(mine) for mine in tasks if mine),
+        )
+
+
+def _partition_paths(frame: FileFrame, context: WriteContext) -> list[str] | None:
+    """The partition path of every piece, or None when a key may be null or a path varies in a piece."""
+    keys = context.keys
+    if any(name not in frame.schema.names for name in keys.key_columns):
+        return None
+    records = [name for name in keys.key_columns if name not in keys.partition_fields]
+    if not all(frame.complete(piece, name) for piece in frame.pieces for name in records):
+        return None
+    columns: dict[str, pa.Array[Any]] = {}
+    for name in keys.partition_fields:
+        if name not in frame.schema.names:
+            return None
+        values = [frame.constant(piece, name) for piece in frame.pieces]
+        if any(value is None for value in values):
+            return None
+        columns[name] = pa.array(
+            [value.as_py() for value in values if value is not None], frame.schema.field(name).type
+        )
+    if not columns:
+        return [""] * len(frame.pieces)
+    try:
+        codes = context.keys.partition_codes(key_columns(context, pa.table(columns)))
+    except InputError:
+        return None  # staging names the row
+    paths: Any = codes
+    return [str(path) for path in paths.to_pylist()]
+
+
+def _check_partitions(storage: Storage, context: WriteContext, paths: Sequence[str]) -> None:
+    listing = storage_listing(storage, context.base_path)
+    for path in paths:
+        if path:
+            check_partition(storage, context.base_path, path, context.keys.partition_fields, listing(path))
+    check_apart(paths)
+
+
+def _cut(pieces: Sequence[Piece], count: int) -> list[tuple[Piece, ...]]:
+    """`count` runs of neighbours of about equal rows; the last ones may be empty."""
+    total = sum(piece.rows for piece in pieces)
+    parts: list[list[Piece]] = [[] for _ in range(count)]
+    seen = 0
+    for piece in pieces:
+        parts[min(count - 1, seen * count // max(1, total))].append(piece)
+        seen += piece.rows
+    return [tuple(part) for part in parts]
