@@ -1,4 +1,5 @@
-"""One-record Avro container files, the form of Hudi's plans and metadata (format.md 2.3, 3.4).
+"""One-record Avro container files, the form of Hudi's plans and metadata (format.md 2.3, 3.4), and single
+records without a container, as the archived timeline has them (11).
 
 The only importer of fastavro. The schemas are Apache Hudi 0.15.0's, data files beside this module that are
 read on first use, also out of a zip. Full names are `org.apache.hudi.avro.model.<name>`.
@@ -63,6 +64,41 @@ def read_record(name: str, data: bytes) -> dict[str, Any]:
     if len(records) != 1 or not isinstance(records[0], dict):
         raise _torn(name, f"{len(records)} records")
     return records[0]
+
+
+def write_datum(name: str, record: Mapping[str, Any]) -> bytes:
+    """`record` of the model `name` in Avro binary, without a container; as log blocks hold it.
+
+    Raises ValueError when the record does not fit the schema.
+    """
+    out = io.BytesIO()
+    try:
+        _fastavro().schemaless_writer(out, _parsed(name), dict(record))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"record does not fit {name}: {error}") from error
+    return out.getvalue()
+
+
+def read_datum(name: str, data: bytes, writer_schema: str) -> dict[str, Any]:
+    """A record in Avro binary that was written with the schema (its text), resolved to the model `name`.
+
+    Raises TableError when `data` is torn or the schema another model's.
+    """
+    fastavro = _fastavro()
+    torn: tuple[type[Exception], ...]
+    torn = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, *_errors(fastavro))
+    try:
+        record = fastavro.schemaless_reader(io.BytesIO(data), _parsed_text(writer_schema), _parsed(name))
+    except torn as error:
+        raise _torn(name, f"{type(error).__name__}: {error}"[:300]) from None
+    if not isinstance(record, dict):
+        raise _torn(name, "no record")
+    return record
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed_text(schema: str) -> Any:
+    return _fastavro().parse_schema(json.loads(schema), named_schemas={})
 
 
 @functools.cache

@@ -213,17 +213,24 @@ class BaseFileWriter:
         self._pending, self._pending_bytes = [], 0
 
     def _open(self, sample: pa.Table) -> pq.ParquetWriter:
-        codec = self._format.codec
-        return pq.ParquetWriter(
-            self._sink,
-            self.schema,
-            compression="none" if codec is Codec.UNCOMPRESSED else codec.value,
-            compression_level=1 if codec is Codec.ZSTD else None,
-            use_dictionary=dictionary_columns(sample),  # type: ignore[arg-type]  # the stubs know bool only
-            store_schema=False,
-            coerce_timestamps="us",
-            write_page_index=False,
-        )
+        return parquet_writer(self._sink, self.schema, sample, self._format.codec)
+
+
+def parquet_writer(
+    sink: BinaryIO | pa.NativeFile, schema: pa.Schema, sample: pa.Table, codec: Codec, checksums: bool = False
+) -> pq.ParquetWriter:
+    """A writer of Parquet as Hudi's tables have it; `sample`, the first rows, decides on dictionaries."""
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression="none" if codec is Codec.UNCOMPRESSED else codec.value,
+        compression_level=1 if codec is Codec.ZSTD else None,
+        use_dictionary=dictionary_columns(sample),  # type: ignore[arg-type]  # the stubs know bool only
+        store_schema=False,
+        coerce_timestamps="us",
+        write_page_index=False,
+        write_page_checksum=checksums,
+    )
 
 
 _CONSTANT = pa.dictionary(pa.int32(), pa.string())

@@ -15,36 +15,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, TypeGuard, cast
+from typing import Any
 
 import pyarrow as pa
 
-from hoodie.errors import InputError, SchemaError
+from hoodie.codec.avro_types import (
+    PRIMITIVES,
+    TIMESTAMP_LOGICAL_TYPES,
+    arrow_field,
+    parse,
+    parse_text,
+    qualified_name,
+)
+from hoodie.codec.avro_types import array_of as array_of
+from hoodie.codec.avro_types import is_list as is_list
+from hoodie.codec.avro_types import map_of as map_of
+from hoodie.errors import InputError
 from hoodie.format.meta_fields import META_COLUMNS, check_reserved
 
-#: Avro's names for timestamps, by (has a zone, Arrow unit)
-TIMESTAMP_LOGICAL_TYPES = {
-    (True, "us"): "timestamp-micros",
-    (True, "ms"): "timestamp-millis",
-    (False, "us"): "local-timestamp-micros",
-    (False, "ms"): "local-timestamp-millis",
-}
-_TIMESTAMPS: dict[str, pa.DataType] = {
-    text: pa.timestamp(cast(Any, unit), "UTC" if zone else None)
-    for (zone, unit), text in TIMESTAMP_LOGICAL_TYPES.items()
-}
-
-_PRIMITIVES: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "bytes": pa.binary(),
-    "enum": pa.string(),
-}
-_PRIMITIVE_NAMES = {dtype: name for name, dtype in _PRIMITIVES.items() if name != "enum"}
+_PRIMITIVE_NAMES = {dtype: name for name, dtype in PRIMITIVES.items()}
 
 _WIDENED: dict[pa.DataType, pa.DataType] = {
     pa.int8(): pa.int32(),
@@ -125,17 +114,8 @@ def from_avro(avro: str | Mapping[str, Any]) -> pa.Schema:
 
     Raises SchemaError for Avro types that no table column can have.
     """
-    try:
-        parsed = json.loads(avro) if isinstance(avro, str) else avro
-    except ValueError as error:
-        raise SchemaError(
-            f"the table's Avro schema is no JSON ({error}); check the last commit's metadata", schema=avro
-        ) from None
-    if not isinstance(parsed, Mapping) or parsed.get("type") != "record":
-        raise SchemaError(
-            f"the table's Avro schema is no record: {str(parsed)[:200]}; check the last commit's metadata"
-        )
-    return pa.schema(_arrow_fields(parsed, {}, str(parsed.get("namespace", "")), ""))
+    record = parse_text(avro) if isinstance(avro, str) else parse(avro)
+    return pa.schema([arrow_field(field.name, field.type, field.name) for field in record.fields])
 
 
 def default_full_name(table_name: str) -> str:
@@ -148,7 +128,7 @@ def default_full_name(table_name: str) -> str:
 def record_full_name(avro: str | Mapping[str, Any]) -> str:
     """Namespace and name of an Avro record schema, joined by a dot."""
     parsed = json.loads(avro) if isinstance(avro, str) else avro
-    return _qualified(parsed, "")
+    return qualified_name(parsed, "")
 
 
 def decimal_size(precision: int) -> int:
@@ -178,27 +158,6 @@ def type_text(dtype: pa.DataType) -> str:
     if pa.types.is_struct(dtype):
         return "struct<" + ",".join(f"{field.name}:{type_text(field.type)}" for field in dtype) + ">"
     return str(dtype)
-
-
-def is_list(dtype: pa.DataType) -> TypeGuard[pa.ListType[Any]]:
-    """Any of Arrow's list layouts."""
-    checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, *_LIST_VIEWS)
-    return any(check(dtype) for check in checks)
-
-
-_LIST_VIEWS = tuple(
-    getattr(pa.types, name) for name in ("is_list_view", "is_large_list_view") if hasattr(pa.types, name)
-)
-
-
-def array_of(item: pa.DataType, nullable: bool = True) -> pa.DataType:
-    """List type with the element name of 3-level Parquet lists."""
-    return pa.list_(pa.field("element", item, nullable))
-
-
-def map_of(item: pa.DataType, nullable: bool = True) -> pa.DataType:
-    field = cast(Any, pa.field("value", item, nullable))  # the stubs know types only
-    return cast(pa.DataType, pa.map_(pa.string(), field))
 
 
 # --- Arrow -> normalized Arrow -----------------------------------------------------------------------
@@ -332,95 +291,3 @@ def _avro_type(dtype: pa.DataType, parent: str, name: str) -> Any:
 def _optional(field: pa.Field[Any], parent: str, name: str) -> Any:
     avro = _avro_type(field.type, parent, name)
     return ["null", avro] if field.nullable else avro
-
-
-# --- Avro -> canonical Arrow ---------------------------------------------------------------------------
-
-
-def _qualified(avro: Mapping[str, Any], space: str) -> str:
-    name = str(avro["name"])
-    if "." in name:
-        return name
-    own = str(avro.get("namespace", space))
-    return f"{own}.{name}" if own else name
-
-
-def _arrow_fields(
-    avro: Mapping[str, Any], named: dict[str, pa.DataType], space: str, path: str
-) -> list[pa.Field[Any]]:
-    inner = _qualified(avro, space).rpartition(".")[0]
-    return [
-        _arrow_field(field["name"], field["type"], named, inner, f"{path}{field['name']}")
-        for field in avro["fields"]
-    ]
-
-
-def _arrow_field(name: str, avro: Any, named: dict[str, pa.DataType], space: str, path: str) -> pa.Field[Any]:
-    branches = avro if isinstance(avro, list) else [avro]
-    types = [branch for branch in branches if branch != "null"]
-    if len(types) != 1:
-        raise SchemaError(
-            f"column {path!r} has Avro type {json.dumps(avro)}: only unions of null and one type can be read",
-            column=path,
-        )
-    return pa.field(name, _arrow_type(types[0], named, space, path), len(types) < len(branches))
-
-
-def _arrow_type(avro: Any, named: dict[str, pa.DataType], space: str, path: str) -> pa.DataType:
-    if isinstance(avro, str):
-        if avro in _PRIMITIVES:
-            return _PRIMITIVES[avro]
-        known = named.get(avro if "." in avro else f"{space}.{avro}", named.get(avro))
-        if known is None:
-            raise _unreadable(avro, path)
-        return known
-    kind = avro.get("type")
-    if isinstance(kind, (dict, list)):
-        inner: pa.DataType = _arrow_field("", kind, named, space, path).type
-        return inner
-    dtype = _logical_type(avro, kind)
-    if dtype is None:
-        dtype = _nested_type(avro, kind, named, space, path)
-    if "name" in avro:
-        named[_qualified(avro, space)] = dtype
-    return dtype
-
-
-def _logical_type(avro: Mapping[str, Any], kind: Any) -> pa.DataType | None:
-    logical = avro.get("logicalType")
-    if logical == "decimal" and kind in ("fixed", "bytes"):
-        return pa.decimal128(int(avro["precision"]), int(avro.get("scale", 0)))
-    if logical == "date" and kind == "int":
-        return pa.date32()
-    if logical in _TIMESTAMPS and kind == "long":
-        return _TIMESTAMPS[logical]
-    if logical == "time-millis" and kind == "int":
-        return pa.time32("ms")
-    if logical == "time-micros" and kind == "long":
-        return pa.time64("us")
-    return None
-
-
-def _nested_type(
-    avro: Mapping[str, Any], kind: Any, named: dict[str, pa.DataType], space: str, path: str
-) -> pa.DataType:
-    if kind == "array":
-        item = _arrow_field("element", avro["items"], named, space, f"{path}.element")
-        return array_of(item.type, item.nullable)
-    if kind == "map":
-        value = _arrow_field("value", avro["values"], named, space, f"{path}.value")
-        return map_of(value.type, value.nullable)
-    if kind == "record":
-        return pa.struct(_arrow_fields(avro, named, space, f"{path}."))
-    if kind == "fixed":
-        return pa.binary()
-    if kind in _PRIMITIVES:
-        return _PRIMITIVES[kind]
-    raise _unreadable(kind, path)
-
-
-def _unreadable(kind: Any, path: str) -> SchemaError:
-    return SchemaError(
-        f"column {path!r} has Avro type {kind!r}, which is not supported; rewrite the table without it",
-        column=path,
-    )

@@ -1,0 +1,248 @@
+"""Avro binary -> Arrow arrays: the same value of many records at once.
+
+`read` and `skip` move the cursors behind one value of every record. Where the items of an array or map begin
+is found in rounds: the first items of all lists together, then the second items, and so on; where only few
+lists go on, item by item. Then all items of all lists are read at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hoodie.codec.avro_cursor import Bools, Bytes, Cursors, Damage, Longs, Nulls, Values, arrow_buffer
+from hoodie.codec.avro_decode_leaf import read_leaf
+from hoodie.codec.avro_types import Array, Leaf, Map, Node, Record, Union, fixed_width
+
+#: with fewer lists going on, their items are walked one by one
+_FEW = 64
+
+
+def read(node: Node, dtype: Any, cursors: Cursors) -> Values:
+    """One value at each place, as `avro_types.arrow_field` types it; moves behind them."""
+    if isinstance(node, Union):
+        return _read_union(node, dtype, cursors)
+    if isinstance(node, Leaf):
+        return read_leaf(node, cursors, None)
+    if isinstance(node, Record):
+        return _read_record(node, dtype, cursors)
+    item = node.entry if isinstance(node, Map) else node.item
+    lengths, items = _items(item, cursors)
+    inner = pa.struct([dtype.key_field, dtype.item_field]) if isinstance(node, Map) else dtype.value_type
+    values = read(item, inner, items)
+    offsets = np.zeros(len(cursors) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.Array.from_buffers(dtype, len(cursors), [None, arrow_buffer(offsets)], children=[values])
+
+
+def skip(node: Node, cursors: Cursors, nulls: Nulls | None = None) -> None:
+    """Move behind one value at each place; `nulls` have none."""
+    width = fixed_width(node)
+    if width is not None:
+        cursors.move(width, nulls)
+    elif isinstance(node, Leaf) and node.kind in ("string", "bytes"):
+        cursors.spans(nulls)
+    elif isinstance(node, Leaf):
+        cursors.over_longs(nulls)
+    elif isinstance(node, Union):
+        _skip_union(node, cursors)
+    elif nulls is not None:
+        index = np.flatnonzero(nulls.valid)
+        part = cursors.part(index)
+        skip(node, part)
+        cursors.put(index, part)
+    elif isinstance(node, Record):
+        for field in node.fields:
+            skip(field.type, cursors)
+    else:
+        _items(node.entry if isinstance(node, Map) else node.item, cursors)
+    cursors.check("a value")
+
+
+# --- unions and records --------------------------------------------------------------------------------
+
+
+def _read_union(node: Union, dtype: pa.DataType, cursors: Cursors) -> Values:
+    nulls = _branches(node, cursors)
+    inner = node.values[0]
+    if nulls is None:
+        return read(inner, dtype, cursors)
+    if nulls.all:
+        return cast(Any, pa.nulls)(len(cursors), dtype)
+    if isinstance(inner, Leaf):
+        return read_leaf(inner, cursors, nulls)
+    index = np.flatnonzero(nulls.valid)
+    part = cursors.part(index)
+    values = read(inner, dtype, part)
+    cursors.put(index, part)
+    places = np.cumsum(nulls.valid) - 1
+    return values.take(pa.array(places, mask=~nulls.valid))
+
+
+def _branches(node: Union, cursors: Cursors) -> Nulls | None:
+    """Which values of a union of null and one type are null; None when none is."""
+    value = 0 if node.null != 0 else 1
+    first = cursors.bytes()
+    if (first == 2 * value).all():
+        cursors.move(1)
+        return None
+    chosen = cursors.shorts()
+    valid: Bools = chosen == value
+    other = value if node.null is None else node.null
+    cursors.refuse(~valid & (chosen != other), "a union has no such branch")
+    return Nulls(valid)
+
+
+def _skip_union(node: Union, cursors: Cursors) -> None:
+    chosen = cursors.shorts()
+    bad = chosen.view(np.uint64) >= np.uint64(len(node.branches))
+    cursors.refuse(bad, "a union has no such branch")
+    for number, branch in enumerate(node.branches):
+        valid = chosen == number
+        if valid.all():
+            skip(branch, cursors)
+        elif valid.any():
+            skip(branch, cursors, Nulls(valid))
+
+
+def _read_record(node: Record, dtype: Any, cursors: Cursors) -> Values:
+    children = []
+    for field, arrow in zip(node.fields, dtype, strict=True):
+        children.append(read(field.type, arrow.type, cursors))
+        cursors.check(f"field {field.name!r}")
+    return pa.Array.from_buffers(dtype, len(cursors), [None], children=children)
+
+
+# --- arrays and maps -----------------------------------------------------------------------------------
+
+
+def _items(item: Node, cursors: Cursors) -> tuple[Longs, Cursors]:
+    """(how many items each array has, cursors at all items in order); moves behind the arrays."""
+    count, width = len(cursors), fixed_width(item)
+    places, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.intp)]
+    left = np.zeros(count, np.int64)
+    going = np.arange(count)
+    cursors.at = cursors.at.copy()  # it is changed in place here
+    while going.size:
+        fresh = going[left[going] == 0]
+        left[fresh] = _block_lengths(cursors, fresh, width or 1)
+        going = going[left[going] > 0]
+        if width is not None:
+            places.append(_ranges(cursors.at[going], left[going], width))
+            owners.append(np.repeat(going, left[going]))
+            cursors.at[going] += left[going] * width
+            left[going] = 0
+        elif going.size < _FEW:
+            for owner in going.tolist():
+                walked = _walk_one(item, cursors, owner, int(left[owner]))
+                places.append(walked)
+                owners.append(np.full(walked.size, owner))
+            left[going] = 0
+        elif going.size:
+            part, rounds = cursors.part(going), int(left[going].min())
+            for _ in range(rounds):
+                places.append(part.at)
+                owners.append(going)
+                skip(item, part)
+            cursors.put(going, part)
+            left[going] -= rounds
+    whose = np.concatenate(owners)
+    order = np.argsort(whose.astype(np.uint16) if count <= 1 << 16 else whose, kind="stable")
+    whose = whose[order]
+    at = np.concatenate(places)[order]
+    items = Cursors(cursors.raw, at, cursors.end[whose], cursors.rows[whose])
+    return np.bincount(whose, minlength=count), items
+
+
+def _block_lengths(cursors: Cursors, index: npt.NDArray[np.intp], width: int) -> Longs:
+    """The number of items in the next block of the arrays at `index`; an item has at least `width` bytes."""
+    part = cursors.part(index)
+    lengths = part.shorts()
+    part.check("an array or map")
+    negative = np.flatnonzero(lengths < 0)
+    if negative.size:  # such a block says its size in bytes, too
+        sized = part.part(negative)
+        size = sized.longs()
+        sized.check("an array or map")
+        sized.refuse((size < 0) | (size > sized.end - sized.at), "a block is longer than its record")
+        part.put(negative, sized)
+        lengths[negative] = -lengths[negative]
+    room = (part.end - part.at) // width
+    part.refuse((lengths < 0) | (lengths > room), "an array or map is longer than its record")
+    cursors.put(index, part)
+    return lengths
+
+
+def _ranges(starts: Longs, lengths: Longs, step: int) -> Longs:
+    """start, start + step, ... for each start, one after the other."""
+    before = np.cumsum(lengths) - lengths
+    turn = np.arange(int(lengths.sum())) - np.repeat(before, lengths)
+    return np.repeat(starts, lengths) + turn * step
+
+
+def _walk_one(item: Node, cursors: Cursors, owner: int, count: int) -> Longs:
+    """The places of `count` items of one array; moves its cursor behind them."""
+    walk = _Walk(cursors.raw.bytes, int(cursors.end[owner]), int(cursors.rows[owner]))
+    at = int(cursors.at[owner])
+    places = np.empty(count, np.int64)
+    for number in range(count):
+        places[number] = at
+        at = walk.behind(item, at)
+    cursors.at[owner] = at
+    return places
+
+
+class _Walk:
+    """Where values of one record end, one by one."""
+
+    def __init__(self, data: Bytes, end: int, row: int) -> None:
+        self._data, self._end, self._row = memoryview(cast(Any, data)), end, row
+
+    def behind(self, node: Node, at: int) -> int:
+        width = fixed_width(node)
+        if width is not None:
+            at += width
+        elif isinstance(node, Leaf):
+            length, at = self._long(at)
+            if node.kind in ("string", "bytes"):
+                if length < 0:
+                    raise Damage("a text or binary value has a negative length", self._row)
+                at += length
+        elif isinstance(node, Union):
+            branch, at = self._long(at)
+            if not 0 <= branch < len(node.branches):
+                raise Damage("a union has no such branch", self._row)
+            at = self.behind(node.branches[branch], at)
+        elif isinstance(node, Record):
+            for field in node.fields:
+                at = self.behind(field.type, at)
+        else:
+            at = self._behind_blocks(node, at)
+        if at > self._end:
+            raise Damage("the record ends inside an array or map", self._row)
+        return at
+
+    def _behind_blocks(self, node: Array | Map, at: int) -> int:
+        item = node.entry if isinstance(node, Map) else node.item
+        while True:
+            count, at = self._long(at)
+            if not count:
+                return at
+            if count < 0:
+                _, at = self._long(at)
+            for _ in range(abs(count)):
+                at = self.behind(item, at)
+
+    def _long(self, at: int) -> tuple[int, int]:
+        value = shift = 0
+        while at < self._end and shift < 70:
+            byte = self._data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1), at
+            shift += 7
+        raise Damage("the record ends inside a number", self._row)

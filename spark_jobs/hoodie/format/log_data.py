@@ -1,0 +1,212 @@
+"""Content of data blocks: rows as Avro records or as a Parquet file (format.md 8.4, 8.7, 8.9).
+
+    AVRO_DATA, CDC_DATA    version int32 | records int32 | per record: length int32 | Avro binary of SCHEMA
+    PARQUET_DATA           a Parquet file
+    log format version 0   length int32 | zlib of the schema | records int32 | records as above
+
+Content versions 1 to 3 differ in nothing that matters here. DELETE blocks are in `log_delete`.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.codec.arrow_avro import decode_records, encode_records
+from hoodie.config.key import enum_key, int_key
+from hoodie.errors import InputError, TableError
+from hoodie.format.base_file import Codec, parquet_writer
+from hoodie.format.evolution import read_as
+from hoodie.format.log_block import IS_PARTIAL, BlockType, Buffer, LogBlock
+from hoodie.format.log_delete import DeleteRecords, encode_delete_block, read_delete_block
+from hoodie.format.schema import from_avro
+
+__all__ = [
+    "DeleteRecords",
+    "encode_data_block",
+    "encode_delete_block",
+    "read_data_block",
+    "read_delete_block",
+    "record_count",
+]
+
+
+class LogBlockFormat(enum.Enum):
+    AVRO = "avro"
+    PARQUET = "parquet"
+
+    @property
+    def block_type(self) -> BlockType:
+        return BlockType.AVRO_DATA if self is LogBlockFormat.AVRO else BlockType.PARQUET_DATA
+
+
+LOG_FILE_MAX_SIZE = int_key(
+    "hoodie.logfile.max.size", 1 << 30, "Bytes a log file may reach.", minimum=1, group="storage"
+)
+LOG_BLOCK_MAX_SIZE = int_key(
+    "hoodie.logfile.data.block.max.size",
+    1 << 28,
+    "Bytes of rows in one block of a log file; also what a reader of logs holds in memory.",
+    minimum=1,
+    group="storage",
+)
+LOG_BLOCK_FORMAT = enum_key(
+    "hoodie.logfile.data.block.format",
+    LogBlockFormat.AVRO,
+    "How rows are stored in log files.",
+    group="storage",
+)
+
+CONTENT_VERSION = 3
+_CONTENT_VERSIONS = (1, 2, 3)
+_HEAD = struct.Struct(">ii")
+_INT = struct.Struct(">i")
+#: a schema of log format version 0 may unpack to this many bytes
+_MAX_SCHEMA = 1 << 24
+#: what pyarrow raises for bytes that are no whole Parquet file
+_TORN_PARQUET = (pa.ArrowException, ValueError, OSError, LookupError, OverflowError, MemoryError)
+
+
+def read_data_block(
+    block: LogBlock, content: Any, target: pa.Schema | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows of a data block in the columns and types of `target`, or of the block's own schema.
+
+    `columns` picks and orders columns. Columns that the block lacks are null, narrower types are widened
+    (`evolution.read_as`). TableError for content that is damaged or can't become `target`, for HFILE_DATA,
+    for rows of Apache Hudi 1.x that hold changed columns only, and for blocks without rows.
+    """
+    try:
+        rows, own = _read(block, memoryview(content).cast("B"), columns)
+        wanted = own if target is None else target
+        if columns is not None:
+            wanted = pa.schema([wanted.field(name) for name in columns])
+        return rows if rows.schema.equals(wanted) else read_as(rows, wanted)
+    except InputError as error:
+        raise _damaged(block, error.message) from None
+
+
+def record_count(block: LogBlock, content: Any) -> int | None:
+    """How many rows or deletes the block holds; None for blocks without them. TableError as the readers."""
+    view = memoryview(content).cast("B")
+    if block.type is BlockType.DELETE:
+        return len(read_delete_block(view))
+    if block.type is BlockType.PARQUET_DATA:
+        return int(_parquet(block, view).metadata.num_rows)
+    if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
+        return _records(block, view)[2]
+    return None
+
+
+def encode_data_block(rows: pa.Table, avro_schema: str, kind: BlockType, codec: Codec) -> list[Buffer]:
+    """The content of an AVRO_DATA or PARQUET_DATA block, in pieces; `avro_schema` is its SCHEMA header.
+
+    Columns are matched by name. `codec` is that of Parquet; Avro records are never compressed.
+    """
+    if kind is BlockType.AVRO_DATA:
+        return [_HEAD.pack(CONTENT_VERSION, rows.num_rows), *encode_records(rows, avro_schema)]
+    if kind is not BlockType.PARQUET_DATA:
+        raise ValueError(f"rows are not written as {kind.name} blocks")
+    sink = pa.BufferOutputStream()
+    with parquet_writer(sink, rows.schema, rows, codec, checksums=True) as writer:
+        writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        writer.add_key_value_metadata({"parquet.avro.schema": avro_schema, "writer.model.name": "avro"})
+    return [sink.getvalue()]
+
+
+def _read(block: LogBlock, view: memoryview, columns: Sequence[str] | None) -> tuple[pa.Table, pa.Schema]:
+    """(the rows' columns that the block has, its whole schema)"""
+    if block.headers.get(IS_PARTIAL) == "true":
+        raise TableError(
+            f"the log block at byte {block.offset} holds changed columns only, a form of Apache Hudi 1.x; "
+            "compact the table with Apache Hudi first",
+            offset=block.offset,
+        )
+    if block.type is BlockType.PARQUET_DATA:
+        return _read_parquet(block, view, columns)
+    if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
+        return _read_avro(block, view, columns)
+    if block.type is BlockType.HFILE_DATA:
+        raise TableError(
+            f"the log block at byte {block.offset} holds an HFile, as metadata tables and tables of HFiles "
+            "do; read the table that the metadata describes, or use Apache Hudi",
+            offset=block.offset,
+        )
+    raise TableError(f"the {block.type.name} block at byte {block.offset} holds no rows", offset=block.offset)
+
+
+def _read_avro(
+    block: LogBlock, view: memoryview, columns: Sequence[str] | None
+) -> tuple[pa.Table, pa.Schema]:
+    text, records, count = _records(block, view)
+    try:
+        own = from_avro(text)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise _damaged(block, f"its schema: {type(error).__name__}: {error}") from None
+    names = None if columns is None else [name for name in columns if name in own.names] or own.names[:1]
+    return decode_records(records, count, text, names), own
+
+
+def _records(block: LogBlock, view: memoryview) -> tuple[str, memoryview, int]:
+    """(schema, records with their lengths, number of records)"""
+    text = block.schema_text
+    if block.version == 0:
+        text, view = _old_schema(block, view)
+    elif len(view) >= _INT.size:
+        version = _INT.unpack_from(view)[0]
+        if version not in _CONTENT_VERSIONS:
+            raise _damaged(block, f"content version {version}, known are 1 to {CONTENT_VERSION}")
+        view = view[_INT.size :]
+    if len(view) < _INT.size:
+        raise _damaged(block, "no number of records")
+    count = _INT.unpack_from(view)[0]
+    if not 0 <= count * _INT.size <= len(view) - _INT.size:
+        raise _damaged(block, f"{count} records in {len(view)} bytes")
+    if text is None:
+        raise _damaged(block, "it has no schema")
+    return text, view[_INT.size :], count
+
+
+def _old_schema(block: LogBlock, view: memoryview) -> tuple[str, memoryview]:
+    """(schema, what follows it) of log format version 0."""
+    length = _INT.unpack_from(view)[0] if len(view) >= _INT.size else -1
+    if not 0 <= length <= len(view) - _INT.size:
+        raise _damaged(block, f"a schema of {length} bytes")
+    try:
+        packed = zlib.decompressobj().decompress(view[_INT.size : _INT.size + length], _MAX_SCHEMA)
+        return packed.decode(), view[_INT.size + length :]
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise _damaged(block, f"its schema: {error}") from None
+
+
+def _read_parquet(
+    block: LogBlock, view: memoryview, columns: Sequence[str] | None
+) -> tuple[pa.Table, pa.Schema]:
+    file = _parquet(block, view)
+    try:
+        own = file.schema_arrow.remove_metadata()
+        names = None if columns is None else [name for name in columns if name in own.names] or own.names[:1]
+        return file.read(names, use_threads=False).replace_schema_metadata(), own
+    except _TORN_PARQUET as error:
+        raise _damaged(block, str(error)) from None
+
+
+def _parquet(block: LogBlock, view: memoryview) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(pa.BufferReader(view), page_checksum_verification=True)
+    except _TORN_PARQUET as error:
+        raise _damaged(block, str(error)) from None
+
+
+def _damaged(block: LogBlock, why: str) -> TableError:
+    return TableError(
+        f"the content of the {block.type.name} block at byte {block.offset} can't be read ({why}); restore "
+        "the log file from a copy, or roll the table back to an instant before it",
+        offset=block.offset,
+    )
