@@ -135,6 +135,71 @@ def test_merge(name: str, ordering: str | None, seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
+def test_outlives(name: str, seed: int, count: int) -> None:
+    """A row of a log outlives a later delete with a smaller ordering value, whatever the merger."""
+    rng = random.Random(seed)
+    rows = rows_of(seed, count, 5)
+    for row in rows[::7]:
+        row["ts"] = None
+    deletes = [rng.choice([None, *range(5)]) for _ in rows]
+    batch, ordering = table(rows), pa.array(deletes, pa.int32())
+    expected = [
+        row["ts"] is not None and delete is not None and row["ts"] > delete
+        for row, delete in zip(rows, deletes, strict=True)
+    ]
+    it = made(name)
+    assert it.outlives(batch, ordering).tolist() == expected
+    names = it.combine_columns(SCHEMA)
+    assert it.outlives(batch if names is None else batch.select(names), ordering).tolist() == expected
+    assert not made(name, None).outlives(batch, ordering).any()
+
+
+@pytest.mark.parametrize("ordering", ["ts", None])
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
+def test_fold(name: str, ordering: str | None, seed: int, count: int) -> None:
+    """Of two rows in a log it makes what a merge of the later with the earlier would; a delete stays one."""
+    fold = getattr(made(name, ordering), "fold", None)
+    if fold is None:
+        return
+    earlier, later = rows_of(seed, count, 5), rows_of(seed + 1, count, 5)
+    for old, new in zip(earlier, later, strict=True):
+        old.update(key=new["key"], part=new["part"], _hoodie_is_deleted=None)
+    expected = [
+        merged(name, old, new, bool(ordering)) or new for old, new in zip(earlier, later, strict=True)
+    ]
+    assert fold(table(earlier), table(later)).to_pylist() == expected
+
+
+@pytest.mark.parametrize("ordering", ["ts", None])
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10**9), count=st.integers(0, 40), keys=st.integers(1, 40))
+def test_combine_looks_at_its_columns_only(
+    name: str, ordering: str | None, seed: int, count: int, keys: int
+) -> None:
+    """The surviving rows are the same when the columns that it does not name are left out."""
+    it = made(name, ordering)
+    names = it.combine_columns(SCHEMA)
+    if names is None:
+        return
+    batch = table(rows_of(seed, count, keys)).append_column("row", pa.array(range(count), pa.int64()))
+    few = batch.select([*names, "row"])
+    assert it.combine(few, batch["key"])["row"] == it.combine(batch, batch["key"])["row"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
+def test_rows_that_are_ignored_do_not_matter(name: str, seed: int, count: int) -> None:
+    it = made(name)
+    if not getattr(it, "ignores_stored", False):
+        return
+    outcome = it.merge(table(rows_of(seed + 1, count, 5)), table(rows_of(seed, count, 5)))
+    assert outcome.take.all()
+    assert outcome.rows is None
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_plugin_is_here_and_travels(name: str) -> None:
     assert {plugin.java_class for plugin in registry().values()} == {made(each).java_class for each in NAMES}
     assert pickle.loads(pickle.dumps(made(name))) == made(name)

@@ -13,7 +13,10 @@ import pyarrow as pa
 from hudi import HudiReadOptions, HudiTableBuilder
 
 from hoodie.errors import TableNotFound
-from hoodie.read.snapshot import read_table
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.names import LogFileName
+from hoodie.read.arrow import read_table
 from hoodie.storage.local import TMP_SUFFIX, LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
@@ -59,6 +62,16 @@ def committed(path: str | Path) -> frozenset[str]:
     return frozenset()
 
 
+def _of_rollback(path: str, timeline: Timeline) -> bool:
+    """Is it a log with nothing but the command block of a rollback that was completed?"""
+    if path.endswith(".parquet"):
+        return False
+    times = {instant.time for instant in timeline.filter([Action.ROLLBACK], completed=True)}
+    with LogFileReader(STORAGE, path) as reader:
+        found = list(reader.blocks())
+    return len(found) == 1 and found[0].type is BlockType.COMMAND and found[0].instant in times
+
+
 def leftovers(path: str | Path) -> list[str]:
     """Everything on storage that does not belong there once no write is going on, and what lacks."""
     base = str(path)
@@ -83,9 +96,9 @@ def leftovers(path: str | Path) -> list[str]:
                     wrong.append(file)
             elif name.endswith(TMP_SUFFIX) or (relative == ".hoodie" and name not in known):
                 wrong.append(file)
-            elif name.endswith(".parquet"):
-                size = expected.pop(file, None)
-                if size != os.path.getsize(os.path.join(folder, name)):
+            elif name.endswith(".parquet") or LogFileName.parse(name):
+                size, path_ = expected.pop(file, None), os.path.join(folder, name)
+                if size != os.path.getsize(path_) and not _of_rollback(path_, timeline):
                     wrong.append(f"{file}, {size} bytes in the commits")
     wrong += [f"missing {file}" for file in expected]
     for instant in timeline.filter([Action.ROLLBACK], completed=True):

@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 
 from hoodie.engine.local import LocalEngine
 from hoodie.pipeline import write
+from hoodie.services.compaction.run import CompactionResult
+from hoodie.services.compaction.run import compact as compaction
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.faults import Faults, Phase, injected
 from tests.support.oracle import Model
@@ -29,6 +31,13 @@ OPTIONS = {
     "hoodie.index.bloom.num_entries": "100",
     # between the size of the large file (eu) and of the others
     "hoodie.parquet.small.file.limit": "5500",
+}
+#: small logs, so that a slice gets several at once
+MOR_OPTIONS = {
+    **OPTIONS,
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.logfile.max.size": "1000",
+    "hoodie.logfile.data.block.max.size": "1000",
 }
 NO_ROWS: list[Row] = []
 GOLDEN_SCHEMA = without(SMALL_SCHEMA, "_hoodie_is_deleted")
@@ -47,6 +56,13 @@ def run(
     request = WriteRequest(str(path), operation, options, {})
     with injected(faults or Faults()):
         return write(engine, engine.frame(as_table(rows, schema)), request)
+
+
+def compact(path: str | Path, mode: str, faults: Faults | None = None) -> CompactionResult:
+    """A compaction with the local engine, one task at a time."""
+    options = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.index.bloom.num_entries": "100"}
+    with injected(faults or Faults()):
+        return compaction(LocalEngine(1), str(path), mode, None, options, lambda step, text: None)
 
 
 def in_region(rows: Sequence[Row], region: str) -> list[Row]:
@@ -70,6 +86,10 @@ CHANGES = (
     + in_region(small_rows(range(4000, 4002), 2, deleted=True), "gone")
     + in_region(small_rows(range(3000, 3010), 2), "mars")
     + in_region(small_rows(range(3000, 3002), 3), "mars")
+)
+#: of the merge-on-read table: logs in eu and apac, none in us (which takes inserts) and in gone
+LOGGED = in_region(small_rows(range(5, 30), 2), "eu") + in_region(
+    small_rows(range(2010, 2012), 2, deleted=True), "apac"
 )
 MORE = in_region(small_rows(range(5000, 5010), 1), "eu") + in_region(
     small_rows(range(5010, 5020), 1), "venus"
@@ -105,6 +125,85 @@ def failed(kit: Kit, path: Path) -> None:
     shutil.rmtree(probe)
     closing = [number for number, change in enumerate(changes.log, 1) if change.name == "close_output"]
     kit.kill(SCENARIOS["upsert"], path, closing[2], Phase.DURING)
+
+
+def mor_base(kit: Kit, path: Path) -> None:
+    run(path, BASE, options=MOR_OPTIONS)
+    run(path, LOGGED, options=MOR_OPTIONS)
+
+
+def mor_rows(kit: Kit) -> list[Row]:
+    return Model(["id"], ["region"], "ts").upsert(BASE).upsert(LOGGED).rows()
+
+
+def mor_failed(kit: Kit, path: Path) -> None:
+    """Killed in the middle of the last of its log files; base files were written, too."""
+    _kill_last(kit, path, "close_output", ".log.", Phase.DURING)
+
+
+def mor_shared(kit: Kit, path: Path) -> None:
+    """Killed before its commit; one of its logs is as on a storage that appends, in a file with others'."""
+    _kill_last(kit, path, "create_if_absent", ".deltacommit", Phase.BEFORE)
+    marker = min(path.glob(".hoodie/.temp/*/eu/.*.log.*.marker.APPEND"))
+    failed = path / "eu" / marker.name.removesuffix(".marker.APPEND")
+    shared = next(path.glob("eu/.*.log.1_*"))
+    size, whole = shared.stat().st_size, shared.read_bytes() + failed.read_bytes()
+    failed.unlink()
+    marker.rename(marker.with_name(f"{shared.name}.marker.APPEND"))
+    _rewrite(shared, whole)
+    commit = max(path.glob(".hoodie/*.deltacommit"))
+    told = commit.read_text().replace(f'"fileSizeInBytes" : {size}', f'"fileSizeInBytes" : {len(whole)}')
+    _rewrite(commit, told.encode())
+
+
+def _rewrite(path: Path, data: bytes) -> None:
+    """A new file: copies of a table are hard links."""
+    path.unlink()
+    path.write_bytes(data)
+
+
+def _kill_last(kit: Kit, path: Path, name: str, part: str, phase: Phase) -> None:
+    """An upsert killed at its last change of this kind."""
+    mor_base(kit, path)
+    probe, changes = path.with_name("probe"), Faults()
+    copy_table(path, probe)
+    SCENARIOS["mor_upsert"].run(probe, changes)
+    shutil.rmtree(probe)
+    found = [n for n, change in enumerate(changes.log, 1) if change.name == name and part in change.path]
+    kit.kill(SCENARIOS["mor_upsert"], path, found[-1], phase)
+
+
+def mor_logs(kit: Kit, path: Path) -> None:
+    """Logs in three partitions; all that is in one of them is deleted in its log."""
+    mor_base(kit, path)
+    run(path, in_region(small_rows(range(4000, 4002), 2, deleted=True), "gone"), options=MOR_OPTIONS)
+
+
+def mor_planned(kit: Kit, path: Path) -> None:
+    """A pending compaction, and a delta commit on top of it."""
+    mor_logs(kit, path)
+    compact(path, "schedule")
+    run(path, in_region(small_rows(range(20, 40), 3), "eu"), options=MOR_OPTIONS)
+
+
+def mor_compacting(kit: Kit, path: Path) -> None:
+    """Its execution was killed in the middle of its second file."""
+    mor_planned(kit, path)
+    probe, changes = path.with_name("probe"), Faults()
+    copy_table(path, probe)
+    SCENARIOS["execute"].run(probe, changes)
+    shutil.rmtree(probe)
+    found = [n for n, change in enumerate(changes.log, 1) if change.name == "close_output"]
+    kit.kill(SCENARIOS["execute"], path, found[1], Phase.DURING)
+
+
+def mor_logs_rows(kit: Kit) -> list[Row]:
+    return [row for row in mor_rows(kit) if row["region"] != "gone"]
+
+
+def mor_planned_rows(kit: Kit) -> list[Row]:
+    later = in_region(small_rows(range(20, 40), 3), "eu")
+    return Model(["id"], ["region"], "ts").upsert(mor_logs_rows(kit)).upsert(later).rows()
 
 
 def metadata_table(kit: Kit, path: Path) -> None:
@@ -145,7 +244,23 @@ class Scenario:
         return run(path, rows, self.operation, None, self.options, self.schema)
 
 
-SCENARIOS = {
+@dataclass(frozen=True, eq=False)
+class Compaction(Scenario):
+    """Changes no row. The next run of any mode schedules and executes."""
+
+    mode: str = "run"
+
+    def new(self, kit: Kit) -> list[Row]:
+        return self.old(kit) or []
+
+    def run(self, path: str | Path, faults: Faults | None = None) -> CompactionResult:  # type: ignore[override]
+        return compact(path, self.mode, faults)
+
+    def again(self, path: str | Path, committed: bool) -> CompactionResult:  # type: ignore[override]
+        return compact(path, "run")
+
+
+SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
         Scenario("upsert", base, CHANGES, lambda kit: BASE),
@@ -159,6 +274,15 @@ SCENARIOS = {
             options={},
             schema=GOLDEN_SCHEMA,
         ),
+        Scenario("mor_upsert", mor_base, CHANGES, mor_rows, options=MOR_OPTIONS),
+        Scenario("mor_first", None, MORE, lambda kit: None, options=MOR_OPTIONS),
+        Scenario("mor_repair", mor_failed, CHANGES, mor_rows, options=MOR_OPTIONS),
+        Scenario("mor_repair_shared", mor_shared, CHANGES, mor_rows, options=MOR_OPTIONS),
+        Scenario("mor_insert", mor_base, MORE, mor_rows, Operation.INSERT, options=MOR_OPTIONS),
+        Compaction("schedule", mor_logs, NO_ROWS, mor_logs_rows, mode="schedule"),
+        Compaction("execute", mor_planned, NO_ROWS, mor_planned_rows, mode="execute"),
+        Compaction("execute_again", mor_compacting, NO_ROWS, mor_planned_rows, mode="execute"),
+        Compaction("compact", mor_logs, NO_ROWS, mor_logs_rows),
         Scenario("left", base, in_region(small_rows(range(6000, 6005), 1), "us"), lambda kit: BASE),
         Scenario("right", base, in_region(small_rows(range(7000, 7005), 1), "us"), lambda kit: BASE),
         Scenario("empty", base, NO_ROWS, lambda kit: BASE),

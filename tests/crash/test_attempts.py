@@ -16,12 +16,11 @@ from hoodie.write.staged import ERROR
 from hoodie.write.task import WriteBuckets
 from tests.crash.checks import leftovers
 from tests.crash.conftest import Bench
-from tests.crash.scenarios import OPTIONS, SCENARIOS
+from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.tables import SMALL_SCHEMA, as_table
 
 pytestmark = pytest.mark.crash
 
-UPSERT = SCENARIOS["upsert"]
 OTHERS = 1000
 
 
@@ -51,36 +50,43 @@ class Speculative(LocalEngine):
         return super().map_batches(frame, twice, schema)
 
 
-def run(path: Path, engine: Speculative) -> None:
-    rows = engine.frame(as_table(UPSERT.rows, SMALL_SCHEMA))
-    write(engine, rows, WriteRequest(str(path), UPSERT.operation, OPTIONS, {}))
+def run(scenario: Scenario, path: Path, engine: Speculative) -> None:
+    rows = engine.frame(as_table(scenario.rows, SMALL_SCHEMA))
+    write(engine, rows, WriteRequest(str(path), scenario.operation, scenario.options, {}))
 
 
+@pytest.mark.parametrize("name", ["upsert", "mor_upsert"])
 @pytest.mark.parametrize("whole", [True, False])
-def test_files_of_lost_attempts_are_deleted_at_commit(bench: Bench, whole: bool) -> None:
-    path = bench.table(UPSERT)
+def test_files_of_lost_attempts_are_deleted_at_commit(bench: Bench, whole: bool, name: str) -> None:
+    scenario = SCENARIOS[name]
+    path = bench.table(scenario)
     seen: set[str] = set()
+    logs: set[str] = set()
 
     class Watched(Speculative):
         def collect(self, frame: LocalFrame, kinds: object) -> list[dict[str, object]]:
             answers = super().collect(frame, kinds)  # type: ignore[arg-type]
             seen.update(file.name.split("_")[1] for file in path.glob("*/*.parquet"))
+            logs.update(file.name.split("_")[-1] for file in path.glob("*/.*.log.*"))
             return answers
 
     engine = Watched(whole=whole)
-    run(path, engine)
-    assert engine.lost <= seen, "the lost attempts did write"
-    bench.check_after_repair(UPSERT, path)
+    run(scenario, path, engine)
+    assert engine.lost <= seen | logs, "the lost attempts did write"
+    assert bool(engine.lost & logs) == (name == "mor_upsert")
+    bench.check_after_repair(scenario, path)
 
 
-def test_attempt_that_starts_after_the_commit_writes_nothing(bench: Bench) -> None:
-    path = bench.table(UPSERT)
+@pytest.mark.parametrize("name", ["upsert", "mor_upsert"])
+def test_attempt_that_starts_after_the_commit_writes_nothing(bench: Bench, name: str) -> None:
+    scenario = SCENARIOS[name]
+    path = bench.table(scenario)
     engine = Speculative(whole=False)
-    run(path, engine)
+    run(scenario, path, engine)
     assert engine.late
     for function, batches, task in engine.late:
         (answer,) = function(iter(batches), task)
         assert answer.column("kind").to_pylist() == [ERROR]
         assert b'"conflict"' in answer.column("payload")[0].as_py()
     assert leftovers(path) == []
-    bench.check_after_repair(UPSERT, path)
+    bench.check_after_repair(scenario, path)

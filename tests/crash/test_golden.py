@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from hoodie.codec.avro import read_record
-from hoodie.errors import ConflictError, TableError
+from hoodie.errors import ConflictError
 from hoodie.storage.local import LocalStorage
 from hoodie.table.pending import busy_groups, refuse_updates
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.write import rollback
 from hoodie.write.operation import Operation
 from tests.crash.checks import counted, hudi_rs_rows, leftovers, our_rows
@@ -190,13 +191,50 @@ def test_failed_insert_overwrite_is_rolled_back(golden: Any) -> None:
     assert leftovers(path) == []
 
 
-def test_failed_delta_commit_is_left_to_hudi(golden: Any) -> None:
-    path, _ = golden("all_instants")
-    before = files(path)
-    timeline = Timeline.load(str(path), STORAGE)
-    with pytest.raises(TableError, match="20261121005927853 deltacommit"):
-        rollback.due(timeline, STORAGE, frozenset(), utc=True)
-    assert files(path) == before
+DELTA = "20261121000609422"
+
+
+def mor_direct(path: Path) -> None:
+    """As the table was made: a marker for the one log that the failed write had made."""
+
+
+def mor_without_markers(path: Path) -> None:
+    shutil.rmtree(path / ".hoodie/.temp" / DELTA)
+
+
+def mor_without_profile(path: Path) -> None:
+    """The inflight file is cut, and markers are lost: all logs are looked into."""
+    mor_without_markers(path)
+    (path / f".hoodie/{DELTA}.deltacommit.inflight").write_bytes(b'{"partitionToWriteStats" : {')
+
+
+def mor_planned(path: Path) -> None:
+    """Apache Hudi began the rollback: a command block behind the log."""
+    (log,) = path.glob("eu/.*.log.2_*[0-9]")
+    group, _, base = log.name[1:].partition(".log.")[0].partition("_")
+    request = RollbackRequest("eu", group, base, (), {log.name: 1})
+    plan = RollbackPlan(InstantInfo(DELTA, "deltacommit"), (request,))
+    (path / ".hoodie/20261121000700000.rollback.requested").write_bytes(plan.to_bytes())
+
+
+@pytest.mark.parametrize("left", [mor_direct, mor_without_markers, mor_without_profile, mor_planned])
+def test_a_failed_delta_commit_of_hudi_is_rolled_back(golden: Any, left: Any) -> None:
+    path, rows = golden("mor_inflight")
+    left(path)
+    changes = small_rows(range(20, 60), 9)
+    result = run(path, changes, options={}, schema=GOLDEN_SCHEMA)
+    assert result.rolled_back == [DELTA]
+    assert not (path / ".hoodie/.temp" / DELTA).exists()
+    assert leftovers(path) == ([] if left is not mor_planned else [voided(path)])
+    assert len(list(path.glob("eu/.*.log.*_1-0-1"))) == (left is mor_planned)
+    assert our_rows(path) == upserted(rows, changes)
+    assert hudi_rs_rows(path) == upserted(rows, changes)
+
+
+def voided(path: Path) -> str:
+    """What `leftovers` says of the failed log, which stays when a command block takes it back."""
+    (log,) = path.glob("eu/.*.log.2_*[0-9]")
+    return f"eu/{log.name}, None bytes in the commits"
 
 
 def test_file_groups_of_a_pending_compaction_are_busy(golden: Any) -> None:
@@ -206,5 +244,4 @@ def test_file_groups_of_a_pending_compaction_are_busy(golden: Any) -> None:
     assert set(busy) == {name for name in names if name[0] in ("apac", "eu", "us")}
     assert {instant.time for instant in busy.values()} == {"20261121005843362"}
     refuse_updates(busy, [("eu", "other-0"), ("elsewhere", next(iter(busy))[1])])
-    with pytest.raises(ConflictError, match="which pending compaction 20261121005843362 is going to replace"):
-        refuse_updates(busy, busy)
+    refuse_updates(busy, busy)  # updates go to the logs of the slice that the compaction began

@@ -27,7 +27,9 @@ def sampled(changes: list[Change]) -> Iterator[tuple[int, Phase]]:
                 yield number, Phase.DURING
 
 
-@pytest.mark.parametrize("name", ["upsert", "first", "repair", "metadata_table"])
+@pytest.mark.parametrize(
+    "name", ["upsert", "first", "repair", "metadata_table", "mor_upsert", "mor_repair_shared"]
+)
 def test_killed_writer_is_repaired_by_the_next(bench: Bench, name: str) -> None:
     scenario = SCENARIOS[name]
     for number, phase in sampled(bench.changes(scenario)):

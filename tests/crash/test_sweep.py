@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hoodie.timeline.plans import RollbackMetadata
 from tests.crash.checks import committed
 from tests.crash.conftest import Bench
 from tests.crash.scenarios import SCENARIOS, Scenario
@@ -55,3 +56,23 @@ def test_upsert_fails_at_every_change(bench: Bench, once: bool) -> None:
 @pytest.mark.parametrize("name", ["first", "repair", "metadata_table", "empty", "insert", "bulk_insert"])
 def test_other_writes_fail_at_every_change(bench: Bench, name: str) -> None:
     sweep(bench, name, (Phase.BEFORE, False), (Phase.DURING, False), (Phase.AFTER, True))
+
+
+@pytest.mark.parametrize("name", ["mor_upsert", "mor_first", "mor_repair", "mor_repair_shared", "mor_insert"])
+def test_delta_commits_fail_at_every_change(bench: Bench, name: str) -> None:
+    """They append to logs, pack into a file, make new ones, and roll back others that did."""
+    sweep(bench, name, (Phase.BEFORE, False), (Phase.DURING, False), (Phase.AFTER, True))
+
+
+def test_the_rollback_of_a_delta_commit_deletes_its_logs_and_voids_its_blocks_among_others(
+    bench: Bench,
+) -> None:
+    """That is: the scenarios of the sweep do what they are for."""
+    for name, commands in (("mor_repair", 0), ("mor_repair_shared", 1)):
+        path = bench.table(SCENARIOS[name])
+        result = SCENARIOS[name].run(path)
+        assert len(result.rolled_back) == 1
+        (done,) = path.glob(".hoodie/*.rollback")
+        deleted = RollbackMetadata.from_bytes(done.read_bytes()).partitions["eu"].deleted
+        assert [file for file in deleted if ".log." in file]
+        assert len(list(path.glob("eu/.*.log.*_1-0-1"))) == commands

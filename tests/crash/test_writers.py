@@ -20,6 +20,7 @@ from tests.support.faults import Phase, wait_for
 pytestmark = pytest.mark.crash
 
 LEFT, RIGHT = SCENARIOS["left"], SCENARIOS["right"]
+MOR = SCENARIOS["mor_upsert"]
 ROUNDS = 12
 
 
@@ -126,3 +127,33 @@ def test_sleeper_taken_for_dead_can_not_publish(
     check_rows(path, RIGHT.rows)
     LEFT.run(path)
     check_rows(path, LEFT.rows, RIGHT.rows)
+
+
+#: where a writer of logs sleeps
+LOG_SLEEPS = {
+    "between marker and log": ("create_if_absent", ".marker.APPEND", Phase.AFTER),
+    "with an open log": ("open_output", "_1-2-3", Phase.AFTER),
+    "before it publishes": ("create_if_absent", ".deltacommit", Phase.BEFORE),
+}
+
+
+@pytest.mark.parametrize("where", LOG_SLEEPS)
+def test_sleeper_with_logs_taken_for_dead_can_not_publish(
+    bench: Bench, worker: Worker, tmp_path: Path, where: str
+) -> None:
+    """Its successor may give its logs the very same names: they do not hold the instant."""
+    name, ending, phase = LOG_SLEEPS[where]
+    path = bench.table(MOR)
+    pid = worker.start(MOR, path, place(bench, MOR, name, ending), phase, tmp_path)
+    wait_for(tmp_path / "holding")
+    os.kill(pid, signal.SIGSTOP)
+    (beat,) = (path / ".hoodie/.heartbeat").iterdir()
+    os.utime(beat, (1, 1))
+    assert MOR.run(path).rolled_back == [beat.name]
+    done = committed(path)
+    (tmp_path / "go").touch()
+    os.kill(pid, signal.SIGCONT)
+    assert worker.wait(pid) == 1
+    assert answer(tmp_path)["code"] == "conflict"
+    assert committed(path) == done
+    bench.check_after_repair(MOR, path)

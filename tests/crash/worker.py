@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from hoodie.errors import HoodieError
+from tests.crash import services  # noqa: F401  its scenarios join the others
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.faults import Faults, Phase
 

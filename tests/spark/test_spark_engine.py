@@ -31,6 +31,12 @@ OPTIONS = {
 }
 #: inserts of a partition are cut among several new files
 CUT = {"hoodie.copyonwrite.record.size.estimate": 1000, "hoodie.parquet.max.file.size": 20000}
+#: merge-on-read, nothing packed; Parquet blocks, as hudi-rs can't read all of these types in Avro ones
+LOGS = {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.logfile.data.block.format": "parquet",
+    "hoodie.parquet.small.file.limit": 0,
+}
 STORED = pa.schema(
     [pa.field("c_ntz", pa.timestamp("us", tz="UTC")) if f.name == "c_ntz" else f for f in FULL_SCHEMA]
 )
@@ -52,6 +58,7 @@ def _run(python: Path, mode: str, folder: Path, table: Path, options: dict[str, 
         pytest.param("4", "classic", OPTIONS, id="spark4"),
         pytest.param("4", "connect", {**OPTIONS, **CUT, "hoodie.index.type": "BLOOM"}, id="spark4-connect"),
         pytest.param("3.5", "classic", {**OPTIONS, **CUT}, id="spark3.5"),
+        pytest.param("4", "connect", {**OPTIONS, **LOGS}, id="spark4-connect-merge-on-read"),
     ],
 )
 def test_rows_of_every_type(tmp_path: Path, version: str, mode: str, options: dict[str, Any]) -> None:

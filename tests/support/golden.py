@@ -41,3 +41,27 @@ COPY_ON_WRITE = [
     "mdt_full_cow",
     "mdt_off",
 ]
+
+MERGE_ON_READ = [
+    "all_instants",
+    "idx_rli_mor",
+    "mor_archived",
+    "mor_bucket",
+    "mor_bucket_compacted",
+    "mor_cdc",
+    "mor_clean_commits",
+    "mor_clustered",
+    "mor_compacted",
+    "mor_inflight",
+    "mor_insert_overwrite",
+    "mor_late_overwrite",
+    "mor_logcompaction",
+    "mor_logs",
+    "mor_parquet_logs",
+    "mor_partial_payload",
+    "mor_pending_compaction",
+    "mor_rollback",
+    "mor_rollback_failed",
+    "mor_types_flat",
+    "sql_mor_merge",
+]

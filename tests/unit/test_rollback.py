@@ -145,18 +145,6 @@ def test_a_torn_plan_under_way_is_an_error(table: str) -> None:
         due(table)
 
 
-def test_log_blocks_are_left_to_hudi(table: str) -> None:
-    write_plan(table, FAILED, State.REQUESTED, log_blocks_to_delete={".a.log.1_0-1-2": 1})
-    with pytest.raises(TableError, match=f"rollback {PLANNED} of {FAILED} has to void log blocks"):
-        due(table)
-
-
-def test_a_failed_delta_commit_is_left_to_hudi(table: str) -> None:
-    fail(table, LATER, action=Action.DELTACOMMIT)
-    with pytest.raises(TableError, match=f"{LATER} deltacommit inflight failed"):
-        due(table)
-
-
 def test_an_unfinished_restore_forbids_writing(table: str) -> None:
     create_instant(STORAGE, table, Instant(LATER, Action.RESTORE, State.REQUESTED), b"x")
     with pytest.raises(TableError, match=f"restore {LATER} .* was not finished"):

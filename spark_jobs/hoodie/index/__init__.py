@@ -65,7 +65,7 @@ _WHOLE_COLUMN_BYTES = 64 << 20
 
 
 class Index(Protocol):
-    """Picklable; the keys are distinct."""
+    """Picklable; the keys are distinct. Of several files that have a key, `tag` names the last one."""
 
     def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags: ...
 

@@ -98,8 +98,17 @@ class Outcome:
 class Merger(Protocol):
     """Pure and picklable; built once on the driver, used on executors.
 
-    A `check(rows: pa.Table) -> None`, where there is one, sees all rows that will be combined before anything
-    is written, and raises InputError for rows that can't be.
+    A merger may have more, which the ones here all have:
+    `check(rows: pa.Table) -> None` sees all rows that will be combined before anything is written, and
+    raises InputError for rows that can't be.
+    `combine_columns(schema) -> tuple[str, ...] | None` names the top-level columns that `combine` looks at,
+    as `columns` does for `merge`; without it: all.
+    `fold(earlier: pa.Table, later: pa.Table) -> pa.Table` makes one row of each of n aligned pairs of rows of
+    a log; it is there where that is not what `combine` makes of all rows of a key at once.
+    `delete_ordering` is the column by which a logged delete is compared with rows, None: it always wins.
+    `ignores_stored` is true where `merge` takes every incoming row whole.
+    `outlives(rows: pa.Table, ordering: Column) -> bools` is asked about n aligned pairs of a row in a log and
+    a later delete of its key, which has an ordering value or null: which rows stay? Without it: none.
     """
 
     java_class: str

@@ -26,6 +26,11 @@ class OrderedRows:
 
     ordering: str | None = None
 
+    @property
+    def delete_ordering(self) -> str | None:
+        """The column by which a logged delete is compared with other rows; None: it always wins."""
+        return None
+
     def check(self, rows: pa.Table) -> None:
         """Raises InputError for a null ordering value; called with all incoming rows before any write."""
         values = column(rows, self.ordering) if self.ordering else None
@@ -49,6 +54,21 @@ class OrderedRows:
 
     def columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
         return _present(schema, DELETED_COLUMN)
+
+    def combine_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        return needed(schema, self.ordering)
+
+    def outlives(self, rows: pa.Table, ordering: Column) -> Bools:
+        """As HoodieMergedLogRecordScanner, whatever the payload: the ordering values alone decide."""
+        if self.ordering is None:
+            return np.zeros(rows.num_rows, np.bool_)
+        values = column(rows, self.ordering)
+        deletes = ordering.cast(values.type)
+        if _by_rank(values.type):
+            return bools(pc.greater(values, deletes))
+        both = np.asarray(values.is_valid()) & np.asarray(deletes.is_valid())
+        result: Bools = both & (sortable(values) > sortable(deletes))
+        return result
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from hoodie.merge._ordering import OrderedRows, checked
 class CommitTime(OrderedRows):
     java_class = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
     aliases = ("commit_time", "OverwriteWithLatestAvroPayload")
+    ignores_stored = True
 
     @classmethod
     def make(cls, config: Config, ordering_field: str | None, schema: pa.Schema) -> CommitTime:

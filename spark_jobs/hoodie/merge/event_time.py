@@ -40,6 +40,10 @@ class EventTime(OrderedRows):
             _check_marker_type(name, schema.field(name).type)
         return cls(checked(ordering_field, schema), name, marker)
 
+    @property
+    def delete_ordering(self) -> str | None:
+        return self.ordering
+
     def columns(self, schema: pa.Schema) -> tuple[str, ...]:
         return needed(schema, self.ordering, self.delete_field or DELETED_COLUMN)
 

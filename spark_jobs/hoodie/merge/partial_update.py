@@ -33,10 +33,26 @@ class PartialUpdate(OrderedRows):
     def columns(self, schema: pa.Schema) -> None:
         return None
 
+    def combine_columns(self, schema: pa.Schema) -> None:
+        return None
+
     def merge(self, stored: pa.Table, incoming: pa.Table) -> Outcome:
         take = np.ones(incoming.num_rows, np.bool_)
         newer = stored_is_newer(stored, incoming, self.ordering) if self.ordering else None
         return Outcome(take, self.deleted(incoming), filled(incoming, stored, newer))
+
+    def fold(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
+        """As preCombine does it: what a newer row left null stays as it was made by all rows before.
+
+        Meta columns and the delete flag are the later row's; a delete forgets the earlier row.
+        """
+        newer = stored_is_newer(earlier, later, self.ordering) if self.ordering else None
+        rows = filled(later, earlier, newer)
+        gone = self.deleted(later)
+        if not gone.any():
+            return rows
+        place = np.arange(len(gone)) + np.where(gone, len(gone), 0)
+        return pa.concat_tables([rows, later.select(rows.column_names)]).take(place)
 
     def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
         """The newest row of each key in its place, its nulls filled from the key's older rows."""

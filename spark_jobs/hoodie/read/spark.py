@@ -1,19 +1,26 @@
-"""Snapshot as a Spark DataFrame: Spark's own Parquet reader does the work, with its filter push-down.
+"""Queries as Spark DataFrames: files through Spark's own Parquet reader, with its filter push-down.
 
-Written against a session that is passed in: pyspark is imported by whoever made the session.
+Slices with logs are merged by Python tasks, one a slice. Written against a session that is passed in: pyspark
+is imported by whoever made the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.read.snapshot import SnapshotView, file_schemas
+from hoodie.format.meta_fields import COMMIT_TIME
+from hoodie.read.file_slice import read_slice
+from hoodie.read.log_merge import SliceContext
+from hoodie.read.query import Query
+from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import normalize, storage_for
-from hoodie.table.view import BaseFile
+from hoodie.table.view import BaseFile, FileSlice
 
 
 def read_frame(
@@ -21,41 +28,69 @@ def read_frame(
     path: str,
     to_spark_schema: Any,
     *,
+    query: Query | None = None,
     columns: Sequence[str] | None = None,
     where: str | None = None,
     meta: bool = True,
+    options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """DataFrame of the snapshot; `where` is a Spark SQL predicate, applied before columns are chosen."""
+    """DataFrame of the answer; `where` is a Spark SQL predicate, applied before columns are chosen.
+
+    Which files are read is decided now; that logs can be merged shows when the DataFrame is used.
+    """
     storage = storage_for(normalize(path))
-    view = SnapshotView.load(path, storage)
+    view = TableView.load(path, query, Config.of(options or {}), storage)
     if view.from_path:
         raise ConfigError(
             f"{path} keeps {', '.join(view.from_path)} in partition paths only; read it without `spark`",
             path=path,
         )
     names = view.columns(columns, meta)
-    target = to_spark_schema(view.schema)
-    if not view.files:
-        frame = spark.createDataFrame([], target)
-    else:
-        frame = _union(
-            [
-                _cast(
-                    spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target
-                )
-                for schema, files in _by_types(view, storage)
-            ]
-        )
+    wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, where)
+    target = to_spark_schema(pa.schema([view.schema.field(name) for name in wanted]))
+    frames = [
+        _cast(spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target)
+        for schema, files in _by_types(view, storage, wanted)
+    ]
+    if view.merged:
+        frames.append(_merged(spark, view, wanted, target))
+    frame = _union(frames) if frames else spark.createDataFrame([], target)
+    if view.span is not None:
+        frame = frame.where(view.span.predicate())
     if where is not None:
         frame = frame.where(where)
     return frame.select(*[f"`{name}`" for name in names])
 
 
-def _by_types(view: SnapshotView, storage: Any) -> list[tuple[pa.Schema, list[BaseFile]]]:
+@dataclass(frozen=True)
+class _MergeTask:
+    """Runs on executors: numbers of slices in, their rows out."""
+
+    slices: tuple[FileSlice, ...]
+    context: SliceContext
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_numpy():
+                file_slice = self.slices[number]
+                storage = storage_for(file_slice.logs[0].path)
+                for rows in read_slice(storage, file_slice, self.context, self.names):
+                    yield from rows.to_batches()
+
+
+def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
+    """Rows of the slices with logs, one task for each."""
+    slices = view.merged
+    task = _MergeTask(slices, view.context, tuple(names))
+    return spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, target)
+
+
+def _by_types(view: TableView, storage: Any, names: Sequence[str]) -> list[tuple[pa.Schema, list[BaseFile]]]:
     """Files grouped by the types they store; a column that a file lacks reads as null in the table's type."""
     groups: list[tuple[pa.Schema, list[BaseFile]]] = []
     for file, stored in file_schemas(view, storage).items():
-        fields = [stored.field(field.name) if field.name in stored.names else field for field in view.schema]
+        fields = [stored.field(name) if name in stored.names else view.schema.field(name) for name in names]
         schema = pa.schema(fields)
         for known, files in groups:
             if known.equals(schema):

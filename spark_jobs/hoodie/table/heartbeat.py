@@ -46,7 +46,11 @@ _LIVE: set[str] = set()
 
 @dataclass(frozen=True)
 class Beat:
-    """One heartbeat file as found on storage. `tolerance_ms` is 0 where the writer did not tell (Hudi's)."""
+    """One heartbeat file as found on storage. `tolerance_ms` is 0 where the writer did not tell (Hudi's).
+
+    `service` is "" for a writer; a service that runs beside writers names its work here, such as
+    "compaction 20240531103000000", and excludes only who does the same work.
+    """
 
     instant: str
     age_ms: int
@@ -56,6 +60,7 @@ class Beat:
     started: str = ""
     token: str = ""
     tolerance_ms: int = 0
+    service: str = ""
 
     @property
     def owner(self) -> str:
@@ -100,14 +105,22 @@ def remove_beat(storage: Storage, base_path: str, instant: str) -> None:
 class Heartbeat:
     """Beats from a daemon thread between `start` and `stop`; `stop` removes the file."""
 
-    def __init__(self, storage: Storage, base_path: str, instant: str, interval_ms: int, misses: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        base_path: str,
+        instant: str,
+        interval_ms: int,
+        misses: int,
+        service: str = "",
+    ) -> None:
         self._storage = storage
         self._base_path = base_path
         self.instant = instant
         self._path = heartbeat_path(base_path, instant)
         self._interval = interval_ms / 1000
         self._token = uuid.uuid4().hex
-        self._content = _content(self._token, interval_ms * misses)
+        self._content = _content(self._token, interval_ms * misses, service)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"hoodie-heartbeat-{instant}", daemon=True)
 
@@ -131,23 +144,31 @@ class Heartbeat:
         self.silence()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
-        remove_beat(self._storage, self._base_path, self.instant)
+        if self.is_ours():
+            remove_beat(self._storage, self._base_path, self.instant)
 
     def on_storage(self) -> bool:
         """False when another writer took us for dead and removed the file."""
         return self._storage.exists(self._path)
 
+    def is_ours(self) -> bool:
+        """As `on_storage`, and the file is still this one's: a service's successor beats under the same name."""
+        try:
+            return self._storage.read(self._path) == self._content
+        except FileNotFoundError:
+            return False
+
     def _run(self) -> None:
         while not self._done.wait(self._interval):
             try:
-                if not self.on_storage():
+                if not self.is_ours():
                     return
                 self._storage.write(self._path, self._content)
             except (OSError, HoodieError):
                 continue  # the storage is out of reach; the next beat may come through in time
 
 
-def _content(token: str, tolerance_ms: int) -> bytes:
+def _content(token: str, tolerance_ms: int, service: str) -> bytes:
     pid = os.getpid()
     owner = {
         "host": socket.gethostname(),
@@ -156,6 +177,7 @@ def _content(token: str, tolerance_ms: int) -> bytes:
         "started": _start_time(pid),
         "token": token,
         "toleranceMs": tolerance_ms,
+        "service": service,
     }
     return json.dumps(owner).encode()
 
@@ -173,6 +195,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> Beat:
             started=str(owner.get("started", "")),
             token=str(owner.get("token", "")),
             tolerance_ms=int(owner.get("toleranceMs", 0)),
+            service=str(owner.get("service", "")),
         )
     except (ValueError, TypeError, AttributeError, FileNotFoundError):
         return Beat(item.name, age)

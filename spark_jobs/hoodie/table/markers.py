@@ -58,6 +58,11 @@ def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker
             instant=instant,
             file=marker.file,
         )
+    place_marker(storage, base_path, instant, marker)
+
+
+def place_marker(storage: Storage, base_path: str, instant: str, marker: Marker) -> None:
+    """The marker without the check of `create_marker`: a rollback has no heartbeat."""
     path = join(marker_folder(base_path, instant), f"{marker.file}{_INFIX}{marker.type.value}")
     with contextlib.suppress(AlreadyExists):
         storage.create_if_absent(path, b"")

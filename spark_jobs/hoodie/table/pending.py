@@ -1,8 +1,9 @@
 """File groups that a pending clustering or compaction is about to replace (format.md 13.4, 13.5).
 
-Until such a plan is executed, or rolled back by who made it, a change to its file groups would be lost: rows
-written after the plan are not in what it makes. Apache Hudi 0.15.0 refuses updates and packs no inserts there
-(SparkRejectUpdateStrategy, UpsertPartitioner); so do we.
+Until such a plan is executed, or rolled back by who made it, rows written after the plan are not in what it
+makes. A compaction begins a new slice, to whose logs updates go; a clustering replaces its file groups, so
+that changes to them would be lost. Apache Hudi 0.15.0 refuses those, and packs no inserts into any of the
+groups (SparkRejectUpdateStrategy, UpsertPartitioner); so do we.
 """
 
 from __future__ import annotations
@@ -63,11 +64,14 @@ def compacting_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
 
 
 def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None:
-    """Raises ConflictError when one of the (partition path, file id) is busy."""
+    """Raises ConflictError when one of the (partition path, file id) is busy.
+
+    Pending compactions are no hindrance: updates go to the logs of the slice that they begin.
+    """
     for group in updated:
         instant = busy.get(group)
-        if instant is not None:
-            what = "compaction" if instant.action in _COMPACTIONS else "clustering"
+        if instant is not None and instant.action is not Action.COMPACTION:
+            what = "log compaction" if instant.action is Action.LOGCOMPACTION else "clustering"
             raise ConflictError(
                 f"rows to update are in file group {group[1]} of partition {group[0]!r}, which pending "
                 f"{what} {instant.time} is going to replace. Run that {what} with Apache Hudi, or roll it "

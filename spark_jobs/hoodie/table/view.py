@@ -97,7 +97,10 @@ class Snapshot:
         replaced: set[tuple[str, str]] = set()
         for instant in commits:
             if instant.action is Action.REPLACECOMMIT:
-                metadata = CommitMetadata.parse(timeline.read(instant, storage))
+                try:
+                    metadata = CommitMetadata.parse(timeline.read(instant, storage))
+                except FileNotFoundError:
+                    continue  # archived since the listing, after the files of what it replaced were cleaned
                 if isinstance(metadata, ReplaceCommitMetadata):
                     for partition, ids in metadata.partition_to_replace_file_ids.items():
                         replaced.update((partition, file_id) for file_id in ids)

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.codec.key_split import BUCKET_SEED, key_fractions
 from hoodie.engine import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.write.key_split import BUCKET_SEED, key_fractions
 from hoodie.write.staged import ROWS, STAGED_SCHEMA, decode_rows, encode_rows, rows_batch, values
 from hoodie.write.workload import Assignment
 

@@ -8,7 +8,7 @@ import math
 from hoodie.config.key import Config, enum_key
 from hoodie.format.base_file import MAX_FILE_SIZE
 from hoodie.format.names import new_file_id
-from hoodie.write.rowset import MERGE_BUDGET
+from hoodie.read.spill import MERGE_BUDGET
 from hoodie.write.workload import Assignment, Bucket, Parallelism, Profile, balance_weights
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from hoodie.index import Index
 from hoodie.keygen import KeyGenerator
 from hoodie.merge import Merger
 from hoodie.table.view import Snapshot
+from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation
 
 #: travels with a row: where the index found its key in the file group's base file (see index.Tags.rows)
@@ -20,9 +22,26 @@ STORED_ROW = "_hoodie_stored_row"
 LEADING = 2
 
 
+class FileContext(Protocol):
+    """What writing a base file needs of a write's or a service's context."""
+
+    @property
+    def base_path(self) -> str: ...
+    @property
+    def avro_schema(self) -> str: ...
+    @property
+    def files(self) -> BaseFileFormat: ...
+    @property
+    def file_schema(self) -> pa.Schema:
+        """Meta columns first."""
+        ...
+
+
 @dataclass(frozen=True)
 class WriteContext:
-    """`schema` is the data columns' target schema; `index` is None when rows are inserted untagged."""
+    """`schema` is the data columns' target schema; `index` is None when rows are inserted untagged; `logs` is
+    None in a copy-on-write table.
+    """
 
     base_path: str
     operation: Operation
@@ -35,6 +54,7 @@ class WriteContext:
     sort: bool
     snapshot: Snapshot
     files: BaseFileFormat
+    logs: LogFormat | None
     merge_budget: int
     spill_path: str
     null_for_missing: bool

@@ -1,7 +1,8 @@
-"""Writing file groups: CREATE makes new base files, MERGE writes the next version of an existing one.
+"""Writing file groups: CREATE makes new base files, MERGE writes the next version of an existing one, APPEND
+adds to the logs of a merge-on-read slice.
 
-Both stream: memory holds the bucket's incoming rows (bounded by the merge budget), one batch of the stored
-file and one row group on its way out.
+All stream: memory holds the bucket's incoming rows (bounded by the merge budget), one batch of the stored
+file and one row group or log block on its way out.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ from hoodie.format.base_file import (
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from hoodie.format.names import BaseFileName, join, new_file_id
-from hoodie.index import REPEATED
+from hoodie.read.matching import Match, Part, live, looked_at, merge_batch
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.partition import ensure_partition
-from hoodie.table.view import BaseFile
+from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.commit import WriteStat
-from hoodie.write.context import LEADING, STORED_ROW, WriteContext
-from hoodie.write.rowset import Part
+from hoodie.write.append import Append, filtered
+from hoodie.write.context import LEADING, FileContext, WriteContext
+from hoodie.write.fate import judge
+from hoodie.write.log_output import LogFiles
+from hoodie.write.stored_rows import places_in
 
 #: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
 #: it, or that another codec wrote a little smaller, are not cut into a large and a tiny one
@@ -55,7 +59,7 @@ class OutputFile:
 
     def __init__(
         self,
-        context: WriteContext,
+        context: FileContext,
         storage: Storage,
         instant: str,
         partition: str,
@@ -160,7 +164,7 @@ class Handles:
     instant: str
     task: Task
     rows: int = 0
-    _output: OutputFile | None = None
+    _output: OutputFile | LogFiles | None = None
 
     def __enter__(self) -> Handles:
         return self
@@ -182,80 +186,58 @@ class Handles:
         """
         limit, prefix, index = self.context.files.max_file_size * _STORED_SLACK, str(uuid.uuid4()), 0
         stats: list[WriteStat] = []
+        names = looked_at(self.context.merger, self.context.schema)
         with BaseFileReader(self.storage, base.path) as reader:
             known = reader.summary(self.context.files)
             summary = known or KeySummary(self.context.files.new_filter())
             first = output = self._open(base.partition, base.file_id, base, summary)
             for stored, matches in _matched(reader, self.context, parts):
-                rows, fresh = self._merge_batch(stored, matches, parts, first.counts)
+                merged = merge_batch(self.context.merger, names, stored, matches, parts)
+                first.counts.updates += merged.updates
+                first.counts.deletes += merged.deletes
                 start = 0
-                for piece in _pieces(rows, self._step):
+                for piece in pieces(merged.rows, self._step):
                     if output.size >= limit:
                         stats.append(self._close(output))
                         known, index = None, index + 1
                         output = self._new(base.partition, prefix, index)
                     if known is None:
                         output.summary.add(piece.column(RECORD_KEY))
-                    output.carry(piece, fresh[start : start + piece.num_rows])
+                    output.carry(piece, merged.fresh[start : start + piece.num_rows])
                     start += piece.num_rows
         stats += self._roll(base.partition, prefix, index, output, self._unmatched(parts, inserts))
         counts = first.counts
         stats[0] = replace(stats[0], num_update_writes=counts.updates, num_deletes=counts.deletes)
         return stats
 
-    def _merge_batch(
-        self,
-        stored: pa.Table,
-        matches: list[Match],
-        parts: list[Part],
-        counts: Counts,
-    ) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
-        """(rows that stay, which of them changed); `matches`: (part, rows of stored, rows of the part)."""
-        fresh = np.zeros(stored.num_rows, dtype=np.bool_)
-        gone = np.zeros(stored.num_rows, dtype=np.bool_)
-        merger = self.context.merger
-        looked_at = merger.columns(self.context.schema)
-        names = list(self.context.schema.names if looked_at is None else looked_at)
-        for number, here, there in matches:
-            part = parts[number]
-            part.used[there] = True
-            incoming = part.rows.take(there)
-            before = stored.select(names).take(here)
-            outcome = merger.merge(before, incoming.select(names))
-            replaced = outcome.take & ~outcome.delete
-            gone[here[outcome.delete]] = True
-            fresh[here[replaced]] = True
-            counts.updates += int(replaced.sum())
-            counts.deletes += int(outcome.delete.sum())
-            if replaced.any():
-                source = incoming if outcome.rows is None else outcome.rows
-                if not replaced.all():
-                    source = source.filter(pa.array(replaced))
-                stored = _replace(stored, here[replaced], source)
-        if gone.any():
-            keep = ~gone
-            return stored.filter(pa.array(keep)), fresh[keep]
-        return stored, fresh
+    def append(self, slice_: FileSlice, parts: list[Part]) -> list[WriteStat]:
+        """Rows whose keys the slice has, added to its logs; no file when all are older than stored ones.
+
+        Rows of keys that a pending compaction takes out of the base file go to new file groups (see Fate).
+        """
+        context = self.context
+        assert context.logs is not None
+        logs = LogFiles(self.storage, context.base_path, self.instant, self.task, slice_, context.logs)
+        self._output = logs
+        work = Append(context, self.instant, self.task.partition, slice_, logs, self.rows)
+        fates = judge(context, self.storage, slice_, parts)
+        work.run(parts, fates)
+        self.rows += work.written
+        stats = logs.close()
+        revived = (filtered(part.rows, fate.inserts) for part, fate in zip(parts, fates, strict=True))
+        return [*stats, *self.create(slice_.partition, new_file_id(), revived)]
 
     def _unmatched(self, parts: list[Part], inserts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        for part in parts:
-            left = ~part.used
-            if left.any():
-                yield part.rows if left.all() else part.rows.filter(pa.array(left))
+        yield from (part.unmatched() for part in parts if not part.used.all())
         yield from inserts
-
-    def _live(self, rows: pa.Table) -> pa.Table:
-        """Without rows that delete a key which is not there."""
-        deleted = self.context.merger.deleted(rows)
-        return rows.filter(pa.array(~deleted)) if deleted.any() else rows
 
     def _roll(
         self, partition: str, prefix: str, index: int, output: OutputFile | None, rows: Iterator[pa.Table]
     ) -> Iterator[WriteStat]:
         limit = self.context.files.max_file_size
-        for table in map(self._live, rows):
+        for table in (live(self.context.merger, given) for given in rows):
             left = table.num_rows
-            for piece in _pieces(table, self._step):
+            for piece in pieces(table, self._step):
                 if output is not None and output.size >= limit and left > output.rows * _TAIL:
                     yield self._close(output)
                     output, index = None, index + 1
@@ -267,10 +249,11 @@ class Handles:
             yield self._close(output)
 
     def _open(self, partition: str, file_id: str, base: BaseFile | None, summary: KeySummary) -> OutputFile:
-        self._output = OutputFile(
+        output = OutputFile(
             self.context, self.storage, self.instant, partition, file_id, self.task, base, summary, self.rows
         )
-        return self._output
+        self._output = output
+        return output
 
     def _new(self, partition: str, prefix: str, index: int) -> OutputFile:
         summary = KeySummary(self.context.files.new_filter())
@@ -286,7 +269,8 @@ class Handles:
         return output.close()
 
 
-def _pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
+def pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
+    """The rows in slices of about this size in memory."""
     if rows.num_rows == 0:
         return
     step = max(1, int(rows.num_rows * target_bytes / max(target_bytes, rows.nbytes)))
@@ -294,89 +278,12 @@ def _pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
         yield rows.slice(start, step)
 
 
-Match = tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]
-
-
 def _matched(
     reader: BaseFileReader, context: WriteContext, parts: list[Part]
-) -> Iterator[tuple[pa.Table, list[Match]]]:
-    """Batches of the stored file in the table's schema, with what of `parts` has the same key.
-
-    The index told every key's row, so no key is compared again, except where a file holds a key twice.
-    """
-    places = None if any(_repeats(part) for part in parts) else _Places.of(parts, reader.rows)
-    start = 0
+) -> Iterator[tuple[pa.Table, Iterator[Match]]]:
+    """Batches of the stored file in the table's schema, with what of `parts` has the same key."""
+    places, start = places_in(reader, parts), 0
     for batch in reader.batches():
         table = read_as(pa.Table.from_batches([batch]), context.file_schema)
-        if places is None:
-            matches = _looked_up(table.column(RECORD_KEY), parts)
-        else:
-            matches = places.between(start, start + batch.num_rows)
+        yield table, places.between(start, start + batch.num_rows)
         start += batch.num_rows
-        yield table, matches
-
-
-def _repeats(part: Part) -> bool:
-    return bool(pc.any(pc.equal(part.rows.column(STORED_ROW), pa.scalar(REPEATED, pa.int32()))).as_py())
-
-
-@dataclass(frozen=True)
-class _Places:
-    """For every stored row the part and row that has its key; 6 bytes a stored row."""
-
-    part: npt.NDArray[np.int16]
-    row: npt.NDArray[np.int32]
-    parts: int
-
-    @classmethod
-    def of(cls, parts: list[Part], stored: int) -> _Places:
-        owner = np.full(stored, -1, dtype=np.int16)
-        row = np.zeros(stored, dtype=np.int32)
-        for number, part in enumerate(parts):
-            places = part.rows.column(STORED_ROW).to_numpy()
-            known = np.flatnonzero(places >= 0)
-            owner[places[known]] = number
-            row[places[known]] = known
-        return cls(owner, row, len(parts))
-
-    def between(self, start: int, stop: int) -> list[Match]:
-        owner = self.part[start:stop]
-        found: list[Match] = []
-        for number in range(self.parts):
-            here = np.flatnonzero(owner == number)
-            if len(here):
-                found.append((number, here, self.row[start + here].astype(np.int64)))
-        return found
-
-
-def _looked_up(keys: pa.ChunkedArray[Any], parts: list[Part]) -> list[Match]:
-    found: list[Match] = []
-    for number, part in enumerate(parts):
-        hits: Any = pc.index_in(keys, value_set=part.keys)
-        places = hits.fill_null(-1).to_numpy().astype(np.int64)
-        here = np.flatnonzero(places >= 0)
-        if len(here):
-            found.append((number, here, places[here]))
-    return found
-
-
-def _replace(stored: pa.Table, rows: npt.NDArray[np.int64], incoming: pa.Table) -> pa.Table:
-    """`stored` with the data columns of `rows` (ascending) taken from `incoming`, row by row."""
-    count = stored.num_rows
-    mask = np.zeros(count, dtype=np.bool_)
-    mask[rows] = True
-    arrow_mask = pa.array(mask)
-    order: npt.NDArray[np.int64] | None = None
-    columns: dict[str, Any] = dict(zip(stored.column_names, stored.columns, strict=True))
-    for name in incoming.column_names:
-        if name in (RECORD_KEY, STORED_ROW):
-            continue
-        old, new = columns[name].combine_chunks(), incoming.column(name).combine_chunks()
-        if pa.types.is_nested(old.type):
-            if order is None:
-                order = np.arange(count, dtype=np.int64)
-                order[rows] = count + np.arange(len(rows))
-            columns[name] = pa.concat_arrays([old, new]).take(order)
-        else:
-            columns[name] = pc.replace_with_mask(old, arrow_mask, new)
-    return pa.Table.from_arrays([columns[name] for name in stored.column_names], schema=stored.schema)

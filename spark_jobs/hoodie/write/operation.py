@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
+
 
 class Operation(enum.Enum):
     UPSERT = "upsert"
@@ -27,11 +29,24 @@ class WriteRequest:
     operation: Operation
     options: Mapping[str, Any] = field(default_factory=dict)
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    #: write although the token in `extra_metadata` (timeline.tokens) has its commit
+    force: bool = False
+
+    @property
+    def token(self) -> str:
+        return self.extra_metadata.get(TOKEN_KEY, "")
+
+    @property
+    def fingerprint(self) -> str:
+        return self.extra_metadata.get(FINGERPRINT_KEY, "")
 
 
 @dataclass(frozen=True)
 class WriteResult:
-    """Totals of one committed write. Rows: `num_writes` counts every row of every file written."""
+    """Totals of one committed write. Rows: `num_writes` counts every row of every file written.
+
+    status: `committed`, or `already_committed` by an earlier write of the same token, whose totals these are.
+    """
 
     status: str
     table: str

@@ -30,7 +30,8 @@ DATABASE_NAME = str_key("hoodie.database.name", None, "Database the table belong
 TABLE_TYPE = enum_key(
     "hoodie.datasource.write.table.type",
     TableType.COPY_ON_WRITE,
-    "COPY_ON_WRITE; MERGE_ON_READ is not supported yet.",
+    "COPY_ON_WRITE: an update writes a file anew; MERGE_ON_READ: updates are appended to logs, which queries "
+    "and compactions merge.",
     aliases=("hoodie.table.type",),
     group="table",
 )

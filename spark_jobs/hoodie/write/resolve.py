@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hoodie import merge
 from hoodie.config.key import Config, bool_key, enum_key, int_key
 from hoodie.errors import AlreadyExists, ConfigError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.evolution import NULL_FOR_MISSING, evolve
-from hoodie.format.meta_fields import without_meta
+from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.schema import canonical, from_avro, record_full_name, to_avro_text
 from hoodie.index import index_for
 from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.merge import PRECOMBINE_FIELD, Merger, merger
+from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties, TableType
@@ -24,8 +26,10 @@ from hoodie.table.table_schema import schema_text
 from hoodie.table.view import Snapshot
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
+from hoodie.timeline.instant import Action
 from hoodie.write.bulk import SORT_MODE
 from hoodie.write.context import WriteContext
+from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.persisted import (
     DATABASE_NAME,
@@ -36,7 +40,6 @@ from hoodie.write.persisted import (
     check_payload,
     merged,
 )
-from hoodie.write.rowset import MERGE_BUDGET, SPILL_PATH
 from hoodie.write.workload import Parallelism, average_record_size
 
 
@@ -98,6 +101,11 @@ class Plan:
     timeline_utc: bool
 
     @property
+    def action(self) -> Action:
+        """What the commit is called on the timeline."""
+        return Action.COMMIT if self.context.logs is None else Action.DELTACOMMIT
+
+    @property
     def sample_keys(self) -> bool:
         return self.context.operation is Operation.BULK_INSERT and self.config[SORT_MODE].sorts
 
@@ -110,9 +118,13 @@ class Plan:
             return  # another first writer was faster; `outdated` or its heartbeat tells
 
     def outdated(self, storage: Storage) -> bool:
-        """Did another writer commit, or create the table differently, since the plan was made?"""
+        """Did another writer commit, or create the table differently, since the plan was made?
+
+        A compaction scheduled since then counts too: logs go to the slice that it began.
+        """
         timeline = Timeline.load(self.context.base_path, storage)
-        if Snapshot.of(timeline, storage).committed != self.context.snapshot.committed:
+        now, known = Snapshot.of(timeline, storage), self.context.snapshot
+        if (now.committed, now.compacting) != (known.committed, known.compacting):
             return True
         if self.new_properties is None:
             return False
@@ -149,6 +161,11 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
     merging = merger(config, config[PRECOMBINE_FIELD], rows)
     if props is not None:
         check_payload(merging, props)
+    logs = None
+    if config[TABLE_TYPE] is TableType.MERGE_ON_READ:
+        _check_logged(merging)
+        log_schema = to_avro_text(with_meta(schema), name, full_name=full_name)
+        logs = LogFormat.of(config, log_schema, getattr(merging, "delete_ordering", None))
     context = WriteContext(
         base_path=path,
         operation=request.operation,
@@ -161,6 +178,7 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         sort=request.operation is Operation.BULK_INSERT and config[SORT_MODE].sorts,
         snapshot=Snapshot.of(timeline, storage),
         files=BaseFileFormat.of(config),
+        logs=logs,
         merge_budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
@@ -218,11 +236,6 @@ _ALWAYS_COMBINED = (
 
 
 def _check_supported(config: Config, props: TableProperties | None) -> None:
-    if config[TABLE_TYPE] is not TableType.COPY_ON_WRITE:
-        raise ConfigError(
-            f"{TABLE_TYPE.name}={config[TABLE_TYPE].value}: only COPY_ON_WRITE tables can be written yet",
-            value=config[TABLE_TYPE].value,
-        )
     if config[CONCURRENCY_MODE] is not ConcurrencyMode.SINGLE_WRITER:
         raise ConfigError(
             f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value} is not supported yet; leave it out "
@@ -245,6 +258,17 @@ def _check_supported(config: Config, props: TableProperties | None) -> None:
                 "Apache Hudi",
                 table=props.name,
             )
+
+
+def _check_logged(merging: Merger) -> None:
+    """Rows in logs are merged by whoever reads them, so every reader must know how."""
+    if type(merging) not in merge.registry().values():
+        raise ConfigError(
+            f"{merge.PAYLOAD_CLASS.name}={merging.java_class!r} is a merger of your own, which other readers "
+            f"of a {TableType.MERGE_ON_READ.value} table lack; use a payload of Apache Hudi's, or "
+            f"{TABLE_TYPE.name}={TableType.COPY_ON_WRITE.value}",
+            value=merging.java_class,
+        )
 
 
 def _table_name(config: Config, path: str) -> str:

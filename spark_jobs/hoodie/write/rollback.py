@@ -1,15 +1,15 @@
 """Rollback of failed writes (format.md 13.6): plan, execute, and the order that survives a kill.
 
-1. `X.rollback.requested` with the plan, 2. `X.rollback.inflight`, 3. delete the files of the plan,
-4. `X.rollback`, 5. the failed instant's own files, 6. its markers. A kill before 4 leaves a pending rollback
-that the next run resumes; a kill after 4 leaves the failed instant pending, and it is rolled back again.
+1. `X.rollback.requested` with the plan, 2. `X.rollback.inflight`, 3. delete the files of the plan and write
+its command blocks (rollback_logs), 4. `X.rollback`, 5. the failed instant's own files, 6. its markers, and
+those of the rollback. A kill before 4 leaves a pending rollback that the next run resumes; a kill after 4
+leaves the failed instant pending, and it is rolled back again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, join
@@ -28,6 +28,11 @@ from hoodie.timeline.plans import (
     RollbackPlan,
     RollbackRequest,
 )
+from hoodie.write.leftovers import base_files_of
+from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks
+
+#: actions whose plan outlives a rollback
+_PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
 
 @dataclass(frozen=True)
@@ -42,25 +47,25 @@ class PendingRollback:
 def due(timeline: Timeline, storage: Storage, live: frozenset[str], utc: bool) -> list[PendingRollback]:
     """Failed writes of dead writers, oldest first, each with a fresh or its already planned instant.
 
-    Pending clusterings and compactions are no failed writes: who planned them executes them. Raises
-    TableError for what can't be rolled back here.
+    Pending clusterings and compactions are no failed writes: who planned them executes them. `live` are the
+    instants that are being worked on. Raises TableError for what can't be rolled back here.
     """
     _refuse_restore(timeline)
-    planned = _planned(timeline, storage)
+    planned = {time: item for time, item in _planned(timeline, storage).items() if time not in live}
     found = list(planned.values())
     for instant in timeline.filter(WRITE_ACTIONS, completed=False):
         if instant.time in planned or instant.time in live:
             continue
-        if instant.action is Action.DELTACOMMIT:
-            raise TableError(
-                f"{instant} failed on a merge-on-read table; roll it back with Apache Hudi first",
-                instant=str(instant),
-            )
         if _is_clustering(timeline, storage, instant):
             continue
         time_ = new_instant_time(timeline.last_time, utc)
         found.append(PendingRollback(instant, Instant(time_, Action.ROLLBACK, State.REQUESTED), None))
     return sorted(found, key=lambda item: item.target.time)
+
+
+def planned_for(timeline: Timeline, storage: Storage, target: str) -> bool:
+    """Is a rollback of this instant under way?"""
+    return target in _planned(timeline, storage)
 
 
 def _planned(timeline: Timeline, storage: Storage) -> dict[str, PendingRollback]:
@@ -74,12 +79,6 @@ def _planned(timeline: Timeline, storage: Storage) -> dict[str, PendingRollback]
         if plan.instant is None:
             raise TableError(
                 f"rollback plan {path} names no instant; delete the file and run again", path=path
-            )
-        if any(request.log_blocks_to_delete for request in plan.requests):
-            raise TableError(
-                f"rollback {instant.time} of {plan.instant.time} has to void log blocks of a "
-                "merge-on-read table; finish it with Apache Hudi first",
-                instant=instant.time,
             )
         target = Instant(plan.instant.time, plan.instant.known_action, State.INFLIGHT)
         if not _is_clustering(timeline, storage, target):
@@ -104,13 +103,19 @@ def plan(storage: Storage, base_path: str, target: Instant) -> RollbackPlan:
     Listed are the partitions of the markers and of the workload profile in its inflight file (a marker file
     of the timeline server may have been cut while it was rewritten); all partitions when neither names one.
     """
-    markers = [marker for marker in read_markers(storage, base_path, target.time) if _is_base(marker.type)]
-    files = {marker.file for marker in markers}
-    partitions = {file.rpartition("/")[0] for file in files}
+    markers = read_markers(storage, base_path, target.time)
+    files = {marker.file for marker in markers if marker.type is not MarkerType.APPEND}
+    partitions = {marker.file.rpartition("/")[0] for marker in markers}
+    groups: set[tuple[str, str]] = set()
+    unknown = False
     if target.state is not State.REQUESTED:
-        partitions |= _profiled(storage, base_path, target)
+        profile = _profile(storage, base_path, target)
+        unknown = profile is None
+        if profile is not None:
+            partitions.update(profile.partitions)
+            groups.update(profile.file_groups)
         partitions = partitions or set(list_partitions(storage, base_path))
-        files.update(files_of(storage, base_path, target.time, sorted(partitions)))
+        files.update(base_files_of(storage, base_path, target.time, sorted(partitions)))
     requests = []
     for file in sorted(files):
         partition, _, name = file.rpartition("/")
@@ -123,6 +128,9 @@ def plan(storage: Storage, base_path: str, target: Instant) -> RollbackPlan:
                 files_to_delete=(join(base_path, file),),
             )
         )
+    if target.action is Action.DELTACOMMIT:
+        suspects = Suspects.of(markers, groups, partitions)
+        requests += plan_logs(storage, base_path, target.time, suspects, every_group=unknown)
     return RollbackPlan(InstantInfo.of(target), tuple(requests))
 
 
@@ -136,52 +144,61 @@ def execute(storage: Storage, base_path: str, pending: PendingRollback) -> None:
         create_instant(storage, base_path, requested, work.to_bytes())
     if pending.instant.state is State.REQUESTED:
         create_instant(storage, base_path, requested.with_state(State.INFLIGHT))
-    deleted: dict[str, list[str]] = {}
+    done: dict[str, RollbackPartition] = {}
     for request in work.requests:
-        files = deleted.setdefault(request.partition_path, [])
-        for path in request.files_to_delete:
-            storage.delete(_here(base_path, request.partition_path, path))
-            files.append(path)
-    for partition in deleted:
+        partition = request.partition_path
+        before = done.get(partition, RollbackPartition(partition))
+        done[partition] = _undo(storage, base_path, pending, request, before)
+    for partition in done:
         storage.sweep_partial(join(base_path, partition))
     metadata = RollbackMetadata.of(
         start_time=requested.time,
         duration_ms=int((time.time() - started) * 1000),
         target=InstantInfo.of(pending.target),
-        partitions={
-            partition: RollbackPartition(partition, deleted=tuple(files))
-            for partition, files in deleted.items()
-        },
+        partitions=done,
     )
     create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes())
     finish(storage, base_path, pending.target)
+    delete_markers(storage, base_path, requested.time)
+
+
+def _undo(
+    storage: Storage,
+    base_path: str,
+    pending: PendingRollback,
+    request: RollbackRequest,
+    before: RollbackPartition,
+) -> RollbackPartition:
+    """One request of the plan carried out; what it did, added to what was done in the partition `before`."""
+    for path in request.files_to_delete:
+        storage.delete(_here(base_path, request.partition_path, path))
+    after = replace(before, deleted=(*before.deleted, *request.files_to_delete))
+    if not request.log_blocks_to_delete:
+        return after
+    path, size = void_blocks(storage, base_path, pending.instant.time, pending.target.time, request)
+    return replace(
+        after,
+        rollback_log_files={**(before.rollback_log_files or {}), path: size},
+        failed_commit_log_files={**(before.failed_commit_log_files or {}), **request.log_blocks_to_delete},
+    )
 
 
 def finish(storage: Storage, base_path: str, target: Instant) -> None:
-    delete_instant(storage, base_path, target)
+    """Remove the instant; of a compaction the plan stays, so that it can be executed again."""
+    if target.action in _PLANNED:
+        storage.delete(instant_path(base_path, target.with_state(State.INFLIGHT)))
+    else:
+        delete_instant(storage, base_path, target)
     delete_markers(storage, base_path, target.time)
 
 
-def files_of(storage: Storage, base_path: str, instant: str, partitions: Iterable[str]) -> Iterator[str]:
-    """Base files of one instant in these partitions, relative to the table."""
-    for partition in partitions:
-        for item in storage.list(join(base_path, partition)):
-            name = BaseFileName.parse(item.name)
-            if name is not None and name.instant == instant:
-                yield join(partition, item.name)
-
-
-def _is_base(kind: MarkerType) -> bool:
-    return kind is not MarkerType.APPEND
-
-
-def _profiled(storage: Storage, base_path: str, target: Instant) -> set[str]:
-    """Partitions that the inflight file announces; none where it is empty or torn."""
+def _profile(storage: Storage, base_path: str, target: Instant) -> CommitMetadata | None:
+    """What the inflight file announces; None where it is empty or torn."""
     try:
         data = storage.read(instant_path(base_path, target.with_state(State.INFLIGHT)))
-        return set(CommitMetadata.parse(data).partitions)
+        return CommitMetadata.parse(data) if data.strip() else None
     except (FileNotFoundError, TableError):
-        return set()
+        return None
 
 
 def _here(base_path: str, partition: str, path: str) -> str:

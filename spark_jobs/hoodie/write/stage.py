@@ -21,10 +21,11 @@ from hoodie.format.evolution import conform
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index import NOWHERE
 from hoodie.storage import Storage, storage_for
-from hoodie.table.view import BaseFile, latest_base_files, storage_listing
+from hoodie.table.view import BaseFile, FileSlice, merged_slices, storage_listing
 from hoodie.write.context import STORED_ROW, WriteContext
 from hoodie.write.partition_check import check_partition
 from hoodie.write.staged import SUMMARY, encode_rows, error_message, message, rows_batch
+from hoodie.write.workload import tell_slice
 
 CHUNK_BYTES = 128 << 20
 CHUNK_ROWS = 1 << 20
@@ -60,7 +61,7 @@ class _Stager:
         self.sample_keys = sample_keys
         self.storage: Storage = storage_for(context.base_path)
         self.groups: dict[tuple[str, str], _Group] = {}
-        self.listed: dict[str, list[BaseFile]] = {}
+        self.listed: dict[str, list[FileSlice]] = {}
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for chunk in chunks(batches):
@@ -110,7 +111,7 @@ class _Stager:
         stored = np.full(len(keys), NOWHERE, dtype=np.int32)
         for code, partition in enumerate(partitions):
             rows = order[bounds[code] : bounds[code + 1]]
-            files = self.files(partition)
+            files = sorted((found.base for found in self.slices(partition) if found.base), key=_age)
             first = len(names)
             names.append((partition, ""))
             names.extend((partition, file.file_id) for file in files)
@@ -124,13 +125,13 @@ class _Stager:
             stored[rows] = tags.rows[places]
         return names, labels, stored
 
-    def files(self, partition: str) -> list[BaseFile]:
+    def slices(self, partition: str) -> list[FileSlice]:
         if partition not in self.listed:
             entries = storage_listing(self.storage, self.context.base_path)(partition)
             if partition:
                 fields = self.context.keys.partition_fields
                 check_partition(self.storage, self.context.base_path, partition, fields, entries)
-            self.listed[partition] = latest_base_files(self.context.snapshot, lambda _: entries, partition)
+            self.listed[partition] = merged_slices(self.context.snapshot, lambda _: entries, partition)
         return self.listed[partition]
 
     def count(self, partition: str, file_id: str, piece: pa.Table) -> None:
@@ -149,10 +150,7 @@ class _Stager:
                 [partition, file_id, group.rows, group.bytes, group.samples]
                 for (partition, file_id), group in self.groups.items()
             ],
-            "files": {
-                partition: [[file.name, file.size] for file in files]
-                for partition, files in self.listed.items()
-            },
+            "slices": {partition: list(map(tell_slice, found)) for partition, found in self.listed.items()},
         }
 
 
@@ -198,6 +196,11 @@ def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         rows += batch.num_rows
     if held:
         yield pa.Table.from_batches(held)
+
+
+def _age(file: BaseFile) -> tuple[str, str]:
+    """Oldest first: of several files with a key an index names the last one."""
+    return file.instant, file.file_id
 
 
 def _grouped(

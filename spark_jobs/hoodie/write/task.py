@@ -50,6 +50,8 @@ class WriteBuckets:
             held.extend(rows)
             if context.dedupe:
                 parts = held.parts(context.merger)
+                if bucket.slice is not None and bucket.append:
+                    return held.rows, handles.append(bucket.slice, parts)
                 if bucket.base is not None and context.operation is Operation.UPSERT:
                     return held.rows, handles.merge(bucket.base, parts, iter(()))
                 tables: Iterator[pa.Table] = (part.rows for part in parts)

@@ -6,16 +6,21 @@ inflight: `T.inflight` with the workload profile
 commit:  delete files that markers name and no task reports → `T.commit`, which alone shows the data →
          markers → heartbeat
 A kill before `T.commit` leaves a pending instant that the next writer rolls back; after it only markers and
-a heartbeat, which the next writer sweeps.
+a heartbeat, which the next writer sweeps. In a merge-on-read table the action is `deltacommit`.
+
+A service has its plan put on the timeline by `schedule`, which excludes writers, and is executed by `resume`,
+beside writers, and `commit`. A kill leaves the plan, and files that the next `resume` deletes.
 
 The heartbeat file of T says that T is on: who takes T for dead removes it first, before anything else of T,
-and tasks look at it before they create a file.
+and tasks look at it before they create a file. Writers let the heartbeats of services be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NoReturn
 
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError, StorageError, TableError
@@ -31,7 +36,7 @@ from hoodie.table.heartbeat import (
     read_beats,
     remove_beat,
 )
-from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
+from hoodie.table.markers import delete_markers
 from hoodie.table.partition import list_partitions
 from hoodie.timeline.active import (
     META_FOLDER,
@@ -44,9 +49,10 @@ from hoodie.timeline.active import (
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.write import rollback
+from hoodie.write import leftovers, rollback
 
 _ATTEMPTS = 20
+_METADATA_KEYS = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
 _FAILURES = (OSError, HoodieError)
 
 
@@ -56,18 +62,25 @@ class Transaction:
     Where the storage fails for that too, the next writer repairs the table; the heartbeat has ended anyway.
     """
 
-    def __init__(self, storage: Storage, base_path: str, config: Config, utc: bool) -> None:
+    def __init__(
+        self, storage: Storage, base_path: str, config: Config, utc: bool, action: Action = Action.COMMIT
+    ) -> None:
         self.storage = storage
         self.base_path = base_path
+        self.action = action
         self.rolled_back: list[str] = []
         self.metadata_table_removed = False
+        #: were files of earlier writes deleted: listings made before `begin` may show them
+        self.repaired = False
         self._utc = utc
         self._interval = config[INTERVAL_MS]
         self._misses = config[TOLERABLE_MISSES]
         self._heartbeats: list[Heartbeat] = []
         self.instant = ""
+        self._service = ""
+        self._groups: Collection[tuple[str, str]] = ()
         self._pending: Instant | None = None
-        self._committed = False
+        self._published = self._committed = False
 
     def __enter__(self) -> Transaction:
         return self
@@ -79,17 +92,83 @@ class Transaction:
 
     def begin(self) -> None:
         """Raises ConflictError, with nothing of the table changed, when another writer lives."""
-        timeline = Timeline.load(self.base_path, self.storage)
-        announced = self._announce(partial(new_instant_time, timeline.last_time, self._utc))
-        self._repair(self._refuse_second_writer())
+        announced = self._claim()
         self._request()
-        self._heartbeats.remove(announced)
-        announced.stop()
+        self._release(announced)
+
+    def schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
+        """Put a service's plan on the timeline while no writer is at work; the instant, as requested.
+
+        `plan` is given the timeline, repaired, and the new instant's time, and gives the requested file's
+        content, or None when there is nothing to do. Raises ConflictError as `begin` does. `commit` is not
+        for this.
+        """
+        announced = self._claim()
+        for _ in range(_ATTEMPTS):
+            timeline = Timeline.load(self.base_path, self.storage)
+            instant = Instant(new_instant_time(timeline.last_time, self._utc), action, State.REQUESTED)
+            data = plan(timeline, instant.time)
+            if data is None:
+                return None
+            try:
+                create_instant(self.storage, self.base_path, instant, data)
+            except AlreadyExists:
+                continue
+            if not announced.is_ours():
+                # a writer began meanwhile, with the table as it was without the plan
+                self.storage.delete(instant_path(self.base_path, instant))
+                self._refuse(instant.time)
+            return instant
+        raise self._no_instant()
+
+    def resume(self, planned: Instant, partitions: Iterable[str]) -> None:
+        """Take up a service's plan, beside writers; what an earlier attempt left in `partitions` goes first.
+
+        Raises ConflictError when another process is executing it, or has done so. Tasks may write files under
+        `instant` afterwards; leaving without `commit` leaves the plan to the next `resume`.
+        """
+        timeline = Timeline.load(self.base_path, self.storage)
+        if self._has_metadata_table() or rollback.planned_for(timeline, self.storage, planned.time):
+            self._release(self._claim())
+        self._take_over(planned)
+        if all((item.time, item.action) != (planned.time, planned.action) for item in self._now().pending()):
+            self._refuse(planned.time)
+        self._undo(planned.time, partitions)
+        self._pending = Instant(planned.time, planned.action, State.INFLIGHT)
+        self.instant, self.action = planned.time, planned.action
+        with contextlib.suppress(AlreadyExists):
+            create_instant(self.storage, self.base_path, self._pending)
+
+    def claim(self, repair: bool = True) -> None:
+        """Keep writers away until this transaction is left: for services without an instant of a write.
+
+        The table is repaired, as by `begin`; without `repair` nothing of it is touched. Raises ConflictError,
+        with nothing changed, while a writer is at work.
+        """
+        if repair:
+            self._claim()
+            return
+        self._announce(partial(new_instant_time, self._now().last_time, self._utc))
+        self._refuse_second_writer()
+
+    def check_claim(self) -> None:
+        """Raises ConflictError when another process has taken this one for dead since `claim`."""
+        if not all(beat.is_ours() for beat in self._heartbeats):
+            raise ConflictError(
+                f"another writer took this process for dead, which worked on {self.base_path}; run it again",
+                path=self.base_path,
+            )
+
+    def drop_metadata_table(self) -> None:
+        """Remove a metadata table that is going to be out of date, and repair the table then; see `claim`."""
+        if self._has_metadata_table():
+            self._release(self._claim())
 
     def inflight(self, profile: CommitMetadata) -> None:
         """Write the workload profile; from here on tasks may write files."""
         assert self._pending is not None
         self._pending = self._pending.with_state(State.INFLIGHT)
+        self._groups = profile.file_groups
         create_instant(self.storage, self.base_path, self._pending, profile.to_json())
 
     def commit(
@@ -103,15 +182,18 @@ class Transaction:
         assert self._pending is not None
         metadata = CommitMetadata(
             partition_to_write_stats={partition: tuple(group) for partition, group in stats.items()},
+            compacted=self.action is Action.COMPACTION,
             extra_metadata=dict(extra),
             operation_type=operation,
         )
-        self._delete_unreported(self.instant, _paths(metadata))
+        if self._service:
+            self._refuse_if_lost(self._lost())  # what seems unreported may be its successor's
+        leftovers.delete_unreported(self.storage, self.base_path, self.instant, leftovers.paths(metadata))
         self._refuse_if_lost(self._lost())
         pending = self._pending
         completed = pending.with_state(State.COMPLETED)
         self._publish(completed, metadata.to_json())
-        if _attempt(self._rolled_back):
+        if _attempt(self._superseded):
             # this process slept between looking and publishing; withdrawing takes the completed file first
             self._pending = pending
             self._refuse_if_lost(True)
@@ -119,37 +201,75 @@ class Transaction:
         _attempt(lambda: delete_markers(self.storage, self.base_path, completed.time))
         return metadata
 
+    def _claim(self) -> Heartbeat:
+        """The table for this process alone, and repaired; gives the heartbeat that says so."""
+        newest = Timeline.load(self.base_path, self.storage).last_time
+        announced = self._announce(partial(new_instant_time, newest, self._utc))
+        self._repair(self._refuse_second_writer())
+        return announced
+
+    def _release(self, heartbeat: Heartbeat) -> None:
+        self._heartbeats.remove(heartbeat)
+        heartbeat.stop()
+
     def _announce(self, next_time: Callable[[], str]) -> Heartbeat:
         """Start a heartbeat under an instant that no other writer has announced."""
         for _ in range(_ATTEMPTS):
-            heartbeat = Heartbeat(self.storage, self.base_path, next_time(), self._interval, self._misses)
             try:
-                heartbeat.start()
+                return self._beat(next_time())
             except AlreadyExists:
                 continue
-            self._heartbeats.append(heartbeat)
-            return heartbeat
+        raise self._no_instant()
+
+    def _beat(self, time: str, service: str = "") -> Heartbeat:
+        heartbeat = Heartbeat(self.storage, self.base_path, time, self._interval, self._misses, service)
+        heartbeat.start()
+        self._heartbeats.append(heartbeat)
+        return heartbeat
+
+    def _take_over(self, planned: Instant) -> None:
+        """Start the heartbeat of a service; a dead one of an earlier attempt goes."""
+        self._service = f"{planned.action.value} {planned.time}"
+        for _ in range(_ATTEMPTS):
+            for beat in read_beats(self.storage, self.base_path):
+                if beat.instant == planned.time:
+                    if beat.alive(self._interval, self._misses):
+                        raise self._busy(beat)
+                    remove_beat(self.storage, self.base_path, planned.time)
+            with contextlib.suppress(AlreadyExists):
+                self._beat(planned.time, self._service)
+                return
         raise self._no_instant()
 
     def _refuse_second_writer(self) -> list[Beat]:
-        """Heartbeats of dead writers. Two writers that announce at once may both be refused."""
+        """Heartbeats of dead writers and services. Two writers that announce at once may both be refused."""
         own = {heartbeat.instant for heartbeat in self._heartbeats}
         dead: list[Beat] = []
         for beat in read_beats(self.storage, self.base_path):
             if beat.instant in own:
                 continue
-            if beat.alive(self._interval, self._misses):
-                wait = max(0, beat.tolerance(self._interval, self._misses) - beat.age_ms) // 1000 + 1
-                raise ConflictError(
-                    f"another writer is at work on {self.base_path}: instant {beat.instant} of {beat.owner} "
-                    f"beat {beat.age_ms / 1000:.0f} s ago. Wait for it to finish, or, if it is dead, "
-                    f"for {wait} s",
-                    path=self.base_path,
-                    instant=beat.instant,
-                    owner=beat.owner,
-                )
-            dead.append(beat)
+            if not beat.alive(self._interval, self._misses):
+                dead.append(beat)
+            elif not self._of_service(beat):
+                raise self._busy(beat)
         return dead
+
+    def _of_service(self, beat: Beat) -> bool:
+        """Apache Hudi's heartbeats don't tell, the timeline does."""
+        planned = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
+        return bool(beat.service) or self.storage.exists(instant_path(self.base_path, planned))
+
+    def _busy(self, beat: Beat) -> ConflictError:
+        wait = max(0, beat.tolerance(self._interval, self._misses) - beat.age_ms) // 1000 + 1
+        who = "another process" if self._service else "another writer"
+        what = f"{self._service} of {self.base_path}" if self._service else self.base_path
+        return ConflictError(
+            f"{who} is at work on {what}: instant {beat.instant} of {beat.owner} "
+            f"beat {beat.age_ms / 1000:.0f} s ago. Wait for it to finish, or, if it is dead, for {wait} s",
+            path=self.base_path,
+            instant=beat.instant,
+            owner=beat.owner,
+        )
 
     def _repair(self, dead: Sequence[Beat]) -> None:
         """Undo failed writes and sweep what killed runs left behind.
@@ -158,60 +278,59 @@ class Transaction:
         wakes up finds itself refused, or has published before it is looked at.
         """
         for beat in dead:
-            remove_beat(self.storage, self.base_path, beat.instant)
+            if not self._of_service(beat):
+                remove_beat(self.storage, self.base_path, beat.instant)
         for folder in (meta_path(self.base_path), heartbeat_folder(self.base_path)):
             self.storage.sweep_partial(folder)
         # a writer that was just changing from its first to its second heartbeat may have been overlooked
         self._refuse_second_writer()
         properties.recover(self.storage, self.base_path)
-        timeline = Timeline.load(self.base_path, self.storage)
-        failed = rollback.due(timeline, self.storage, frozenset(), self._utc)
+        timeline = self._now()
+        failed = rollback.due(timeline, self.storage, self._served(timeline, dead), self._utc)
         self._drop_metadata_table()
         for pending in failed:
             rollback.execute(self.storage, self.base_path, pending)
             self.rolled_back.append(pending.target.time)
-        self._sweep_attempts(Timeline.load(self.base_path, self.storage))
+        swept = leftovers.sweep_attempts(self.storage, self.base_path, self._now())
+        self.repaired = swept or bool(self.rolled_back)
 
-    def _sweep_attempts(self, timeline: Timeline) -> None:
-        """Markers of finished instants: late attempts may have written files that nobody reported."""
-        completed = {instant.time: instant for instant in timeline.commits()}
+    def _served(self, timeline: Timeline, dead: Sequence[Beat]) -> frozenset[str]:
+        """Instants that live services work on; heartbeats of services that died at their very end go."""
         pending = {instant.time for instant in timeline.pending()}
-        for time in marker_instants(self.storage, self.base_path):
-            if time in pending:
-                continue
-            archived = timeline.first_time is not None and time < timeline.first_time
-            if not archived:
-                reported: set[str | None] = set()
-                if time in completed:
-                    reported = _paths(CommitMetadata.parse(timeline.read(completed[time], self.storage)))
-                self._delete_unreported(time, reported)
-            delete_markers(self.storage, self.base_path, time)
+        gone = {beat.instant for beat in dead}
+        for beat in dead:
+            if self._of_service(beat) and beat.instant not in pending:
+                remove_beat(self.storage, self.base_path, beat.instant)
+        beats = read_beats(self.storage, self.base_path)
+        return frozenset(beat.instant for beat in beats if beat.instant in pending - gone)
+
+    def _now(self) -> Timeline:
+        return Timeline.load(self.base_path, self.storage)
+
+    def _has_metadata_table(self) -> bool:
+        props = properties.load(self.storage, self.base_path)
+        folder = join(self.base_path, META_FOLDER, "metadata")
+        return any(props.get(name) for name in _METADATA_KEYS) or self.storage.exists(folder)
 
     def _drop_metadata_table(self) -> None:
         """Properties first: readers that see the entry gone list the folders themselves."""
-        folder = join(self.base_path, META_FOLDER, "metadata")
-        props = properties.load(self.storage, self.base_path)
-        listed = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
-        if any(props.get(name) for name in listed):
-            properties.update(self.storage, self.base_path, dict.fromkeys(listed))
-            self.metadata_table_removed = True
-        if self.storage.exists(folder):
-            self.storage.delete_tree(folder)
-            self.metadata_table_removed = True
+        if not self._has_metadata_table():
+            return
+        properties.update(self.storage, self.base_path, dict.fromkeys(_METADATA_KEYS))
+        self.storage.delete_tree(join(self.base_path, META_FOLDER, "metadata"))
+        self.metadata_table_removed = True
 
     def _request(self) -> None:
         """Take the instant: the heartbeat first, so that no task and no other writer sees T without it."""
         for _ in range(_ATTEMPTS):
-            newest = Timeline.load(self.base_path, self.storage).last_time
-            heartbeat = self._announce(partial(new_instant_time, newest, self._utc))
-            instant = Instant(heartbeat.instant, Action.COMMIT, State.REQUESTED)
+            heartbeat = self._announce(partial(new_instant_time, self._now().last_time, self._utc))
+            instant = Instant(heartbeat.instant, self.action, State.REQUESTED)
             self._pending, self.instant = instant, instant.time
             try:
                 create_instant(self.storage, self.base_path, instant)
             except AlreadyExists:
                 self._pending = None
-                self._heartbeats.remove(heartbeat)
-                heartbeat.stop()
+                self._release(heartbeat)
                 continue
             return
         raise self._no_instant()
@@ -226,22 +345,39 @@ class Transaction:
         """Create the completed file; after a failure the storage is asked whether it is there after all."""
         pending, self._pending = self._pending, None
         try:
-            create_instant(self.storage, self.base_path, completed, data)
+            self._create_completed(completed, data)
         except BaseException as error:
+            if self._service and isinstance(error, AlreadyExists):
+                self._refuse(self.instant)  # the next writer sweeps
             # should this look fail too, nothing is withdrawn: the next writer sees what became of the instant
-            published = self.storage.exists(instant_path(self.base_path, completed))
-            if not published:
+            self._published = self.storage.exists(instant_path(self.base_path, completed))
+            if not self._published:
                 self._pending = pending
-            if not published or not isinstance(error, (OSError, StorageError)):
+            if not self._published or not isinstance(error, (OSError, StorageError)):
                 raise
+        self._published = True
+
+    def _create_completed(self, completed: Instant, data: bytes) -> None:
+        """A service tries again when a writer, who sweeps before it begins, took the unfinished file away."""
+        for _ in range(_ATTEMPTS if self._service else 0):
+            with contextlib.suppress(ConflictError):
+                create_instant(self.storage, self.base_path, completed, data)
+                return
+        create_instant(self.storage, self.base_path, completed, data)
 
     def _lost(self) -> bool:
-        """Has another writer taken this one for dead?"""
-        return not all(beat.on_storage() for beat in self._heartbeats) or self._rolled_back()
+        """Has another process taken this one for dead?"""
+        return not all(beat.is_ours() for beat in self._heartbeats) or self._superseded()
 
-    def _rolled_back(self) -> bool:
-        """A rollback newer than this instant is another writer's: this one did its own before it began."""
-        timeline = Timeline.load(self.base_path, self.storage)
+    def _superseded(self) -> bool:
+        """A rollback newer than this instant is another writer's: this one did its own before it began.
+
+        Rollbacks are no sign for a service, beside which writers go on: its successor's heartbeat is.
+        """
+        if self._service:
+            gone = all(instant.time != self.instant for instant in self._now())
+            return gone or not all(beat.is_ours() for beat in self._heartbeats)
+        timeline = self._now()
         instants = (Action.ROLLBACK, Action.RESTORE)
         if any(instant.time > self.instant for instant in timeline.filter(instants)):
             return True
@@ -249,30 +385,38 @@ class Transaction:
 
     def _refuse_if_lost(self, lost: bool) -> None:
         if lost:
-            raise ConflictError(
-                f"write {self.instant} was taken for dead and rolled back by another writer; run it again",
-                instant=self.instant,
-            )
+            self._refuse(self.instant)
 
-    def _delete_unreported(self, instant: str, reported: set[str | None]) -> None:
-        """Delete files of retried, speculative or late attempts: markers name them, no task reported them."""
-        partitions: set[str] = set()
-        for marker in read_markers(self.storage, self.base_path, instant):
-            if marker.type is not MarkerType.APPEND and marker.file not in reported:
-                self.storage.delete(join(self.base_path, marker.file))
-                partitions.add(marker.file.rpartition("/")[0])
-        for partition in sorted(partitions):
-            self.storage.sweep_partial(join(self.base_path, partition))
+    def _refuse(self, instant: str) -> NoReturn:
+        if self._service:
+            text = f"{self._service} was taken over, done or rolled back by another process"
+        else:
+            text = f"write {instant} was taken for dead and rolled back by another writer; run it again"
+        raise ConflictError(text, instant=instant)
+
+    def _undo(self, instant: str, partitions: Iterable[str]) -> None:
+        """Delete what an attempt at the instant wrote: what markers name, and what a listing shows."""
+        storage, base_path, folders = self.storage, self.base_path, list(partitions)
+        leftovers.delete_unreported(storage, base_path, instant, ())
+        files = list(leftovers.base_files_of(storage, base_path, instant, folders))
+        if not self._service:  # writers put logs on top of what a service makes, under its instant
+            files += leftovers.log_files_of(storage, base_path, instant, folders, self._groups)
+        for file in files:
+            storage.delete(join(base_path, file))
+        delete_markers(storage, base_path, instant)
 
     def _end(self) -> Exception | None:
         """Stop the heartbeats, whatever fails, and undo an attempt that failed; gives the first failure.
 
-        The heartbeats stop first: tasks still running then create no further file.
+        The heartbeats stop first: tasks still running then create no further file. A service's stops last:
+        its successor begins once it is gone, and its files have the same instant.
         """
         for heartbeat in self._heartbeats:
             heartbeat.silence()
         failures: list[Exception] = []
         lost = self._pending is not None and bool(_attempt(self._lost, failures))
+        if self._pending is not None and self._service:
+            _attempt(lambda: self._withdraw(lost), failures)
         for heartbeat in self._heartbeats:
             _attempt(heartbeat.stop, failures)
         self._heartbeats.clear()
@@ -284,22 +428,23 @@ class Transaction:
         """Undo an attempt that failed in this very process: no rollback instant is needed.
 
         Files go before the instant, so that a kill in between leaves an instant for the next writer to roll
-        back. Once `lost`, markers are no longer complete, and the partitions are listed.
+        back. Once `lost`, markers are no longer complete, and the partitions are listed. A service leaves its
+        plan; once lost, its files are its successor's to delete.
         """
         assert self._pending is not None
         instant, self._pending = self._pending, None
-        self.storage.delete(instant_path(self.base_path, instant.with_state(State.COMPLETED)))
-        self._delete_unreported(instant.time, set())
+        if self._published or not self._service:
+            self.storage.delete(instant_path(self.base_path, instant.with_state(State.COMPLETED)))
+        if self._service:
+            if not lost:
+                self._undo(instant.time, ())
+                self.storage.delete(instant_path(self.base_path, instant))
+            return
+        leftovers.delete_unreported(self.storage, self.base_path, instant.time, ())
         if lost:
-            partitions = list_partitions(self.storage, self.base_path)
-            for file in rollback.files_of(self.storage, self.base_path, instant.time, partitions):
-                self.storage.delete(join(self.base_path, file))
+            self._undo(instant.time, list_partitions(self.storage, self.base_path))
         delete_instant(self.storage, self.base_path, instant)
         delete_markers(self.storage, self.base_path, instant.time)
-
-
-def _paths(metadata: CommitMetadata) -> set[str | None]:
-    return {stat.path for stat in metadata.write_stats}
 
 
 def _attempt(action: Callable[[], bool | None], failures: list[Exception] | None = None) -> bool | None:

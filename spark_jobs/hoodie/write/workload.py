@@ -8,13 +8,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hoodie.config.key import Config, bool_key, float_key, int_key
 from hoodie.format.base_file import MAX_FILE_SIZE
-from hoodie.format.names import BaseFileName, join, new_file_id
-from hoodie.table.view import BaseFile
+from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
+from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, Snapshot, merged_slices
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
 from hoodie.write.partition_check import check_apart
 
@@ -43,6 +43,13 @@ AUTO_SPLIT = bool_key(
     True,
     "Cut a partition's inserts into new files by the record size; else by the split size.",
 )
+SMALL_GROUPS = int_key(
+    "hoodie.merge.small.file.group.candidates.limit",
+    1,
+    "Merge-on-read: so many of a partition's smallest base files take inserts, if they have no logs; each is "
+    "written anew.",
+    minimum=0,
+)
 SPLIT_SIZE = int_key(
     "hoodie.copyonwrite.insert.split.size", 500000, "Rows of a new file without auto split.", minimum=1
 )
@@ -63,12 +70,16 @@ class Parallelism:
 
 @dataclass
 class Profile:
-    """What the first pass saw. `groups`: (partition, file id or "") -> [rows, bytes]."""
+    """What the first pass saw. `groups`: (partition, file id or "") -> [rows, bytes].
+
+    `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts.
+    """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    files: dict[str, list[BaseFile]] = field(default_factory=dict)
+    slices: dict[str, list[FileSlice]] = field(default_factory=dict)
     samples: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     input_partitions: int = 0
+    busy: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> Profile:
@@ -83,10 +94,10 @@ class Profile:
                 if samples:
                     share = size / len(samples)
                     profile.samples.setdefault(partition, []).extend((key, share) for key in samples)
-            for partition, files in summary["files"].items():
-                if partition not in profile.files:
-                    profile.files[partition] = [_base_file(base_path, partition, *file) for file in files]
-        check_apart(profile.files)
+            for partition, slices in summary["slices"].items():
+                if partition not in profile.slices:
+                    profile.slices[partition] = [told_slice(base_path, partition, told) for told in slices]
+        check_apart(profile.slices)
         return profile
 
     @property
@@ -97,32 +108,47 @@ class Profile:
     def partitions(self) -> list[str]:
         return sorted({partition for partition, _ in self.groups})
 
+    def relist(self, snapshot: Snapshot, listing: Listing) -> None:
+        """Look again for the logs of the slices: failed writes that were rolled back since had left some."""
+        for partition, found in self.slices.items():
+            if any(slice_.logs for slice_ in found):
+                self.slices[partition] = merged_slices(snapshot, listing, partition)
+
     def inflight(self, operation: str) -> CommitMetadata:
         """The workload profile kept in the inflight file; duplicates within the batch are counted."""
         files: dict[str, list[PlannedFile]] = {partition: [] for partition in self.partitions}
         inserts: dict[str, int] = {}
         for (partition, file_id), (rows, _) in sorted(self.groups.items()):
             if file_id:
-                base = self.base(partition, file_id)
-                files[partition].append(PlannedFile(file_id, base.instant, num_updates=rows))
+                base = self.slice(partition, file_id).base
+                instant = base.instant if base else ""
+                files[partition].append(PlannedFile(file_id, instant, num_updates=rows))
             else:
                 inserts[partition] = rows
         return inflight_metadata(operation, inserts, files)
 
-    def base(self, partition: str, file_id: str) -> BaseFile:
-        return next(file for file in self.files[partition] if file.file_id == file_id)
+    def slice(self, partition: str, file_id: str) -> FileSlice:
+        return next(found for found in self.slices[partition] if found.file_id == file_id)
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """One file group's share of a write: one bucket is written by one task. `base` None: a new group."""
+    """One file group's share of a write: one bucket is written by one task. `slice` None: a new group.
+
+    `append`: to the slice's logs; else the group's base file is written anew.
+    """
 
     number: int
     partition: str
     file_id: str
-    base: BaseFile | None
+    slice: FileSlice | None
     rows: int
     bytes: int
+    append: bool = False
+
+    @property
+    def base(self) -> BaseFile | None:
+        return self.slice.base if self.slice else None
 
 
 @dataclass(frozen=True)
@@ -154,48 +180,71 @@ class Assignment:
         }
 
 
+def told_slice(base_path: str, partition: str, told: Sequence[Any]) -> FileSlice:
+    """A file slice out of what `tell_slice` made of it."""
+    instant, base, logs = told
+    files = tuple(_log_file(base_path, partition, *log) for log in logs)
+    if base:
+        found = _base_file(base_path, partition, *base)
+        return FileSlice(partition, found.file_id, instant, found, files)
+    return FileSlice(partition, files[0].file_id, instant, None, files)
+
+
+def tell_slice(slice_: FileSlice) -> list[Any]:
+    """A file slice as JSON: its instant, name and size of its base file or null, of its logs."""
+    base = [slice_.base.name, slice_.base.size] if slice_.base else None
+    return [slice_.instant, base, [[log.name, log.size] for log in slice_.logs]]
+
+
 def average_record_size(config: Config, commits: Iterable[CommitMetadata]) -> int:
     """Bytes of a record in a base file, from the newest commit that wrote enough (newest first)."""
     limit = config[SMALL_FILE_LIMIT] or config[MAX_FILE_SIZE]
     for commit in commits:
-        written = commit.bytes_written
-        rows = commit.num_writes
+        stats = [stat for stat in commit.write_stats if stat.log_version is None]
+        written = sum(stat.total_write_bytes for stat in stats)
+        rows = sum(stat.num_writes for stat in stats)
         if rows > 0 and written > config[RECORD_SIZE_THRESHOLD] * limit:
             return max(1, math.ceil(written / rows))
     return config[RECORD_SIZE_ESTIMATE]
 
 
 class _Buckets:
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
+    """Buckets as they grow. `logs`: one that takes no inserts is appended to the slice's logs."""
 
-    def add(self, partition: str, file_id: str, base: BaseFile | None, rows: int, size: int) -> int:
-        self.rows.append(
-            {"partition": partition, "file_id": file_id, "base": base, "rows": rows, "bytes": size}
-        )
-        return len(self.rows) - 1
+    def __init__(self, logs: bool) -> None:
+        self.buckets: list[Bucket] = []
+        self.logs = logs
 
-    def grow(self, number: int, rows: int, size: int) -> None:
-        self.rows[number]["rows"] += rows
-        self.rows[number]["bytes"] += size
+    def add(self, partition: str, file_id: str, slice_: FileSlice | None, rows: int, size: int) -> int:
+        number, append = len(self.buckets), self.logs and slice_ is not None
+        self.buckets.append(Bucket(number, partition, file_id, slice_, rows, size, append))
+        return number
 
-    def frozen(self) -> tuple[Bucket, ...]:
-        return tuple(Bucket(number=number, **row) for number, row in enumerate(self.rows))
+    def take_inserts(self, number: int, rows: int, size: int) -> None:
+        bucket = self.buckets[number]
+        grown = replace(bucket, rows=bucket.rows + rows, bytes=bucket.bytes + size, append=False)
+        self.buckets[number] = grown
 
 
-def assign(profile: Profile, config: Config, record_size: int, parallelism: Parallelism) -> Assignment:
-    """Every file with updates is a bucket; inserts fill small files first, then new files."""
-    buckets = _Buckets()
+def assign(
+    profile: Profile, config: Config, record_size: int, parallelism: Parallelism, logs: bool = False
+) -> Assignment:
+    """Every file with updates is a bucket; inserts fill small files first, then new files.
+
+    With `logs` (merge-on-read) a file that takes inserts is written anew, updates and all, so only the
+    smallest ones without logs do; the other updates are appended.
+    """
+    buckets = _Buckets(logs)
     updates: dict[tuple[str, str], int] = {}
     inserts: dict[str, tuple[tuple[int, float], ...]] = {}
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if file_id:
-            base = profile.base(partition, file_id)
-            updates[partition, file_id] = buckets.add(partition, file_id, base, rows, size)
+            found = profile.slice(partition, file_id)
+            updates[partition, file_id] = buckets.add(partition, file_id, found, rows, size)
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if not file_id:
             inserts[partition] = _place(profile, config, record_size, buckets, updates, partition, rows, size)
-    final = buckets.frozen()
+    final = tuple(buckets.buckets)
     reducers, count = _balance(final, parallelism)
     return Assignment(final, updates, inserts, {}, reducers, count)
 
@@ -213,17 +262,14 @@ def _place(
     """Shares of one partition's inserts."""
     left = rows
     shares: list[tuple[int, int]] = []
-    limit = config[SMALL_FILE_LIMIT]
-    for file in profile.files.get(partition, []):
-        if left == 0 or file.size >= limit:
-            continue
+    for slice_, file in _small(profile, config, partition, buckets):
         room = min(left, (config[MAX_FILE_SIZE] - file.size) // record_size)
         if room <= 0:
             continue
         number = updates.get((partition, file.file_id))
         if number is None:
-            number = buckets.add(partition, file.file_id, file, 0, 0)
-        buckets.grow(number, room, size * room // rows)
+            number = buckets.add(partition, file.file_id, slice_, 0, 0)
+        buckets.take_inserts(number, room, size * room // rows)
         shares.append((number, room))
         left -= room
     if left:
@@ -235,6 +281,22 @@ def _place(
             take = left // count + (1 if index < left % count else 0)
             shares.append((buckets.add(partition, new_file_id(), None, take, size * take // rows), take))
     return tuple((number, share / rows) for number, share in shares)
+
+
+def _small(
+    profile: Profile, config: Config, partition: str, buckets: _Buckets
+) -> list[tuple[FileSlice, BaseFile]]:
+    """Slices of the partition whose base files may take inserts, in the order in which they do."""
+    limit = config[SMALL_FILE_LIMIT]
+    found = [
+        (slice_, slice_.base)
+        for slice_ in profile.slices.get(partition, [])
+        if slice_.base and slice_.base.size < limit and (partition, slice_.file_id) not in profile.busy
+    ]
+    if not buckets.logs:
+        return found
+    bare = sorted((item for item in found if not item[0].logs), key=lambda item: item[1].size)
+    return bare[: config[SMALL_GROUPS]]
 
 
 def balance_weights(weights: Sequence[int], parallelism: Parallelism) -> tuple[tuple[int, ...], int]:
@@ -255,7 +317,8 @@ def balance_weights(weights: Sequence[int], parallelism: Parallelism) -> tuple[t
 
 def _balance(buckets: Sequence[Bucket], parallelism: Parallelism) -> tuple[tuple[int, ...], int]:
     weights = [
-        bucket.bytes + (bucket.base.size * _BASE_WEIGHT if bucket.base else 0) + 1 for bucket in buckets
+        bucket.bytes + (bucket.base.size * _BASE_WEIGHT if bucket.base and not bucket.append else 0) + 1
+        for bucket in buckets
     ]
     return balance_weights(weights, parallelism)
 
@@ -264,3 +327,11 @@ def _base_file(base_path: str, partition: str, name: str, size: int) -> BaseFile
     parsed = BaseFileName.parse(name)
     assert parsed is not None
     return BaseFile(partition, join(base_path, partition, name), name, parsed.file_id, parsed.instant, size)
+
+
+def _log_file(base_path: str, partition: str, name: str, size: int) -> LogFile:
+    parsed = LogFileName.parse(name)
+    assert parsed is not None
+    group = (parsed.file_id, parsed.base_instant)
+    path = join(base_path, partition, name)
+    return LogFile(partition, path, name, *group, parsed.version, parsed.token or "", size)

@@ -176,11 +176,14 @@ REFUSED: dict[str, tuple[pa.Table, dict[str, Any], type[HoodieError], str]] = {
         InputError,
         "column at: .* does not fit",
     ),
-    "merge on read": (
+    "merge on read with a merger of one's own": (
         ROWS,
-        {"hoodie.datasource.write.table.type": "MERGE_ON_READ"},
+        {
+            "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+            "hoodie.datasource.write.payload.class": "tests.unit.write.test_merge_modes:FirstWins",
+        },
         ConfigError,
-        "only COPY_ON_WRITE tables can be written yet",
+        "merger of your own, which other readers",
     ),
     "several writers": (
         ROWS,
@@ -507,9 +510,3 @@ def test_settings_without_effect_give_one_warning(tmp_path: Path) -> None:
         (warning,) = result.warnings
         assert warning.startswith("known to Apache Hudi but without effect here: ")
         assert all(name in warning for name in idle)
-
-
-def test_a_table_that_is_merge_on_read(table: Path) -> None:
-    _properties(table, lambda text: text.replace("COPY_ON_WRITE", "MERGE_ON_READ"))
-    with pytest.raises(ConfigError, match="only COPY_ON_WRITE tables can be written yet"):
-        hoodie.write_table(ROWS, str(table))

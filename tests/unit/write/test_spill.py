@@ -11,7 +11,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import StorageError
-from hoodie.write.rowset import RowSet
+from hoodie.read.spill import SpillFolder
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows, small_rows
 from tests.unit.write.support import BUDGET, OPTIONS, SORT_MODE, check_meta
@@ -24,14 +24,13 @@ TINY = 1 << 16
 def spilled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Folders that were spilled to."""
     folders: list[str] = []
-    start = RowSet._start_spilling
+    make = SpillFolder.__init__
 
-    def counted(self: RowSet) -> None:
-        start(self)
-        assert self._folder is not None
-        folders.append(self._folder.name)
+    def counted(self: SpillFolder, spill_path: str) -> None:
+        make(self, spill_path)
+        folders.append(self.path)
 
-    monkeypatch.setattr(RowSet, "_start_spilling", counted)
+    monkeypatch.setattr(SpillFolder, "__init__", counted)
     return folders
 
 

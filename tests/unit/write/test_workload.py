@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
-from hoodie.format.names import new_file_id
-from hoodie.table.view import BaseFile
+from hoodie.format.names import LogFileName, new_file_id
+from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.resolve import resolve
-from hoodie.write.workload import Assignment, Parallelism, Profile, assign, average_record_size
+from hoodie.write.workload import (
+    Assignment,
+    Parallelism,
+    Profile,
+    assign,
+    average_record_size,
+    tell_slice,
+    told_slice,
+)
 from tests.unit.write.support import (
     BUDGET,
     MAX_FILE,
@@ -29,23 +39,32 @@ MIB = 1 << 20
 CORES = Parallelism(cores=2, limit=None)
 
 
-def _file(partition: str, size: int, name: str = "") -> BaseFile:
-    file_id = name or new_file_id()
-    base = f"{file_id}_0-0-0_20240101000000000.parquet"
-    return BaseFile(partition, f"/t/{partition}/{base}", base, file_id, "20240101000000000", size)
+def _file(partition: str, size: int, name: str = "", *, logs: int = 0) -> FileSlice:
+    """A slice with a base file of this size and so many logs."""
+    file_id, instant = name or new_file_id(), "20240101000000000"
+    base = f"{file_id}_0-0-0_{instant}.parquet"
+    file = BaseFile(partition, f"/t/{partition}/{base}", base, file_id, instant, size)
+    names = [str(LogFileName(file_id, instant, version, "0-0-0")) for version in range(1, logs + 1)]
+    log_files = (
+        LogFile(partition, f"/t/{partition}/{log}", log, file_id, instant, version, "0-0-0", 10)
+        for version, log in enumerate(names, 1)
+    )
+    return FileSlice(partition, file_id, instant, file, tuple(log_files))
 
 
-def _profile(groups: dict[tuple[str, str], int], *files: BaseFile, row_bytes: int = 100) -> Profile:
-    by_partition: dict[str, list[BaseFile]] = {}
+def _profile(groups: dict[tuple[str, str], int], *files: FileSlice, row_bytes: int = 100) -> Profile:
+    by_partition: dict[str, list[FileSlice]] = {}
     for file in files:
         by_partition.setdefault(file.partition, []).append(file)
     counts = {group: [rows, rows * row_bytes] for group, rows in groups.items()}
     return Profile(counts, by_partition, {}, 4)
 
 
-def _assign(profile: Profile, record_size: int = 1024, **options: Any) -> Assignment:
+def _assign(
+    profile: Profile, record_size: int = 1024, *, merge_on_read: bool = False, **options: Any
+) -> Assignment:
     config = Config.of({name.replace("__", "."): value for name, value in options.items()})
-    return assign(profile, config, record_size, CORES)
+    return assign(profile, config, record_size, CORES, merge_on_read)
 
 
 def _rows(assignment: Assignment) -> list[tuple[bool, int]]:
@@ -103,6 +122,47 @@ def test_a_small_file_without_room_for_one_row_is_left_alone() -> None:
     assert _rows(assignment) == [(False, 3)]
 
 
+def test_merge_on_read_packs_into_the_smallest_file_without_logs() -> None:
+    """It is written anew, its updates too; all other updates are appended."""
+    logged, larger, smallest = _file("p", MIB, logs=1), _file("p", 3 * MIB), _file("p", 2 * MIB)
+    groups = {("p", file.file_id): 10 for file in (logged, larger, smallest)}
+    assignment = _assign(_profile({**groups, ("p", ""): 5}, logged, larger, smallest), merge_on_read=True)
+    found = {bucket.file_id: (bucket.append, bucket.rows) for bucket in assignment.buckets}
+    assert found == {
+        logged.file_id: (True, 10),
+        larger.file_id: (True, 10),
+        smallest.file_id: (False, 15),
+    }
+
+
+@pytest.mark.parametrize(("limit", "packed"), [(0, 0), (1, 1), (2, 2), (9, 3)])
+def test_merge_on_read_packs_into_so_many_files(limit: int, packed: int) -> None:
+    files = [_file("p", (100 + number) * MIB) for number in range(3)]
+    profile = _profile({("p", ""): 10**6}, *files)
+    options = {"hoodie__merge__small__file__group__candidates__limit": limit}
+    options["hoodie__parquet__small__file__limit"] = 110 * MIB
+    assignment = _assign(profile, merge_on_read=True, **options)
+    assert [bucket.file_id for bucket in assignment.buckets if bucket.slice] == [
+        file.file_id for file in files[:packed]
+    ]
+    assert not any(bucket.append for bucket in assignment.buckets)
+
+
+def test_groups_with_pending_plans_take_no_inserts() -> None:
+    file = _file("p", MIB)
+    profile = _profile({("p", file.file_id): 7, ("p", ""): 5}, file)
+    profile.busy = frozenset({("p", file.file_id)})
+    for merge_on_read in (False, True):
+        assert _rows(_assign(profile, merge_on_read=merge_on_read)) == [(True, 7), (False, 5)]
+
+
+def test_a_slice_travels_as_json() -> None:
+    bare, logged = _file("p", MIB), _file("p", MIB, logs=2)
+    headless = replace(logged, base=None)
+    for slice_ in (bare, logged, headless):
+        assert told_slice("/t", "p", json.loads(json.dumps(tell_slice(slice_)))) == slice_
+
+
 def test_auto_split_off_cuts_by_rows() -> None:
     groups = {("p", ""): 1_200_001}
     by_size = _assign(_profile(groups), record_size=10)
@@ -142,6 +202,13 @@ def test_record_size_from_the_newest_big_commit(
     options: dict[str, Any], commits: list[tuple[int, int]], expected: int
 ) -> None:
     assert average_record_size(Config.of(options), [_commit(*commit) for commit in commits]) == expected
+
+
+def test_record_size_from_base_files_only() -> None:
+    logged = WriteStat(path=".f.log.1", num_writes=1, total_write_bytes=300 * MIB, log_version=1)
+    base = _commit(2_000_000, 200 * MIB).partition_to_write_stats["p"]
+    commits = [CommitMetadata({"p": (logged,)}), CommitMetadata({"p": (logged, *base)})]
+    assert average_record_size(Config.of({}), commits) == 105
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""Rows of one file slice: its base file merged with its logs, batch by batch.
+
+Queries, compaction and clustering read slices here. Memory: a batch of the base file, its footer, 6 bytes for
+each of its rows, and the log records within their budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from hoodie.format.base_file import BaseFileReader
+from hoodie.format.evolution import read_as
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.read.log_merge import SliceContext, merged_log
+from hoodie.read.log_scan import LogScan, scan_slice
+from hoodie.read.matching import Part, Places, live, looked_at, merge_batch
+from hoodie.storage import Storage
+from hoodie.table.view import FileSlice
+
+#: keys of stored rows that are looked up at a time
+_LOOK_UP_ROWS = 1 << 20
+
+
+def read_slice(
+    storage: Storage, file_slice: FileSlice, context: SliceContext, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """The rows of a slice in these columns (None: all of the context's schema), in the schema's types.
+
+    Base rows come first in their order, then rows that only the logs have. Columns that a file lacks are
+    null. A key that a base file holds several times is merged every time, as compaction does. Raises
+    TableError.
+    """
+    with SliceReader(storage, file_slice, context, columns) as reader:
+        yield from reader.tables()
+
+
+class SliceReader:
+    """As `read_slice`, with what was counted. A context manager.
+
+    `scan` has the statistics of the logs; `updates`, `deletes` and `inserts` count base rows that were
+    replaced or removed, and rows that only the logs have, as far as `tables` has come.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        file_slice: FileSlice,
+        context: SliceContext,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self.scan: LogScan = scan_slice(storage, file_slice, context.snapshot)
+        self.updates = self.deletes = self.inserts = 0
+        self._storage = storage
+        self._slice = file_slice
+        self._context = context
+        self._names = list(context.schema.names if columns is None else columns)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> SliceReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows, once."""
+        if not self.scan.queue:
+            if self._slice.base is not None:
+                yield from self._stored(self._open(self._slice.base.path), self._names)
+            return
+        records = self._stack.enter_context(merged_log(self._storage, self.scan, self._context, self._names))
+        yield from self._merged(records.parts)
+
+    def _merged(self, parts: list[Part]) -> Iterator[pa.Table]:
+        merger, schema = self._context.merger, self._context.schema
+        assert merger is not None
+        if self._slice.base is not None:
+            reader = self._open(self._slice.base.path)
+            places = Places.looked_up(reader.record_keys(_LOOK_UP_ROWS), reader.rows, parts)
+            merged_by = looked_at(merger, schema)
+            wanted = {RECORD_KEY, *self._names, *merged_by}
+            start = 0
+            for stored in self._stored(reader, [name for name in schema.names if name in wanted]):
+                matches = places.between(start, start + stored.num_rows)
+                start += stored.num_rows
+                merged = merge_batch(merger, merged_by, stored, matches, parts)
+                self.updates += merged.updates
+                self.deletes += merged.deletes
+                yield merged.rows.select(self._names)
+        for part in parts:
+            rows = live(merger, part.unmatched())
+            self.inserts += rows.num_rows
+            yield rows.select(self._names)
+
+    def _open(self, path: str) -> BaseFileReader:
+        return self._stack.enter_context(BaseFileReader(self._storage, path))
+
+    def _stored(self, reader: BaseFileReader, names: list[str]) -> Iterator[pa.Table]:
+        target = pa.schema([self._context.schema.field(name) for name in names])
+        known = set(reader.schema.names)
+        for batch in reader.batches([name for name in names if name in known]):
+            yield read_as(pa.Table.from_batches([batch]), target)

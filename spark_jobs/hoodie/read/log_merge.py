@@ -1,0 +1,329 @@
+"""Log records merged to one per key (format.md 8.11; Apache Hudi 0.15.0 HoodieMergedLogRecordScanner).
+
+Of the rows of a key the merger's `combine` makes one, as of a batch's. A delete block takes a key's
+earlier rows away, except where it has an ordering value and one of them a greater one; then it changes
+nothing. Rows after a delete are a new beginning, whatever their ordering values. What is left is a row, or a
+delete that removes the key whatever is stored.
+
+Blocks are read one at a time. Beyond the memory budget rows and deletes are cut by key hash into parts on
+disk.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from hoodie.errors import InputError, TableError
+from hoodie.format.log_block import BlockType, LogBlock
+from hoodie.format.log_data import read_data_block, read_delete_block
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.merge import DELETED_COLUMN, Merger
+from hoodie.read.log_scan import LogScan
+from hoodie.read.matching import Bools, Ints, Part
+from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
+from hoodie.storage import Storage
+from hoodie.table.view import Snapshot
+
+#: number of the block that a row or a delete comes from
+_ORDER = "_hoodie_log_order"
+_ORDERING = "_hoodie_log_ordering"
+#: merging needs the rows, a copy of them and the sort order
+_COPIES = 3
+
+#: the stubs refuse plain values where the kernels take them
+pc: Any = pyarrow.compute
+
+
+@dataclass(frozen=True)
+class SliceContext:
+    """How the slices of a table are read. Picklable; one for all slices of a query.
+
+    `schema` is the table's with meta columns; rows of older schemas are read as it. `merger` is None for a
+    table without logs, `ordering` its ordering field.
+    """
+
+    schema: pa.Schema
+    snapshot: Snapshot
+    merger: Merger | None
+    ordering: str | None
+    budget: int
+    spill_path: str
+
+
+class LogRecords:
+    """One record a key: each part has rows, and keys to delete. A context manager, for the spilled ones."""
+
+    def __init__(self, parts: list[Part], folder: SpillFolder | None = None) -> None:
+        self.parts = parts
+        self._folder = folder
+
+    def __enter__(self) -> LogRecords:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.parts = []
+        if self._folder is not None:
+            self._folder.close()
+
+    @property
+    def spilled(self) -> bool:
+        return self._folder is not None
+
+
+def merged_log(
+    storage: Storage, scan: LogScan, context: SliceContext, columns: Sequence[str] | None = None
+) -> LogRecords:
+    """The records of a scan's blocks in these columns, and those that the merger needs; None: all.
+
+    Counts the rows it reads in the scan's statistics. Raises TableError for contents that can't be read, and
+    for rows without an ordering value, as Apache Hudi does.
+    """
+    merger = _required(context)
+    names = log_columns(merger, context.schema, columns)
+    schema = pa.schema([context.schema.field(name) for name in names])
+    operations = _Operations(context, schema, scan.content_bytes)
+    try:
+        for number, (block, content) in enumerate(_contents(storage, scan)):
+            operations.consumed += block.content_length
+            if block.type is BlockType.DELETE:
+                operations.delete(number, content)
+            else:
+                rows = read_data_block(block, content, context.schema, names)
+                scan.statistics.records += rows.num_rows
+                operations.add(number, rows)
+        return operations.merged(merger)
+    except InputError as error:
+        operations.close()
+        raise TableError(f"log records can't be merged: {error.message}", **error.values) from error
+    except BaseException:
+        operations.close()
+        raise
+
+
+def log_columns(merger: Merger, schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
+    """What must be read of log rows so that these columns of merged rows are right, in the schema's order."""
+    combine = getattr(merger, "combine_columns", None)
+    needed = [merger.columns(schema), combine(schema) if combine else None]
+    if columns is None or None in needed:
+        return list(schema.names)
+    names = {RECORD_KEY, DELETED_COLUMN, *columns, *(name for group in needed if group for name in group)}
+    return [name for name in schema.names if name in names]
+
+
+def _required(context: SliceContext) -> Merger:
+    if context.merger is None:
+        raise ValueError("a slice with logs needs a merger")
+    return context.merger
+
+
+def _contents(storage: Storage, scan: LogScan) -> Iterator[tuple[LogBlock, bytes]]:
+    for path, entries in itertools.groupby(scan.queue, lambda entry: entry[0].path):
+        with LogFileReader(storage, path) as reader:
+            for _, block in entries:
+                yield block, reader.content(block)
+
+
+class _Operations:
+    """Rows and deletes in the order of their blocks, held or spilled."""
+
+    def __init__(self, context: SliceContext, schema: pa.Schema, expected: int) -> None:
+        """`expected` is the size of all contents as they are stored, `consumed` of those read so far."""
+        self._context = context
+        self._type = _type_at(context.schema, context.ordering)
+        self._rows = schema.append(pa.field(_ORDER, pa.int32()))
+        fields = {RECORD_KEY: pa.string(), _ORDER: pa.int32(), _ORDERING: self._type or pa.null()}
+        self._deletes = pa.schema([pa.field(name, kind) for name, kind in fields.items()])
+        self._expected = expected
+        self.consumed = 0
+        self._folder: SpillFolder | None = None
+        self._spilled: tuple[SpilledRows, SpilledRows] | None = None
+        self._held: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+        self._bytes = 0
+
+    def add(self, number: int, rows: pa.Table) -> None:
+        self._take(0, rows.append_column(self._rows.field(_ORDER), _constant(number, rows.num_rows)))
+
+    def delete(self, number: int, content: bytes) -> None:
+        records = read_delete_block(content, self._type)
+        count = len(records)
+        ordering: Any = records.ordering
+        if ordering is None or self._type is None:
+            ordering = pa.nulls(count, self._deletes.field(_ORDERING).type)
+        self._take(1, pa.table([records.keys, _constant(number, count), ordering], schema=self._deletes))
+
+    def merged(self, merger: Merger) -> LogRecords:
+        """Ends the adding; the records own the spill folder from now on."""
+        if self._spilled is None:
+            rows, deletes = (
+                pa.concat_tables(held) if held else schema.empty_table()
+                for held, schema in zip(self._held, (self._rows, self._deletes), strict=True)
+            )
+            self._held = ([], [])
+            return LogRecords([merge_operations(merger, rows, deletes)])
+        parts: list[Part] = []
+        for paths in zip(*(spilled.finish() for spilled in self._spilled), strict=True):
+            part = merge_operations(merger, *map(read_spilled, paths))
+            if len(part.used):
+                parts.append(_mapped(part, *paths))
+        return LogRecords(parts, self._folder)
+
+    def close(self) -> None:
+        for spilled in self._spilled or ():
+            spilled.finish()
+        if self._folder is not None:
+            self._folder.close()
+
+    def _take(self, kind: int, rows: pa.Table) -> None:
+        if self._spilled is not None:
+            self._spill(kind, rows)
+            return
+        self._held[kind].append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes > self._context.budget:
+            self._start_spilling()
+
+    def _start_spilling(self) -> None:
+        growth = self._bytes / max(1, self.consumed)
+        count = part_count(int(self._expected * growth) * _COPIES, self._context.budget)
+        self._folder = folder = SpillFolder(self._context.spill_path)
+        self._spilled = (
+            SpilledRows(folder, "rows", self._rows, count),
+            SpilledRows(folder, "deletes", self._deletes, count),
+        )
+        for kind, held in enumerate(self._held):
+            for rows in held:
+                self._spill(kind, rows)
+            held.clear()
+
+    def _spill(self, kind: int, rows: pa.Table) -> None:
+        assert self._spilled is not None
+        for batch in rows.to_batches():
+            self._spilled[kind].add(batch)
+
+
+def _mapped(part: Part, rows_path: str, deletes_path: str) -> Part:
+    """The part in files beside these."""
+    deletes: Any = part.deletes
+    if deletes is not None:
+        deletes = map_rows(deletes_path + ".one", pa.table({RECORD_KEY: deletes})).column(0).combine_chunks()
+    return Part.of(map_rows(rows_path + ".one", part.rows), deletes)
+
+
+def merge_operations(merger: Merger, rows: pa.Table, deletes: pa.Table) -> Part:
+    """One record a key. Both are in the order of their blocks, whose numbers are in a column of them."""
+    gone: pa.Array[Any] | None = None
+    if deletes.num_rows:
+        keep, gone = _after_deletes(merger, rows, deletes)
+        if not keep.all():
+            rows = rows.filter(pa.array(keep))
+    rows = rows.drop_columns([_ORDER]).combine_chunks()
+    if rows.num_rows:
+        keys = rows.column(RECORD_KEY).combine_chunks()
+        fold: Any = getattr(merger, "fold", None)
+        rows = merger.combine(rows, keys) if fold is None else _folded(fold, rows, keys)
+    return Part.of(rows, gone)
+
+
+def _folded(fold: Any, rows: pa.Table, keys: pa.Array[Any]) -> pa.Table:
+    """The rows of each key laid one over the other in their order: the second rows of all keys, then the
+    third of those that have one, and so on."""
+    codes = np.asarray(keys.dictionary_encode().indices).astype(np.int64)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    lengths = np.diff(starts, append=len(order))
+    done: list[pa.Table] = []
+    state, turn = rows.take(order[starts]), 1
+    while len(starts):
+        more = lengths > turn
+        done.append(state.filter(pa.array(~more)))
+        starts, lengths = starts[more], lengths[more]
+        if len(starts):
+            state = fold(state.filter(pa.array(more)), rows.take(order[starts + turn]))
+        turn += 1
+    return pa.concat_tables(done)
+
+
+def _after_deletes(merger: Merger, rows: pa.Table, deletes: pa.Table) -> tuple[Bools, pa.Array[Any]]:
+    """(rows that no delete took away, keys that have none of these but were deleted)"""
+    coded = deletes.column(RECORD_KEY).combine_chunks().dictionary_encode()
+    hits = pc.index_in(rows.column(RECORD_KEY), value_set=coded.dictionary).fill_null(-1)
+    codes = np.asarray(hits).astype(np.int64)
+    touched = np.flatnonzero(codes >= 0)
+    owners = codes[touched]
+    times = np.asarray(rows.column(_ORDER)).astype(np.int64)[touched]
+    cut = _last_deletes(merger, rows, touched, owners, times, coded, deletes)
+    keep = np.ones(rows.num_rows, dtype=np.bool_)
+    keep[touched] = times > cut[owners]
+    alone = cut >= 0
+    alone[owners[keep[touched]]] = False
+    return keep, coded.dictionary.filter(pa.array(alone))
+
+
+def _last_deletes(
+    merger: Merger,
+    rows: pa.Table,
+    touched: Ints,
+    owners: Ints,
+    times: Ints,
+    coded: Any,
+    deletes: pa.Table,
+) -> Ints:
+    """For every deleted key the number of the last delete that took effect; -1 where none did.
+
+    `touched` are the rows of such keys, `owners` their keys, `times` their blocks.
+    """
+    keys = np.asarray(coded.indices).astype(np.int64)
+    when = np.asarray(deletes.column(_ORDER)).astype(np.int64)
+    ordering = deletes.column(_ORDERING).combine_chunks()
+    cut: Ints = np.full(len(coded.dictionary), -1, dtype=np.int64)
+    outlives: Any = getattr(merger, "outlives", None)
+    if outlives is None or ordering.null_count == len(ordering):
+        np.maximum.at(cut, keys, when)
+        return cut
+    combine = getattr(merger, "combine_columns", None)
+    names = combine(rows.schema) if combine else None
+    looked_at = rows if names is None else rows.select(names)
+    for turn in _turns(keys, when):
+        delete = np.full(len(cut), -1, dtype=np.int64)
+        delete[keys[turn]] = turn
+        mine = delete[owners]
+        before = np.flatnonzero((mine >= 0) & (times > cut[owners]) & (times < when[mine]))
+        stays = outlives(looked_at.take(touched[before]), ordering.take(mine[before]))
+        delete[owners[before[stays]]] = -1
+        done = np.flatnonzero(delete >= 0)
+        cut[done] = when[delete[done]]
+    return cut
+
+
+def _turns(keys: Ints, when: Ints) -> Iterator[Ints]:
+    """The first delete of every key, then the second of those that have one, and so on."""
+    order = np.lexsort((when, keys))
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    lengths = np.diff(starts, append=len(order))
+    for turn in range(int(lengths.max())):
+        yield order[starts[lengths > turn] + turn]
+
+
+def _type_at(schema: pa.Schema, path: str | None) -> pa.DataType | None:
+    if not path:
+        return None
+    top, *rest = path.split(".")
+    kind: pa.DataType | None = schema.field(top).type if top in schema.names else None
+    for name in rest:
+        kind = kind.field(name).type if isinstance(kind, pa.StructType) else None
+    return kind
+
+
+def _constant(value: int, count: int) -> pa.Array[Any]:
+    return pa.array(np.full(count, value, dtype=np.int32))

@@ -1,0 +1,214 @@
+"""Stored rows and incoming rows with the same key: found, and merged batch by batch.
+
+Writes merge what they were given with a base file; reads, compaction and clustering merge log records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.merge import Merger
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+#: the stubs refuse plain values where the kernels take them
+pc: Any = pyarrow.compute
+
+
+@dataclass
+class Part:
+    """Incoming rows, one a key, then keys to delete whatever is stored; no key is in both.
+
+    `used` marks those that matched a stored row, rows first.
+    """
+
+    rows: pa.Table
+    used: Bools
+    deletes: pa.Array[Any] | None = None
+
+    @classmethod
+    def of(cls, rows: pa.Table, deletes: pa.Array[Any] | None = None) -> Part:
+        count = rows.num_rows + (0 if deletes is None else len(deletes))
+        return cls(rows, np.zeros(count, dtype=np.bool_), deletes)
+
+    @property
+    def keys(self) -> pa.ChunkedArray[Any]:
+        """Of the rows, then those to delete."""
+        keys = self.rows.column(RECORD_KEY)
+        if self.deletes is None or not len(self.deletes):
+            return keys
+        return pa.chunked_array([*keys.chunks, self.deletes], pa.string())
+
+    def unmatched(self) -> pa.Table:
+        """Rows that matched none."""
+        left = ~self.used[: self.rows.num_rows]
+        return self.rows if left.all() else self.rows.filter(pa.array(left))
+
+
+@dataclass(frozen=True)
+class Match:
+    """Pairs of one part: rows of a stored batch, ascending, and rows of the part."""
+
+    part: int
+    stored: Ints
+    incoming: Ints
+
+
+@dataclass(frozen=True)
+class Places:
+    """For every stored row the part, or -1, and the row of it that has the same key; 6 bytes a stored row."""
+
+    part: npt.NDArray[np.int16]
+    row: npt.NDArray[np.int32]
+    parts: int
+
+    @classmethod
+    def told(cls, stored_rows: Sequence[npt.NDArray[Any]], stored: int) -> Places:
+        """`stored_rows` tells for every row of each part its stored row, negative for none."""
+        places = cls._empty(len(stored_rows), stored)
+        for number, told in enumerate(stored_rows):
+            known = np.flatnonzero(told >= 0)
+            places.part[told[known]] = number
+            places.row[told[known]] = known
+        return places
+
+    @classmethod
+    def looked_up(cls, keys: Iterable[Any], stored: int, parts: Sequence[Part]) -> Places:
+        """`keys` are those of the stored rows, in pieces; a repeated one matches every time."""
+        places = cls._empty(len(parts), stored)
+        start = 0
+        for piece in keys:
+            for number, part in enumerate(parts):
+                hits = pc.index_in(piece, value_set=part.keys).fill_null(-1)
+                found = np.asarray(hits).astype(np.int32)
+                here = np.flatnonzero(found >= 0)
+                places.part[start + here] = number
+                places.row[start + here] = found[here]
+            start += len(piece)
+        return places
+
+    @classmethod
+    def _empty(cls, parts: int, stored: int) -> Places:
+        return cls(np.full(stored, -1, dtype=np.int16), np.zeros(stored, dtype=np.int32), parts)
+
+    def between(self, start: int, stop: int) -> Iterator[Match]:
+        """What matches the stored rows from `start` to before `stop`, counted from `start`."""
+        owner = self.part[start:stop]
+        for number in range(self.parts):
+            here = np.flatnonzero(owner == number)
+            if len(here):
+                yield Match(number, here, self.row[start + here].astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A stored batch after the merge; `fresh` marks rows that were replaced, `deletes` counts those gone."""
+
+    rows: pa.Table
+    fresh: Bools
+    deletes: int
+
+    @property
+    def updates(self) -> int:
+        return int(self.fresh.sum())
+
+
+def looked_at(merger: Merger, schema: pa.Schema) -> list[str]:
+    """Columns of `schema` that `merge_batch` must be told."""
+    names = merger.columns(schema)
+    return list(schema.names if names is None else names)
+
+
+def merge_batch(
+    merger: Merger, names: list[str], stored: pa.Table, matches: Iterable[Match], parts: Sequence[Part]
+) -> Merged:
+    """The stored rows merged with what matches them; `names` are the columns that the merger looks at.
+
+    Columns of `stored` that the parts lack stay as they were. Marks what was used in the parts.
+    """
+    fresh = np.zeros(stored.num_rows, dtype=np.bool_)
+    gone = np.zeros(stored.num_rows, dtype=np.bool_)
+    places: list[Ints] = []
+    sources: list[pa.Table] = []
+    for match in matches:
+        part = parts[match.part]
+        part.used[match.incoming] = True
+        deleted = match.incoming >= part.rows.num_rows
+        gone[match.stored[deleted]] = True
+        here, there = match.stored[~deleted], match.incoming[~deleted]
+        if not len(here):
+            continue
+        incoming = part.rows.take(there)
+        after = incoming.select(names)
+        # a table without columns forgets how many rows it has when rows are taken from it
+        before = stored.select(names).take(here) if names else after
+        outcome = merger.merge(before, after)
+        replaced = outcome.take & ~outcome.delete
+        gone[here[outcome.delete]] = True
+        fresh[here[replaced]] = True
+        if replaced.any():
+            source = incoming
+            if outcome.rows is not None:
+                source = _with_columns(incoming, outcome.rows)
+            if not replaced.all():
+                source = source.filter(pa.array(replaced))
+            places.append(here[replaced])
+            sources.append(source)
+    if places:
+        stored = _replace(stored, *_in_order(places, sources))
+    if gone.any():
+        return Merged(stored.filter(pa.array(~gone)), fresh[~gone], int(gone.sum()))
+    return Merged(stored, fresh, 0)
+
+
+def live(merger: Merger, rows: pa.Table) -> pa.Table:
+    """Rows without those that delete their key."""
+    deleted = merger.deleted(rows)
+    return rows.filter(pa.array(~deleted)) if deleted.any() else rows
+
+
+def _with_columns(rows: pa.Table, columns: pa.Table) -> pa.Table:
+    names = rows.column_names
+    merged = {name: columns.column(name) for name in columns.column_names}
+    return pa.table([merged.get(name, rows.column(name)) for name in names], names=names)
+
+
+def _in_order(places: list[Ints], sources: list[pa.Table]) -> tuple[Ints, pa.Table]:
+    """The places of several parts, ascending, and the rows for them."""
+    if len(places) == 1:
+        return places[0], sources[0]
+    every = np.concatenate(places)
+    order = np.argsort(every)
+    return every[order], pa.concat_tables(sources).take(order)
+
+
+def _replace(stored: pa.Table, rows: Ints, incoming: pa.Table) -> pa.Table:
+    """`stored` with `rows` (ascending) taken from `incoming`, row by row, in the columns that both have."""
+    count = stored.num_rows
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[rows] = True
+    arrow_mask = pa.array(mask)
+    order: Ints | None = None
+    columns: list[Any] = []
+    for name in stored.column_names:
+        if name == RECORD_KEY or name not in incoming.column_names:
+            columns.append(stored.column(name))
+            continue
+        old, new = stored.column(name).combine_chunks(), incoming.column(name).combine_chunks()
+        if pa.types.is_nested(old.type):
+            if order is None:
+                order = np.arange(count, dtype=np.int64)
+                order[rows] = count + np.arange(len(rows))
+            columns.append(pa.concat_arrays([old, new]).take(order))
+        else:
+            columns.append(pc.replace_with_mask(old, arrow_mask, new))
+    return pa.Table.from_arrays(columns, schema=stored.schema)

@@ -1,0 +1,294 @@
+"""A table as a query sees it: which slices, which rows of them, in which schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hoodie.config.key import Config
+from hoodie.errors import ConfigError, TableError
+from hoodie.format.base_file import BaseFileReader
+from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without_meta
+from hoodie.format.schema import from_avro
+from hoodie.merge import PAYLOAD_CLASS, Merger, merger
+from hoodie.read.log_merge import SliceContext
+from hoodie.read.query import HOLES_POLICY, Query, QueryType
+from hoodie.read.retained import check_begin, check_retained, last_before_hole
+from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
+from hoodie.storage import Storage, normalize, storage_for
+from hoodie.table import properties
+from hoodie.table.partition import list_partitions
+from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
+from hoodie.table.table_schema import schema_text
+from hoodie.table.view import (
+    BaseFile,
+    FileSlice,
+    Listing,
+    Snapshot,
+    latest_base_files,
+    merged_slices,
+    storage_listing,
+)
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import Instant
+
+_LISTING_THREADS = 8
+#: (partition path, file id) of touched file groups; None: any
+Touched = frozenset[tuple[str, str]] | None
+
+
+@dataclass(frozen=True)
+class Span:
+    """Commit times of the rows that an incremental query gives: later than `begin`, up to `end`."""
+
+    begin: str
+    end: str
+
+    def predicate(self) -> str:
+        """SQL that DuckDB and Spark understand; instants are digits."""
+        return f"({COMMIT_TIME} > '{self.begin}' AND {COMMIT_TIME} <= '{self.end}')"
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table as a query sees it. `schema` has the meta columns first, where the table fills them.
+
+    `from_path` names columns that are not stored in files but in partition paths
+    (`hoodie.datasource.write.drop.partition.columns`). `span` picks rows by commit time.
+    """
+
+    base_path: str
+    props: TableProperties
+    timeline: Timeline
+    slices: tuple[FileSlice, ...]
+    context: SliceContext
+    from_path: tuple[str, ...] = ()
+    span: Span | None = None
+
+    @classmethod
+    def load(
+        cls,
+        path: str,
+        query: Query | None = None,
+        config: Config | None = None,
+        storage: Storage | None = None,
+    ) -> TableView:
+        """Raises TableNotFound, TornProperties, UnsupportedVersion, or TableError for a table that can't be
+        read; ConfigError, which says what is there, for a query that the table can't answer.
+        """
+        query, config = query or Query(), config or Config()
+        base_path = normalize(path)
+        storage = storage or storage_for(base_path)
+        props = properties.load(storage, base_path)
+        timeline = Timeline.load(base_path, storage)
+        as_of, span = _period(query, config, props, timeline, storage)
+        touched = _touched(timeline, storage, span)
+        if as_of is not None and (span is None or span.begin < span.end):
+            check_retained(timeline, storage, "as_of" if span is None else "end", as_of, touched)
+        snapshot = Snapshot.of(timeline, storage, as_of)
+        partitions = (
+            list_partitions(storage, base_path)
+            if touched is None
+            else sorted({place for place, _ in touched})
+        )
+        found = _slices(query, snapshot, storage_listing(storage, base_path), partitions, touched)
+        text = schema_text(timeline, storage, props, as_of if query.type is QueryType.TIME_TRAVEL else None)
+        schema, dropped = _schema(props, text, found, storage)
+        made: Merger | None = None
+        if any(file_slice.logs for file_slice in found):
+            _check_mergeable(base_path, props, text)
+            made = table_merger(props, config, without_meta(schema))
+            found = _without_old_rows(found, made, span)
+        context = SliceContext(
+            schema,
+            snapshot,
+            made,
+            props.precombine_field,
+            config[MERGE_BUDGET],
+            config[SPILL_PATH] or "",
+        )
+        return cls(base_path, props, timeline, tuple(found), context, dropped, span)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.context.schema
+
+    @property
+    def files(self) -> tuple[BaseFile, ...]:
+        """Base files of slices without logs."""
+        return tuple(item.base for item in self.slices if item.base is not None and not item.logs)
+
+    @property
+    def merged(self) -> tuple[FileSlice, ...]:
+        """Slices with logs."""
+        return tuple(item for item in self.slices if item.logs)
+
+    def columns(self, columns: Sequence[str] | None, meta: bool) -> list[str]:
+        """Names to return, in the order asked for; one text is one name.
+
+        Raises ConfigError for unknown columns, the same one twice, or none at all.
+        """
+        if columns is None:
+            return list(self.schema.names if meta else without_meta(self.schema).names)
+        if isinstance(columns, str):
+            columns = [columns]
+        if not columns or len(set(columns)) < len(columns):
+            raise ConfigError(
+                f"columns {list(columns)}: name each column once, or leave columns out for all of them"
+            )
+        unknown = [name for name in columns if name not in self.schema.names]
+        if unknown:
+            raise ConfigError(
+                f"no column {', '.join(unknown)} in {self.base_path}; it has {', '.join(self.schema.names)}",
+                columns=", ".join(unknown),
+            )
+        return list(columns)
+
+    def referenced(self, names: Sequence[str], where: str | None) -> list[str]:
+        """Columns to read: those asked for and those whose name occurs in the predicate."""
+        text = (where or "").lower()
+        return [name for name in self.schema.names if name in names or (text and name.lower() in text)]
+
+
+def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> Merger:
+    """The merger of a table's logs. `schema` is that of its data columns.
+
+    A payload class of the config is one's own (`module:Class`) for the class name that the table persists.
+    Raises ConfigError for a payload class that is not known here, or another one than the table's.
+    """
+    stored = props.payload_class or DEFAULT_PAYLOAD_CLASS
+    given = config[PAYLOAD_CLASS]
+    made = merger(
+        Config.of({**config.texts, PAYLOAD_CLASS.name: given or stored}), props.precombine_field, schema
+    )
+    if given and made.java_class != stored:
+        raise ConfigError(
+            f"{PAYLOAD_CLASS.name}={given!r} is {made.java_class}, but the table's logs are merged by "
+            f"{stored}; leave it out",
+            value=given,
+        )
+    return made
+
+
+def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Schema]:
+    """Schema of the data columns of each of `files`: its commit's, or its footer's when that is archived."""
+    by_instant: dict[str, pa.Schema] = {}
+    for instant in view.timeline.commits():
+        text = CommitMetadata.parse(view.timeline.read(instant, storage)).schema_text()
+        if text:
+            by_instant[instant.time] = without_meta(from_avro(text))
+    out: dict[BaseFile, pa.Schema] = {}
+    for file in view.files:
+        if file.instant in by_instant:
+            out[file] = by_instant[file.instant]
+            continue
+        with BaseFileReader(storage, file.path) as reader:
+            out[file] = without_meta(reader.schema)
+    return out
+
+
+def _period(
+    query: Query, config: Config, props: TableProperties, timeline: Timeline, storage: Storage
+) -> tuple[str | None, Span | None]:
+    """(instant of the state to be read, None for the newest; commit times of the rows)"""
+    policy = config[HOLES_POLICY]
+    if query.type is QueryType.TIME_TRAVEL:
+        return last_before_hole(timeline, storage, policy, query.as_of or ""), None
+    if query.type is not QueryType.INCREMENTAL:
+        return None, None
+    if not props.populate_meta_fields:
+        raise ConfigError(
+            f"table {props.name} keeps no meta columns ({properties.POPULATE_META_FIELDS}=false), so nobody "
+            "knows when a row was written; it has no incremental queries",
+            query=query.type.value,
+        )
+    last = timeline.last_commit
+    newest = last.time if last else ""
+    end = last_before_hole(timeline, storage, policy, min(query.end or newest, newest))
+    begin = query.begin or ""
+    check_begin(timeline, storage, props, begin)
+    return end, Span(begin, end)
+
+
+def _touched(timeline: Timeline, storage: Storage, span: Span | None) -> Touched:
+    """File groups that the commits of a span wrote to; None where all have to be looked at."""
+    if span is None or not span.begin:
+        return None
+
+    def groups(instant: Instant) -> set[tuple[str, str]]:
+        commit = CommitMetadata.parse(timeline.read(instant, storage))
+        return {
+            (partition, stat.file_id)
+            for partition, stats in commit.partition_to_write_stats.items()
+            for stat in stats
+        }
+
+    within = [instant for instant in timeline.commits() if span.begin < instant.time <= span.end]
+    return frozenset(group for instant in within for group in groups(instant))
+
+
+def _slices(
+    query: Query, snapshot: Snapshot, listing: Listing, partitions: Sequence[str], touched: Touched
+) -> list[FileSlice]:
+    look = _base_slices if query.type is QueryType.READ_OPTIMIZED else merged_slices
+    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
+        groups = pool.map(lambda partition: look(snapshot, listing, partition), partitions)
+        found = [item for group in groups for item in group]
+    if touched is None:
+        return found
+    return [item for item in found if (item.partition, item.file_id) in touched]
+
+
+def _base_slices(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:
+    return [
+        FileSlice(partition, base.file_id, base.instant, base)
+        for base in latest_base_files(snapshot, listing, partition)
+    ]
+
+
+def _without_old_rows(slices: list[FileSlice], made: Merger, span: Span | None) -> list[FileSlice]:
+    """Slices without base files that a span's rows neither come from nor are merged with."""
+    if span is None or not getattr(made, "ignores_stored", False):
+        return slices
+    return [
+        replace(item, base=None) if item.logs and item.base and item.base.instant <= span.begin else item
+        for item in slices
+    ]
+
+
+def _schema(
+    props: TableProperties, text: str | None, slices: Sequence[FileSlice], storage: Storage
+) -> tuple[pa.Schema, tuple[str, ...]]:
+    """(the table's schema, columns of it that are in paths only)"""
+    bases = [item.base for item in slices if item.base is not None]
+    if text:
+        schema = with_meta(from_avro(text))
+    elif bases:
+        with BaseFileReader(storage, bases[0].path) as reader:
+            schema = with_meta(reader.schema)
+    else:
+        schema = with_meta(pa.schema([]))
+    if not props.populate_meta_fields:
+        schema = without_meta(schema)
+    dropped = props.partition_fields if props.drop_partition_columns else ()
+    absent = [pa.field(name, pa.string()) for name in dropped if name not in schema.names]
+    return pa.schema([*schema, *absent]), tuple(dropped)
+
+
+def _check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:
+    """TableError for logs whose rows can't be told apart, or whose deletes are in a column not read here."""
+    why = ""
+    if not props.populate_meta_fields:
+        why = f"keeps no record keys ({properties.POPULATE_META_FIELDS}=false)"
+    elif text and OPERATION in from_avro(text).names:
+        why = f"keeps a change log ({OPERATION})"
+    if why:
+        raise TableError(
+            f"{base_path} has log files and {why}, which is not supported; compact it with Apache Hudi, or "
+            "query it read_optimized",
+            path=base_path,
+        )

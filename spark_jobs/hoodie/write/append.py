@@ -1,0 +1,91 @@
+"""Updates and deletes of one file slice, appended to its logs: data blocks, then delete blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.format.base_file import sequence_numbers
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import encode_data_block
+from hoodie.format.log_delete import DeleteRecords, encode_delete_block
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.merge._ordering import column
+from hoodie.read.matching import Bools, Part
+from hoodie.table.view import FileSlice
+from hoodie.write.context import LEADING, WriteContext
+from hoodie.write.fate import Fate
+from hoodie.write.log_output import LogFiles
+
+#: Avro bytes of a row beside its columns: commit time, sequence number, partition path, file name, length
+_META_BYTES = 128
+#: encoding a block needs its rows, their columns as bytes and the block
+_COPIES = 4
+
+
+@dataclass
+class Append:
+    """One append of one task. `written`: rows of data blocks, counted from where the task's numbers go on."""
+
+    context: WriteContext
+    instant: str
+    task: int
+    slice: FileSlice
+    logs: LogFiles
+    first_number: int
+    written: int = 0
+
+    def run(self, parts: Sequence[Part], fates: Sequence[Fate]) -> None:
+        """Log what is not stale. All deletes go behind all rows, as Apache Hudi has them."""
+        for part, fate in zip(parts, fates, strict=True):
+            for piece in self._pieces(filtered(part.rows, fate.updates)):
+                self._log_rows(piece)
+        for part, fate in zip(parts, fates, strict=True):
+            for piece in self._pieces(filtered(part.rows, fate.deletes)):
+                self._log_deletes(piece)
+
+    def _pieces(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Rows of one block each."""
+        if rows.num_rows == 0:
+            return
+        assert self.context.logs is not None
+        limit = min(self.context.logs.block_size, self.context.merge_budget // _COPIES)
+        step = max(1, int(limit / (rows.nbytes / rows.num_rows + _META_BYTES)))
+        for start in range(0, rows.num_rows, step):
+            yield rows.slice(start, step)
+
+    def _log_rows(self, rows: pa.Table) -> None:
+        """A data block. Log records have the file id for a file name (format.md 6.1)."""
+        count, format_ = rows.num_rows, self.context.logs
+        assert format_ is not None
+        columns: list[Any] = [
+            pa.repeat(self.instant, count),
+            sequence_numbers(self.instant, self.task, self.first_number + self.written, count),
+            rows.column(RECORD_KEY),
+            pa.repeat(self.slice.partition, count),
+            pa.repeat(self.slice.file_id, count),
+            *rows.columns[LEADING:],
+        ]
+        table = pa.Table.from_arrays(columns, schema=self.context.file_schema)
+        content = encode_data_block(table, format_.avro_schema, format_.block, format_.codec)
+        self.logs.append(format_.block, content, updates=count)
+        self.written += count
+
+    def _log_deletes(self, rows: pa.Table) -> None:
+        keys: Any = rows.column(RECORD_KEY).combine_chunks()
+        partitions: Any = pa.repeat(self.slice.partition, len(keys))
+        assert self.context.logs is not None
+        ordering = self.context.logs.ordering
+        values: Any = None if ordering is None else column(rows, ordering)
+        if values is not None and pa.types.is_date(values.type):
+            # as the number that records hold: Apache Hudi 1.2.0 fails to compare a DateWrapper with it
+            values = values.cast(pa.int32())
+        content = encode_delete_block(DeleteRecords(keys, partitions, values))
+        self.logs.append(BlockType.DELETE, content, deletes=len(keys))
+
+
+def filtered(rows: pa.Table, mask: Bools) -> pa.Table:
+    return rows if mask.all() else rows.filter(pa.array(mask))

@@ -1,0 +1,200 @@
+"""Which incoming rows of a merge-on-read slice are worth logging, judged before they are logged.
+
+Readers of a log disagree about late rows: Apache Hudi 0.15.0 lets a delete beat the base row whatever the
+ordering values, and takes an update that was logged after a delete for newer than it. So a row that is older
+than what the slice is known to have held of its key is dropped here, and every reader gives the same answer.
+Looked at are the ordering values of base rows and of logged deletes and, for incoming deletes, of logged
+rows. Between logged updates all readers compare, so those need no look.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from hoodie.format.base_file import BaseFileReader
+from hoodie.format.evolution import read_as
+from hoodie.format.log_block import BlockType, LogBlock
+from hoodie.format.log_data import read_data_block, read_delete_block
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.merge._ordering import column, stored_is_newer
+from hoodie.read.log_scan import scan_slice
+from hoodie.read.matching import Bools, Ints, Part
+from hoodie.storage import Storage
+from hoodie.table.view import BaseFile, FileSlice, LogFile
+from hoodie.write.context import WriteContext
+from hoodie.write.stored_rows import places_in
+
+#: the stubs refuse plain values where the kernels take them
+pc: Any = pyarrow.compute
+
+_VALUE = "value"
+
+
+@dataclass
+class Fate:
+    """What becomes of a part's rows; arrays are aligned with them.
+
+    `deleted` rows delete their key. `stale` ones are older than what is stored and dropped. Keys of `revived`
+    ones were deleted in logs that a pending compaction is going to merge: the base file that it makes will
+    lack them, and no index would find them in a log. They go to a new base file; until the compaction is
+    done, the key is in two files, and the index takes the newer one.
+    """
+
+    deleted: Bools
+    stale: Bools
+    revived: Bools
+
+    @property
+    def updates(self) -> Bools:
+        return ~self.deleted & ~self.stale & ~self.revived
+
+    @property
+    def inserts(self) -> Bools:
+        return ~self.deleted & ~self.stale & self.revived
+
+    @property
+    def deletes(self) -> Bools:
+        return self.deleted & ~self.stale
+
+
+def judge(context: WriteContext, storage: Storage, slice_: FileSlice, parts: Sequence[Part]) -> list[Fate]:
+    """The fate of every part's rows. Memory: three bytes a row, one batch of the base file, one log block."""
+    fates = [_unknown(context, part) for part in parts]
+    assert context.logs is not None
+    if context.logs.ordering is not None and slice_.base is not None:
+        _compare_base(context, storage, slice_.base, parts, fates)
+    if slice_.logs:
+        _Logs(context, storage, slice_, parts, fates).compare()
+    return fates
+
+
+def _unknown(context: WriteContext, part: Part) -> Fate:
+    count = part.rows.num_rows
+    none = np.zeros(count, dtype=np.bool_)
+    return Fate(np.asarray(context.merger.deleted(part.rows)), none, none.copy())
+
+
+def _compare_base(
+    context: WriteContext, storage: Storage, base: BaseFile, parts: Sequence[Part], fates: Sequence[Fate]
+) -> None:
+    """Of a key that the file holds more than once a delete must be newer than all, an update than one."""
+    ordering = _ordering(context)
+    top = ordering.partition(".")[0]
+    wanted = pa.schema([context.schema.field(top)])
+    passed = [np.zeros(part.rows.num_rows, dtype=np.bool_) for part in parts]
+    with BaseFileReader(storage, base.path) as reader:
+        if top not in reader.schema.names:
+            return
+        places, start = places_in(reader, parts), 0
+        for batch in reader.batches([top]):
+            stored: pa.Table | None = None
+            for match in places.between(start, start + batch.num_rows):
+                if stored is None:
+                    stored = read_as(pa.Table.from_batches([batch]), wanted)
+                incoming = parts[match.part].rows.select([top]).take(match.incoming)
+                newer = stored_is_newer(stored.take(match.stored), incoming, ordering)
+                fates[match.part].stale[match.incoming[newer]] = True
+                passed[match.part][match.incoming[~newer]] = True
+            start += batch.num_rows
+    for fate, mask in zip(fates, passed, strict=True):
+        fate.stale &= fate.deleted | ~mask
+
+
+@dataclass
+class _Logs:
+    """One walk over the blocks of a slice that count, oldest first."""
+
+    context: WriteContext
+    storage: Storage
+    slice: FileSlice
+    parts: Sequence[Part]
+    fates: Sequence[Fate]
+
+    def compare(self) -> None:
+        with contextlib.ExitStack() as stack:
+            for log, block, content in self._contents(stack):
+                early = log.base_instant != self.slice.instant
+                if block.type is BlockType.DELETE:
+                    self._deletes(content, early)
+                elif any(fate.revived.any() for fate in self.fates) or (
+                    self._compares and any(fate.deletes.any() for fate in self.fates)
+                ):
+                    self._rows(block, content)
+
+    @property
+    def _compares(self) -> bool:
+        return self.context.logs is not None and self.context.logs.ordering is not None
+
+    def _contents(self, stack: contextlib.ExitStack) -> Iterator[tuple[LogFile, LogBlock, _Content]]:
+        reader: LogFileReader | None = None
+        for log, block in scan_slice(self.storage, self.slice, self.context.snapshot).queue:
+            if reader is None or reader.path != log.path:
+                stack.pop_all().close()
+                reader = stack.enter_context(LogFileReader(self.storage, log.path))
+            yield log, block, _Content(reader, block)
+
+    def _deletes(self, content: _Content, early: bool) -> None:
+        kind = self._values(self.context.schema.empty_table()).type if self._compares else None
+        records = read_delete_block(content.read(), kind)
+        for part, fate in zip(self.parts, self.fates, strict=True):
+            here, there = _found(part.keys, records.keys)
+            if early:
+                fate.revived[here] = True
+            if self._compares and records.ordering is not None and len(here):
+                self._drop(part, fate, here, records.ordering.take(there))
+
+    def _rows(self, block: LogBlock, content: _Content) -> None:
+        names = [RECORD_KEY]
+        if self._compares:
+            names.append(_ordering(self.context).partition(".")[0])
+        rows = read_data_block(block, content.read(), self.context.file_schema, names)
+        for part, fate in zip(self.parts, self.fates, strict=True):
+            here, there = _found(part.keys, rows.column(RECORD_KEY))
+            fate.revived[here] = False
+            mine = fate.deletes[here]
+            if self._compares and mine.any():
+                values = self._values(rows.take(there[mine]))
+                self._drop(part, fate, here[mine], values)
+
+    def _values(self, rows: pa.Table) -> Any:
+        return column(rows, _ordering(self.context))
+
+    def _drop(self, part: Part, fate: Fate, here: Ints, known: Any) -> None:
+        """Mark those of the part's rows `here` that are older than the aligned ordering values `known`."""
+        incoming = self._values(part.rows.take(here))
+        newer = stored_is_newer(pa.table({_VALUE: known}), pa.table({_VALUE: incoming}), _VALUE)
+        fate.stale[here[newer]] = True
+
+
+@dataclass(frozen=True)
+class _Content:
+    reader: LogFileReader
+    block: LogBlock
+
+    def read(self) -> bytes:
+        return self.reader.content(self.block)
+
+
+def _ordering(context: WriteContext) -> str:
+    assert context.logs is not None
+    assert context.logs.ordering is not None
+    return context.logs.ordering
+
+
+def _found(keys: Any, among: Any) -> tuple[Ints, Ints]:
+    """(rows of `keys` that are in `among`, their places there)"""
+    hits = np.asarray(pc.index_in(keys, value_set=_flat(among)).fill_null(-1)).astype(np.int64)
+    here = np.flatnonzero(hits >= 0)
+    return here, hits[here]
+
+
+def _flat(values: Any) -> Any:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

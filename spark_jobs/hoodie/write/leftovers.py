@@ -1,0 +1,122 @@
+"""Files that no commit reports: of retried, speculative or late attempts, of withdrawn and of killed writes.
+
+Markers name them. A base file belongs to the instant in its name. A log file is deleted only when every block
+that can be read in it is a data or delete block of that instant: storages that append hold the blocks of many
+instants in one file, and the log files of a rollback hold its command blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from hoodie.errors import TableError
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.names import BaseFileName, join
+from hoodie.storage import Storage
+from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
+from hoodie.table.view import log_files, storage_listing
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import Action
+
+#: (partition path, file id) of file groups whose logs are looked into
+Groups = Collection[tuple[str, str]]
+
+
+def delete_unreported(storage: Storage, base_path: str, instant: str, reported: Collection[str]) -> None:
+    """Delete the instant's files that its markers name and `reported` (paths in the table) does not."""
+    partitions: set[str] = set()
+    for marker in read_markers(storage, base_path, instant):
+        path = join(base_path, marker.file)
+        if marker.file in reported:
+            continue
+        if marker.type is MarkerType.APPEND and not Contents.of(storage, path, instant).disposable(
+            named=True
+        ):
+            continue
+        storage.delete(path)
+        partitions.add(marker.file.rpartition("/")[0])
+    for partition in sorted(partitions):
+        storage.sweep_partial(join(base_path, partition))
+
+
+def sweep_attempts(storage: Storage, base_path: str, timeline: Timeline) -> bool:
+    """Markers of finished instants go, and first what late attempts wrote that nobody reported.
+
+    Gives whether there were any.
+    """
+    completed = {instant.time: instant for instant in timeline.commits()}
+    kept = {instant.time for instant in timeline.filter([Action.ROLLBACK], completed=True)}
+    pending = {instant.time for instant in timeline.pending()}
+    found = [time for time in marker_instants(storage, base_path) if time not in pending]
+    for time in found:
+        archived = timeline.first_time is not None and time < timeline.first_time
+        if not archived and time not in kept:
+            reported: frozenset[str] = frozenset()
+            if time in completed:
+                reported = paths(CommitMetadata.parse(timeline.read(completed[time], storage)))
+            delete_unreported(storage, base_path, time, reported)
+        delete_markers(storage, base_path, time)
+    return bool(found)
+
+
+def paths(metadata: CommitMetadata) -> frozenset[str]:
+    """Paths, in the table, of the files that a commit reports."""
+    return frozenset(stat.path for stat in metadata.write_stats if stat.path)
+
+
+def base_files_of(storage: Storage, base_path: str, instant: str, partitions: Iterable[str]) -> Iterator[str]:
+    """Base files of one instant in these partitions, relative to the table."""
+    for partition in partitions:
+        for item in storage.list(join(base_path, partition)):
+            name = BaseFileName.parse(item.name)
+            if name is not None and name.instant == instant:
+                yield join(partition, item.name)
+
+
+def log_files_of(
+    storage: Storage, base_path: str, instant: str, partitions: Iterable[str], groups: Groups
+) -> Iterator[str]:
+    """Log files with blocks of this instant only, relative to the table: of slices that it began, and of the
+    file groups in `groups`.
+    """
+    for partition in partitions:
+        for log in log_files(storage_listing(storage, base_path), partition):
+            began = log.base_instant == instant
+            if began or (partition, log.file_id) in groups:
+                found = Contents.of(storage, log.path, instant)
+                if (began or found.mine) and found.disposable(named=False):
+                    yield join(partition, log.name)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Whose blocks a log file holds: `mine` are data and deletes of one instant, `others` is all else that
+    can be read. `damaged`: readers fail on its bytes (a power failure leaves such files); a torn end is no
+    damage.
+    """
+
+    mine: bool = False
+    others: bool = False
+    damaged: bool = False
+
+    @classmethod
+    def of(cls, storage: Storage, path: str, instant: str) -> Contents:
+        """Reads headers only. A file that is not there holds nothing."""
+        found = {True: False, False: False}
+        try:
+            with LogFileReader(storage, path) as reader:
+                for block in reader.blocks():
+                    if block.type is not BlockType.CORRUPT:
+                        found[block.type is not BlockType.COMMAND and block.instant == instant] = True
+        except FileNotFoundError:
+            return cls()
+        except TableError:
+            return cls(found[True], found[False], damaged=True)
+        return cls(found[True], found[False])
+
+    def disposable(self, named: bool) -> bool:
+        """May the file be deleted? Damaged ones only where a marker of the instant has `named` them."""
+        return not self.others and (named or not self.damaged)

@@ -1,0 +1,101 @@
+"""Keys that only a log has: the index looks into base files, so it would take them for new ones.
+
+Tables written with an index that sees logs (BUCKET, HBASE, Flink's) have such keys, in file groups without a
+base file or beside one. An upsert must not touch their partitions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from hoodie.errors import TableError
+from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import read_data_block
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.format.names import LogFileName
+from hoodie.read.log_scan import scan_slice
+from hoodie.storage import Storage
+from hoodie.table.view import FileSlice, Snapshot
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import Action
+
+#: the stubs refuse plain values where the kernels take them
+pc: Any = pyarrow.compute
+
+#: file ids of the bucket index: the bucket's number, and the rest of a UUID
+_BUCKET = re.compile(r"000\d{5}-")
+_KEY_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string())])
+
+
+def refuse_hidden_keys(
+    storage: Storage, timeline: Timeline, snapshot: Snapshot, slices: Mapping[str, Sequence[FileSlice]]
+) -> None:
+    """Raises TableError when a slice of these partitions has keys that the index can't see.
+
+    Looked into are slices without base file and those that commits, or the form of file ids, make suspect.
+    """
+    logged = [slice_ for found in slices.values() for slice_ in found if slice_.logs]
+    if not logged:
+        return
+    inserted = _with_inserts(storage, timeline, min(slice_.logs[0].base_instant for slice_ in logged))
+    for slice_ in logged:
+        suspect = not inserted.isdisjoint(log.name for log in slice_.logs)
+        if slice_.base is None or suspect or _BUCKET.match(slice_.file_id):
+            hidden = _hidden_key(storage, slice_, snapshot)
+            if hidden is not None:
+                raise TableError(
+                    f"file group {slice_.file_id} of partition {slice_.partition!r} has rows in its log only,"
+                    f" such as key {hidden!r}: the index looks into base files and would insert them again. "
+                    "Compact the table, then write again; a table of the BUCKET index, which is not "
+                    "supported yet, is written with Apache Hudi",
+                    partition=slice_.partition,
+                    file_id=slice_.file_id,
+                )
+
+
+def _with_inserts(storage: Storage, timeline: Timeline, since: str) -> set[str]:
+    """Names of log files into which commits from `since` on report inserts."""
+    names: set[str] = set()
+    for instant in timeline.filter([Action.DELTACOMMIT], completed=True):
+        if instant.time < since:
+            continue
+        for stat in CommitMetadata.parse(timeline.read(instant, storage)).write_stats:
+            name = (stat.path or "").rpartition("/")[2]
+            if stat.num_inserts and LogFileName.parse(name):
+                names.add(name)
+    return names
+
+
+def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: Snapshot) -> str | None:
+    """A key of the slice's logged rows that its base file lacks, if there is one."""
+    for logged in _logged_keys(storage, slice_, snapshot):
+        lacking = logged
+        if slice_.base is not None and len(lacking):
+            with BaseFileReader(storage, slice_.base.path) as reader:
+                for stored in reader.record_keys(READ_BATCH_ROWS):
+                    known = pc.is_in(lacking, value_set=_flat(stored))
+                    lacking = lacking.filter(pc.invert(known))
+        if len(lacking):
+            return str(lacking[0].as_py())
+    return None
+
+
+def _logged_keys(storage: Storage, slice_: FileSlice, snapshot: Snapshot) -> Iterator[Any]:
+    """Record keys of the logged rows, block by block."""
+    for log, block in scan_slice(storage, slice_, snapshot).queue:
+        if block.type is not BlockType.DELETE:
+            with LogFileReader(storage, log.path) as reader:
+                rows = read_data_block(block, reader.content(block), _KEY_SCHEMA, [RECORD_KEY])
+            yield _flat(rows.column(RECORD_KEY))
+
+
+def _flat(values: Any) -> Any:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

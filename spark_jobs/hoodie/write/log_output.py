@@ -1,0 +1,149 @@
+"""Log files as a delta commit writes them: new files only, blocks of one instant, statistics as Hudi's.
+
+Every write makes a new version in the slice: nothing is appended to a file that is there (format.md 5.5), so
+that a log file of ours holds the blocks of one instant and a rollback may delete it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hoodie.config.key import Config
+from hoodie.engine import Task
+from hoodie.errors import AlreadyExists
+from hoodie.format.base_file import COMPRESSION_CODEC, Codec
+from hoodie.format.log_block import BlockType, Buffer, HeaderKey
+from hoodie.format.log_data import LOG_BLOCK_FORMAT, LOG_BLOCK_MAX_SIZE, LOG_FILE_MAX_SIZE
+from hoodie.format.log_file import LogFileWriter
+from hoodie.format.names import LogFileName, join
+from hoodie.storage import Storage
+from hoodie.table.markers import Marker, MarkerType, create_marker
+from hoodie.table.view import FileSlice
+from hoodie.timeline.commit import WriteStat
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """How log files are written; one for all of a write. Picklable.
+
+    `avro_schema` has the meta columns. `ordering` is the column by which deletes are compared with rows, None
+    where a delete always wins.
+    """
+
+    avro_schema: str
+    block: BlockType
+    codec: Codec
+    file_size: int
+    block_size: int
+    ordering: str | None
+
+    @classmethod
+    def of(cls, config: Config, avro_schema: str, ordering: str | None) -> LogFormat:
+        return cls(
+            avro_schema,
+            config[LOG_BLOCK_FORMAT].block_type,
+            config[COMPRESSION_CODEC],
+            config[LOG_FILE_MAX_SIZE],
+            config[LOG_BLOCK_MAX_SIZE],
+            ordering,
+        )
+
+
+class LogFiles:
+    """The log files that one task adds to a slice, one after the other: marker first, then blocks.
+
+    A file is begun with its first block, and the next one when it has reached its maximum. `close` gives the
+    statistics of all.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        base_path: str,
+        instant: str,
+        task: Task,
+        slice_: FileSlice,
+        format_: LogFormat,
+    ) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self._instant = instant
+        self._token = task.token
+        self._slice = slice_
+        self._format = format_
+        self._headers: dict[int, str] = {
+            HeaderKey.INSTANT_TIME: instant,
+            HeaderKey.SCHEMA: format_.avro_schema,
+        }
+        self._version = slice_.next_version
+        self._writer: LogFileWriter | None = None
+        self._updates = self._deletes = 0
+        self._stats: list[WriteStat] = []
+        begun = slice_.base is not None and slice_.base.instant == slice_.instant
+        self._base = slice_.base.name if slice_.base and begun else ""
+        own = [log for log in slice_.logs if log.base_instant == slice_.instant]
+        #: as Apache Hudi lists them: what was there, newest first, then what is new
+        self._names = [log.name for log in reversed(own)]
+
+    def append(
+        self, kind: BlockType, content: Sequence[Buffer] | Buffer, *, updates: int = 0, deletes: int = 0
+    ) -> None:
+        """A block with so many updated or deleted rows."""
+        if self._writer is not None and self._writer.size >= self._format.file_size:
+            self._finish()
+        if self._writer is None:
+            self._writer = self._begin()
+        self._writer.append(kind, self._headers, content)
+        self._updates += updates
+        self._deletes += deletes
+
+    def close(self) -> list[WriteStat]:
+        if self._writer is not None:
+            self._finish()
+        return self._stats
+
+    def abandon(self) -> None:
+        """Let go of a file that a failure left open; does nothing after `close`."""
+        if self._writer is not None:
+            self._writer.abandon()
+
+    def _begin(self) -> LogFileWriter:
+        """A new file. Its name does not hold the instant, so another's may be there: then a later version."""
+        while True:
+            name = str(LogFileName(self._slice.file_id, self._slice.instant, self._version, self._token))
+            relative = join(self._slice.partition, name)
+            path = join(self._base_path, relative)
+            create_marker(self._storage, self._base_path, self._instant, Marker(relative, MarkerType.APPEND))
+            try:
+                self._storage.create_if_absent(path, b"")
+            except AlreadyExists:
+                self._version += 1
+                continue
+            self._names.append(name)
+            return LogFileWriter(self._storage.open_output(path))
+
+    def _finish(self) -> None:
+        assert self._writer is not None
+        size = self._writer.close()
+        self._stats.append(
+            WriteStat(
+                file_id=self._slice.file_id,
+                path=join(self._slice.partition, self._names[-1]),
+                partition_path=self._slice.partition,
+                prev_commit=self._slice.instant,
+                num_writes=self._updates,
+                num_update_writes=self._updates,
+                num_deletes=self._deletes,
+                total_write_bytes=size,
+                file_size_in_bytes=size,
+                log_version=self._version,
+                log_offset=0,
+                base_file=self._base,
+                log_files=tuple(self._names),
+                extra={"recordsStats": {"val": None}},
+            )
+        )
+        self._writer = None
+        self._updates = self._deletes = 0
+        self._version += 1

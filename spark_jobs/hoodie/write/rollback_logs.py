@@ -1,0 +1,121 @@
+"""The log files of a failed delta commit (format.md 13.6): which are deleted, and which get a command block.
+
+A log file with nothing but blocks of the failed instant is deleted. One that holds others' blocks too, as
+storages that append make them, stays: a command block in a new log file of its slice takes the blocks back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hoodie.errors import AlreadyExists
+from hoodie.format.log_block import BlockType, encode_block, rollback_headers
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.storage import Storage
+from hoodie.table.markers import Marker, MarkerType, place_marker
+from hoodie.table.view import LogFile, log_files, storage_listing
+from hoodie.timeline.plans import RollbackRequest
+from hoodie.write.leftovers import Contents
+
+#: token of the log files that a rollback makes (format.md 5.5)
+_TOKEN = "1-0-1"
+
+Slice = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Where blocks of a failed instant may be.
+
+    `files`: log files that its markers name, relative to the table. `groups`: (partition, file id) whose logs
+    are all looked into. `partitions`: where slices that the instant began are looked for.
+    """
+
+    files: frozenset[str]
+    groups: frozenset[tuple[str, str]]
+    partitions: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, markers: Iterable[Marker], groups: Iterable[tuple[str, str]], partitions: Iterable[str]
+    ) -> Suspects:
+        """Before HUDI-1517 markers of logs named the slice's base file: its file group is suspect then."""
+        files: set[str] = set()
+        more: set[tuple[str, str]] = set()
+        for marker in markers:
+            if marker.type is not MarkerType.APPEND:
+                continue
+            partition, _, name = marker.file.rpartition("/")
+            base = BaseFileName.parse(name)
+            if base is None:
+                files.add(marker.file)
+            else:
+                more.add((partition, base.file_id))
+        folders = {file.rpartition("/")[0] for file in files} | {partition for partition, _ in more}
+        return cls(frozenset(files), frozenset(more.union(groups)), tuple(sorted(folders.union(partitions))))
+
+
+def plan_logs(
+    storage: Storage, base_path: str, instant: str, suspects: Suspects, every_group: bool = False
+) -> list[RollbackRequest]:
+    """What to do with the log files of the instant; `every_group`: look into all logs of the partitions."""
+    requests: list[RollbackRequest] = []
+    shared: dict[Slice, dict[str, int]] = {}
+    for partition in suspects.partitions:
+        for log in log_files(storage_listing(storage, base_path), partition):
+            named = join(partition, log.name) in suspects.files
+            began = log.base_instant == instant
+            if not (named or began or every_group or (partition, log.file_id) in suspects.groups):
+                continue
+            found = Contents.of(storage, log.path, instant)
+            if (named or began or found.mine) and found.disposable(named):
+                requests.append(RollbackRequest(partition, log.file_id, log.base_instant, (log.path,)))
+            elif found.mine:
+                shared.setdefault((partition, log.file_id, log.base_instant), {})[log.name] = log.size
+    for key, blocks in shared.items():
+        requests.append(RollbackRequest(*key, log_blocks_to_delete=blocks))
+    return sorted(requests, key=lambda item: (item.partition_path, item.file_id or "", item.files_to_delete))
+
+
+def void_blocks(
+    storage: Storage, base_path: str, rollback: str, target: str, request: RollbackRequest
+) -> tuple[str, int]:
+    """Write the command block that takes back the target's blocks in the request's slice, unless it is there.
+
+    Gives path and size of its file. The file is created whole, so that a kill leaves none or all of it.
+    """
+    partition, file_id = request.partition_path, request.file_id or ""
+    base_instant = request.latest_base_instant or ""
+    logs = _slice(storage, base_path, partition, file_id, base_instant)
+    for log in logs:
+        if _takes_back(storage, log.path, target):
+            return log.path, log.size
+    name = LogFileName(file_id, base_instant, max((log.version for log in logs), default=0) + 1, _TOKEN)
+    data = b"".join(
+        bytes(piece) for piece in encode_block(BlockType.COMMAND, rollback_headers(rollback, target))
+    )
+    while True:
+        relative = join(partition, str(name))
+        place_marker(storage, base_path, rollback, Marker(relative, MarkerType.APPEND))
+        path = join(base_path, relative)
+        with contextlib.suppress(AlreadyExists):
+            storage.create_if_absent(path, data)
+            return path, len(data)
+        name = replace(name, version=name.version + 1)
+
+
+def _slice(
+    storage: Storage, base_path: str, partition: str, file_id: str, base_instant: str
+) -> Sequence[LogFile]:
+    logs = log_files(storage_listing(storage, base_path), partition)
+    return [log for log in logs if (log.file_id, log.base_instant) == (file_id, base_instant)]
+
+
+def _takes_back(storage: Storage, path: str, target: str) -> bool:
+    with LogFileReader(storage, path) as reader:
+        return any(
+            block.type is BlockType.COMMAND and block.target_instant == target for block in reader.blocks()
+        )

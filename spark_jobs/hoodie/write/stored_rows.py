@@ -1,0 +1,28 @@
+"""Where the incoming rows of a bucket are stored, as the index told it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.index import REPEATED
+from hoodie.read.matching import Part, Places
+from hoodie.write.context import STORED_ROW
+
+
+def places_in(reader: BaseFileReader, parts: Sequence[Part]) -> Places:
+    """The rows of a base file that `parts` have the keys of; the file is the one that the index looked at.
+
+    No key is compared again, except where a file holds a key twice.
+    """
+    if any(_repeats(part) for part in parts):
+        return Places.looked_up(reader.record_keys(READ_BATCH_ROWS), reader.rows, parts)
+    told = [part.rows.column(STORED_ROW).to_numpy() for part in parts]
+    return Places.told(told, reader.rows)
+
+
+def _repeats(part: Part) -> bool:
+    return bool(pc.any(pc.equal(part.rows.column(STORED_ROW), pa.scalar(REPEATED, pa.int32()))).as_py())

@@ -1,0 +1,150 @@
+"""The cleaner and the archiver, made to fail: what they begin with, and what they must leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hoodie
+from hoodie.services.clean import execute
+from hoodie.storage.local import LocalStorage
+from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.instant import Action, Instant, State
+from tests.crash.scenarios import (
+    BASE,
+    MOR_OPTIONS,
+    NO_ROWS,
+    OPTIONS,
+    SCENARIOS,
+    Kit,
+    Row,
+    Scenario,
+    compact,
+    in_region,
+    run,
+)
+from tests.support.faults import Faults, injected
+from tests.support.oracle import Model
+from tests.support.tables import small_rows
+
+MANUAL = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+SETTINGS = {
+    "hoodie.cleaner.commits.retained": "1",
+    "hoodie.clean.max.commits": "0",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.commits.archival.batch": "4",
+    "hoodie.archive.merge.enable": "true",
+    "hoodie.archive.merge.files.batch.size": "2",
+    "hoodie.compact.inline.max.delta.commits": "1",
+}
+UPDATES = [in_region(small_rows(range(number, 60, 7), number), "eu") for number in range(2, 7)]
+
+
+def replace_partition(path: Path, partition: str) -> None:
+    """What delete_partition leaves on the timeline."""
+    storage, timeline = LocalStorage(), Timeline.load(str(path))
+    groups = hoodie.file_groups(str(path))
+    ids = tuple(group["file_id"] for group in groups if group["partition"] == partition)
+    extra = CommitMetadata.parse(timeline.read(timeline.commits()[-1])).extra_metadata
+    done = ReplaceCommitMetadata(
+        {}, False, extra, "DELETE_PARTITION", partition_to_replace_file_ids={partition: ids}
+    )
+    time = f"{int(timeline.last_time or 0) + 1}"
+    for state in State:
+        data = done.to_json() if state is State.COMPLETED else b""
+        create_instant(storage, str(path), Instant(time, Action.REPLACECOMMIT, state), data)
+
+
+def history(kit: Kit, path: Path) -> None:
+    """Old slices in one partition, another that was replaced as a whole, a merge of archive files to do."""
+    run(path, BASE, options={**OPTIONS, **MANUAL})
+    replace_partition(path, "gone")
+    for rows in UPDATES[:3]:
+        run(path, rows, options={**OPTIONS, **MANUAL})
+    clean_and_archive(path, {**SETTINGS, "hoodie.archive.merge.enable": "false"})
+    for rows in UPDATES[3:]:
+        run(path, rows, options={**OPTIONS, **MANUAL})
+    (path / ".hoodie/.aux" / f"{Timeline.load(str(path)).commits()[0].time}.compaction.requested").touch()
+
+
+def uncleaned(kit: Kit, path: Path) -> None:
+    run(path, BASE, options={**OPTIONS, **MANUAL})
+    replace_partition(path, "gone")
+    for rows in UPDATES:
+        run(path, rows, options={**OPTIONS, **MANUAL})
+
+
+def mor_history(kit: Kit, path: Path) -> None:
+    """Compacted slices with their logs."""
+    for number, rows in enumerate([BASE, *UPDATES]):
+        run(path, rows, options={**MOR_OPTIONS, **MANUAL})
+        if number in (2, 4):
+            compact(path, "run")
+
+
+def rows(kit: Kit) -> list[Row]:
+    return [row for row in mor_rows(kit) if row["region"] != "gone"]
+
+
+def mor_rows(kit: Kit) -> list[Row]:
+    model = Model(["id"], ["region"], "ts")
+    for batch in (BASE, *UPDATES):
+        model.upsert(batch)
+    return model.rows()
+
+
+def clean(path: str | Path, options: Mapping[str, str] = SETTINGS) -> list[Any]:
+    return [hoodie.clean_table(str(path), options=options)]
+
+
+def archive(path: str | Path, options: Mapping[str, str] = SETTINGS) -> list[Any]:
+    return [hoodie.archive_table(str(path), options=options)]
+
+
+def clean_and_archive(path: str | Path, options: Mapping[str, str] = SETTINGS) -> list[Any]:
+    return clean(path, options) + archive(path, options)
+
+
+@dataclass(frozen=True)
+class Answer:
+    results: list[Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"results": [result.to_dict() for result in self.results]}
+
+
+@dataclass(frozen=True, eq=False)
+class Service(Scenario):
+    """Changes no row. The next run finishes it."""
+
+    service: Any = field(default=clean_and_archive)
+
+    def new(self, kit: Kit) -> list[Row]:
+        return self.old(kit) or []
+
+    def run(self, path: str | Path, faults: Faults | None = None) -> Answer:  # type: ignore[override]
+        threads, execute._THREADS = execute._THREADS, 1  # so that the changes come in one order
+        try:
+            with injected(faults or Faults()):
+                return Answer(self.service(path))
+        finally:
+            execute._THREADS = threads
+
+    def again(self, path: str | Path, committed: bool) -> Answer:  # type: ignore[override]
+        return self.run(path)
+
+
+SERVICES = {
+    scenario.name: scenario
+    for scenario in (
+        Service("clean", uncleaned, NO_ROWS, rows, service=clean),
+        Service("clean_and_archive", uncleaned, NO_ROWS, rows),
+        Service("archive", history, NO_ROWS, rows, service=archive),
+        Service("mor_services", mor_history, NO_ROWS, mor_rows, options=MOR_OPTIONS),
+    )
+}
+SCENARIOS.update(SERVICES)

@@ -1,0 +1,218 @@
+"""Compactions that fail or are killed, second ones, and writers beside them: no row ever changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hoodie
+from hoodie.errors import ConflictError
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action
+from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, our_rows
+from tests.crash.conftest import Bench
+from tests.crash.scenarios import MOR_OPTIONS, NO_ROWS, SCENARIOS, Scenario, compact, in_region, run
+from tests.crash.test_kill import sampled
+from tests.crash.test_sweep import cases
+from tests.crash.worker import Worker
+from tests.support.faults import Change, Faults, InjectedFault, Phase, wait_for
+from tests.support.tables import small_rows
+
+pytestmark = pytest.mark.crash
+
+EXECUTE = SCENARIOS["execute"]
+EVERY = [(phase, once) for once in (False, True) for phase in Phase]
+
+
+def pending(path: Path) -> list[str]:
+    return [item.time for item in Timeline.load(str(path)).filter([Action.COMPACTION], completed=False)]
+
+
+def check_failed(path: Path, rows: Rows) -> None:
+    """What readers see of a compaction that did not end. hudi-rs has no notion of a pending one."""
+    assert our_rows(path) == rows
+    if not pending(path):
+        assert hudi_rs_rows(path) == rows
+
+
+def check_mended(scenario: Scenario, path: Path, rows: Rows) -> None:
+    """The next run finishes the work; nothing is left of the failure once a writer has begun, nor of logs."""
+    scenario.again(path, False)
+    run(path, NO_ROWS, options=MOR_OPTIONS)
+    assert leftovers(path) == []
+    assert our_rows(path) == rows
+    assert hudi_rs_rows(path) == rows
+    assert hoodie.read_table(str(path), query="read_optimized").num_rows == rows.total()
+
+
+@pytest.mark.parametrize("name", ["schedule", "execute", "execute_again", "compact"])
+def test_a_compaction_fails_at_every_change(bench: Bench, name: str) -> None:
+    scenario = SCENARIOS[name]
+    kinds = EVERY if name in ("schedule", "execute") else [(Phase.BEFORE, False), (Phase.AFTER, True)]
+    rows = bench.new(scenario)
+    for faults in cases(bench.changes(scenario), *kinds):
+        try:
+            check_fault(bench, scenario, rows, faults)
+        except Exception as error:
+            raise AssertionError(f"{name}, {faults}") from error
+
+
+def check_fault(bench: Bench, scenario: Scenario, rows: Rows, faults: Faults) -> None:
+    path = bench.table(scenario)
+    before, planned = committed(path), pending(path)
+    raised = True
+    try:
+        scenario.run(path, faults)
+        raised = False
+    except InjectedFault:
+        pass
+    found = faults.log[faults.at - 1].path.endswith(".compaction.inflight")  # it was there, and still is
+    assert faults.tripped or (found and faults.phase is Phase.AFTER)
+    check_failed(path, rows)
+    done = bool(committed(path) - before)
+    if scenario.name != "schedule":
+        assert done != raised, "an error says that nothing was committed"
+    assert done or set(planned) <= set(pending(path)), "the plan stays"
+    check_mended(scenario, path, rows)
+
+
+@pytest.mark.parametrize("name", ["schedule", "execute", "execute_again", "compact"])
+def test_a_killed_compaction_is_mended_by_the_next(bench: Bench, name: str) -> None:
+    scenario = SCENARIOS[name]
+    rows = bench.new(scenario)
+    for number, phase in sampled(bench.changes(scenario)):
+        where = f"{name}, killed {phase.value} change {number}: {bench.changes(scenario)[number - 1]}"
+        path = bench.table(scenario)
+        assert bench.kill(scenario, path, number, phase) == -signal.SIGKILL, where
+        try:
+            check_failed(path, rows)
+            check_mended(scenario, path, rows)
+        except Exception as error:
+            raise AssertionError(where) from error
+
+
+def test_a_writer_after_a_killed_execution_leaves_it_alone(bench: Bench) -> None:
+    """It appends on top of the pending compaction; who executes the plan next mends."""
+    changes = bench.changes(EXECUTE)
+    for number in (place(changes, "close_output", ".parquet"), place(changes, "create_if_absent", ".commit")):
+        path = bench.table(EXECUTE)
+        assert bench.kill(EXECUTE, path, number) == -signal.SIGKILL
+        planned, rows = pending(path), upsert(bench, path)
+        assert planned == pending(path)
+        check_failed(path, rows)
+        assert compact(path, "execute").compacted == planned
+        check_mended(EXECUTE, path, rows)
+
+
+def upsert(bench: Bench, path: Path) -> Rows:
+    """Updates in a file group that is being compacted, and inserts; the rows after it."""
+    changed = in_region(small_rows(range(0, 60, 5), 7), "eu") + in_region(
+        small_rows(range(9000, 9010), 7), "us"
+    )
+    assert run(path, changed, options=MOR_OPTIONS).warnings == []
+    keys = {row["id"] for row in changed}
+    kept = [row for row in EXECUTE.new(bench) if row["id"] not in keys]
+    return counted([*kept, *changed])
+
+
+def place(changes: list[Change], name: str, ending: str) -> int:
+    numbers = enumerate(changes, 1)
+    return next(n for n, change in numbers if change.name == name and change.path.endswith(ending))
+
+
+def answer(pause: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((pause / "result.json").read_text())
+    return found
+
+
+#: where an execution waits: (change, end of its path, phase)
+WAITS = {
+    "before its first file": ("create_if_absent", ".compaction.inflight", Phase.AFTER),
+    "with an open file": ("open_output", ".parquet", Phase.AFTER),
+    "with written files": ("close_output", ".parquet", Phase.AFTER),
+    "before it publishes": ("create_if_absent", ".commit", Phase.BEFORE),
+}
+
+
+@pytest.mark.parametrize("where", WAITS)
+def test_writers_go_on_while_a_plan_is_executed_and_a_second_execution_is_refused(
+    bench: Bench, worker: Worker, tmp_path: Path, where: str
+) -> None:
+    name, ending, phase = WAITS[where]
+    path = bench.table(EXECUTE)
+    (planned,) = pending(path)
+    pid = worker.start(EXECUTE, path, place(bench.changes(EXECUTE), name, ending), phase, tmp_path)
+    wait_for(tmp_path / "holding")
+    rows = upsert(bench, path)
+    check_failed(path, rows)
+    with pytest.raises(ConflictError, match=f"compaction {planned}") as refused:
+        compact(path, "execute")
+    assert refused.value.values["owner"].startswith(f"process {pid} on ")
+    assert pending(path) == [planned]
+    (tmp_path / "go").touch()
+    assert worker.wait(pid) == 0
+    assert answer(tmp_path)["compacted"] == [planned]
+    check_failed(path, rows)
+    check_mended(EXECUTE, path, rows)
+
+
+@pytest.mark.parametrize("where", WAITS)
+def test_a_sleeping_execution_taken_for_dead_can_not_publish(
+    bench: Bench, worker: Worker, tmp_path: Path, where: str
+) -> None:
+    name, ending, phase = WAITS[where]
+    path = bench.table(EXECUTE)
+    (planned,) = pending(path)
+    pid = worker.start(EXECUTE, path, place(bench.changes(EXECUTE), name, ending), phase, tmp_path)
+    wait_for(tmp_path / "holding")
+    os.kill(pid, signal.SIGSTOP)
+    os.utime(path / ".hoodie/.heartbeat" / planned, (1, 1))
+    assert compact(path, "execute").compacted == [planned]
+    (tmp_path / "go").touch()
+    os.kill(pid, signal.SIGCONT)
+    assert worker.wait(pid) in (0, 1)
+    told = answer(tmp_path)
+    assert told.get("code") == "conflict" or told["compacted"] == []
+    rows = bench.new(EXECUTE)
+    check_failed(path, rows)
+    check_mended(EXECUTE, path, rows)
+
+
+def test_executions_that_start_at_once_compact_once(bench: Bench, worker: Worker, tmp_path: Path) -> None:
+    """Each of two waits at its first change; both may be refused."""
+    rows = bench.new(EXECUTE)
+    for number in range(8):
+        path = bench.table(EXECUTE)
+        (planned,) = pending(path)
+        pauses = [tmp_path / str(number) / name for name in ("left", "right")]
+        pids = [worker.start(EXECUTE, path, 1, Phase.BEFORE, pause) for pause in pauses]
+        for pause in pauses:
+            wait_for(pause / "holding")
+        for pause in pauses:
+            (pause / "go").touch()
+        codes = [worker.wait(pid) for pid in pids]
+        answers = [answer(pause) for pause in pauses]
+        done = [told for told in answers if told.get("compacted") == [planned]]
+        assert len(done) <= 1
+        assert all(told.get("code") in (None, "conflict") for told in answers), codes
+        check_failed(path, rows)
+        check_mended(EXECUTE, path, rows)
+
+
+def test_no_plan_is_made_while_a_writer_is_at_work(bench: Bench, worker: Worker, tmp_path: Path) -> None:
+    writer, schedule = SCENARIOS["mor_upsert"], SCENARIOS["schedule"]
+    path = bench.table(writer)
+    number = place(bench.changes(writer), "create_if_absent", ".deltacommit")
+    pid = worker.start(writer, path, number, Phase.BEFORE, tmp_path)
+    wait_for(tmp_path / "holding")
+    with pytest.raises(ConflictError, match="another writer is at work"):
+        schedule.run(path)
+    assert pending(path) == []
+    (tmp_path / "go").touch()
+    assert worker.wait(pid) == 0
+    check_mended(schedule, path, bench.new(writer))

@@ -1,0 +1,92 @@
+"""Compaction on Spark, classic and Connect: one slice a task, the same rows as before."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hoodie
+from scripts import environment
+from tests.support.readers import read_hudi_rs
+from tests.support.rows import assert_same_rows
+from tests.support.tables import FULL_SCHEMA, as_table, full_rows, without
+
+pytestmark = pytest.mark.spark
+
+PROGRAM = Path(__file__).with_name("compaction.py")
+OPTIONS: dict[str, Any] = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "region",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.index.bloom.num_entries": 1000,
+}
+ALWAYS = {"hoodie.compact.inline.max.delta.commits": 1}
+#: hudi-rs fails on a timestamp in a map of structs of a log block
+SCHEMA = without(FULL_SCHEMA, "c_map_struct")
+
+
+def compact(mode: str, *jobs: tuple[Path, dict[str, Any]]) -> list[dict[str, Any]]:
+    env = {**os.environ, **environment.spark_environment(Path(sys.executable).parent.parent)}
+    env["PYTHONPATH"] = os.pathsep.join([str(environment.ROOT), str(environment.ROOT / "spark_jobs")])
+    arguments = json.dumps([[str(path), given] for path, given in jobs])
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), mode, arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
+    assert lines, done.stderr[-3000:]
+    results: list[dict[str, Any]] = json.loads(lines[0].removeprefix("ANSWER "))["results"]
+    return results
+
+
+@pytest.mark.parametrize("mode", ["classic", "connect"])
+def test_plans_and_executions(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "t"
+    for rows in (
+        full_rows(range(90), 1),
+        full_rows(range(30, 80), 2),
+        full_rows(range(50, 60), 3, deleted=True),
+    ):
+        hoodie.write_table(as_table(rows, SCHEMA), str(path), options=OPTIONS)
+    before = hoodie.read_table(str(path))
+    late, first, again, gone = compact(
+        mode,
+        (path, {"mode": "schedule"}),
+        (path, {"options": ALWAYS}),
+        (path, {"mode": "execute"}),
+        (tmp_path / "nowhere", {}),
+    )
+    assert (late["status"], late["reason"].split(":")[0]) == ("skipped", "no compaction is due")
+    assert (first["status"], first["num_slices"], first["num_files"]) == ("compacted", 3, 3)
+    assert (again["status"], gone["code"]) == ("skipped", "table_not_found")
+    assert_same_rows(hoodie.read_table(str(path)), before)
+    assert_same_rows(hoodie.read_table(str(path), query="read_optimized"), before)
+    assert_same_rows(read_hudi_rs(path), before, what="hudi-rs")
+    tasks = {name.split("_")[1].split("-")[0] for name in files(path, first["instant"])}
+    assert len(tasks) == 3, "each slice had its own task"
+
+
+def test_an_error_of_a_task_is_told_and_leaves_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for version in (1, 2):
+        rows = full_rows(range(40), version)
+        hoodie.write_table(as_table(rows, SCHEMA), str(path), options=OPTIONS)
+    planned = hoodie.compact_table(str(path), mode="schedule", options=ALWAYS).scheduled
+    log = next(path.glob("*/.*.log.*"))
+    kept = log.read_bytes()
+    log.unlink()
+    (failed,) = compact("classic", (path, {"mode": "execute"}))
+    assert failed["code"] == "table"
+    assert log.name in failed["message"]
+    assert files(path, planned) == []
+    log.write_bytes(kept)
+    assert hoodie.compact_table(str(path), mode="execute").compacted == [planned]
+
+
+def files(path: Path, instant: str) -> list[str]:
+    return sorted(file.name for file in path.glob(f"*/*_{instant}.parquet"))

@@ -1,0 +1,78 @@
+"""Queries as DataFrames, on Spark 4 classic and Connect: what Apache Hudi answered on its own tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from scripts import environment
+from tests.support.rows import assert_same_rows
+
+pytestmark = pytest.mark.spark
+
+PROGRAM = Path(__file__).with_name("queries.py")
+#: slices with logs of every type; slices with and without logs, clustered, compacted, replaced
+ANSWERS = [
+    ("mor_logs", "snapshot"),
+    ("mor_logs", "inc_20261121000442613_20261121000450429"),
+    ("mor_logs", "asof_20261121000445446"),
+    ("all_instants", "ro"),
+    ("all_instants", "inc_000_20261121005926757"),
+]
+
+
+def _run(mode: str, questions: list[Any]) -> dict[str, Any]:
+    paths = [str(environment.ROOT), str(environment.ROOT / "spark_jobs")]
+    env = {**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), mode, json.dumps(questions)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
+    assert lines, done.stderr[-3000:]
+    answer: dict[str, Any] = json.loads(lines[0].removeprefix("ANSWER "))
+    return answer
+
+
+def _arguments(file: str) -> dict[str, str]:
+    kind, *times = file.split("_")
+    return {
+        "snapshot": {},
+        "ro": {"query": "read_optimized"},
+        "inc": {"begin": times[0], "end": times[-1]} if times else {},
+        "asof": {"as_of": times[0]} if times else {},
+    }[kind]
+
+
+@pytest.mark.parametrize("mode", ["classic", "connect"])
+def test_queries_equal_what_apache_hudi_answers(golden_tables: Path, tmp_path: Path, mode: str) -> None:
+    asked: list[tuple[Path, dict[str, Any], str]] = []
+    for number, (name, answer) in enumerate(ANSWERS):
+        file = golden_tables / "0.15.0-v6" / name / "expected" / f"{answer}.parquet"
+        more: dict[str, Any] = {}
+        if number % 2:
+            more = {"columns": ["id", "ts", "_hoodie_record_key"], "where": "length(region) = 2"}
+        asked.append((file, {**_arguments(answer), **more}, str(tmp_path / f"{name}-{answer}")))
+    said = _run(mode, [[str(file.parent.parent / "table"), arguments, out] for file, arguments, out in asked])
+    assert said["version"].startswith("4")
+    for (file, arguments, out), columns in zip(asked, said["columns"], strict=True):
+        expected = pq.read_table(file)
+        if "where" in arguments:
+            expected = expected.filter(pc.equal(pc.utf8_length(expected["region"]), 2))
+            expected = expected.select(arguments["columns"])
+        assert set(columns) == set(expected.column_names)
+        assert_same_rows(
+            pq.read_table(out), expected, meta=True, what=f"{file.parent.parent.name} {file.stem}"
+        )
+    assert said["even"] == sum(ts % 2 == 0 for ts in expected["ts"].to_pylist())

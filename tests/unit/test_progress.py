@@ -1,0 +1,171 @@
+"""A watcher's place on a timeline: every commit once, whatever the order, the restarts and the archival."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_hoodie import progress
+from airflow_hoodie.commits import CommitDetails, TableReader
+from airflow_hoodie.conditions import CommitFilter, Since
+from airflow_hoodie.progress import Progress, news
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action, Instant, State
+
+ALL = CommitFilter(services=True)
+
+
+class Reader(TableReader):
+    def __init__(self) -> None:
+        super().__init__("/lake/t")
+
+    def details(self, instant: Instant) -> CommitDetails | None:
+        return CommitDetails("UPSERT", ("p",), {"num_inserts": 1})
+
+
+def timeline(completed: dict[str, int], pending: set[str] = frozenset()) -> Timeline:  # type: ignore[assignment]
+    instants = [
+        *(Instant(name, Action.COMMIT, State.COMPLETED) for name in completed),
+        *(Instant(name, Action.COMMIT, State.INFLIGHT) for name in pending),
+    ]
+    return Timeline(
+        "/lake/t", tuple(sorted(instants)), {f"{name}.commit": ms for name, ms in completed.items()}
+    )
+
+
+def told(seen: Progress, line: Timeline) -> list[str]:
+    return [event["instant"] for event in news(Reader(), line, seen, ALL).events]
+
+
+@given(
+    st.lists(st.one_of(st.just("begin"), st.just("poll"), st.just("restart"), st.integers(0, 9)), max_size=80)
+)
+def test_every_commit_once(steps: list[str | int]) -> None:
+    """A number completes that pending instant; the oldest completed ones are archived once they were told."""
+    saved, seen = Progress(), Progress()
+    pending: list[str] = []
+    completed: dict[str, int] = {}
+    finished: list[str] = []
+    events: list[str] = []
+    kept = progress.KEPT
+    progress.KEPT = 3
+    try:
+        for number, step in enumerate([*steps, "poll"]):
+            if step == "begin":
+                pending.append(f"{number:03d}")
+            elif isinstance(step, int) and pending:
+                finished.append(pending.pop(step % len(pending)))
+                completed[finished[-1]] = number
+            elif step == "poll":
+                line = timeline(completed, set(pending))
+                found = news(Reader(), line, seen, ALL)
+                events += [event["instant"] for event in found.events]
+                seen = saved = seen.plus(found.instants).compacted(line)
+                for old in sorted(completed)[:-5]:
+                    del completed[old]
+            elif step == "restart":
+                again = Progress.from_dict(json.loads(json.dumps(saved.to_dict())))
+                assert again is not None
+                seen = again
+        assert events == finished
+        assert len(seen.done) <= 3 + len(finished)
+    finally:
+        progress.KEPT = kept
+
+
+def test_order_of_completion_not_of_instants() -> None:
+    assert told(Progress(), timeline({"1": 30, "2": 10, "3": 20, "4": 20})) == ["2", "3", "4", "1"]
+
+
+def test_a_commit_that_becomes_visible_late_with_an_older_time_is_told() -> None:
+    """Its file got its time before that of another commit which was visible earlier."""
+    seen = Progress().plus(told(Progress(), timeline({"1": 10, "3": 30})))
+    assert told(seen, timeline({"1": 10, "2": 20, "3": 30})) == ["2"]
+
+
+def test_the_bound_rises_and_stays_below_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "KEPT", 2)
+    done = Progress().plus("12345")
+    assert done.compacted(timeline({})) == Progress("3", frozenset("45"))
+    assert done.compacted(timeline({}, {"3"})) == Progress("2", frozenset("345"))
+    assert done.compacted(timeline({}, {"0"})) == done
+    assert Progress("3", frozenset("45")).covers("1")
+    assert not Progress("3", frozenset("45")).covers("6")
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("latest", []),
+        ("earliest", ["1", "2", "3"]),
+        (Since(instant="1"), ["2", "3"]),
+        (Since(moment_ms=20), ["3"]),
+    ],
+)
+def test_starts(first: str | Since, expected: list[str]) -> None:
+    line = timeline({"1": 10, "2": 20, "3": 30}, {"0"})
+    seen = Progress.start(line, first)
+    assert told(seen, line) == expected
+    late = timeline({"0": 40, "1": 10, "2": 20, "3": 30})
+    assert ("0" in told(seen, late)) == (first != Since(instant="1"))
+
+
+def test_a_merge_has_dealt_with_what_either_had() -> None:
+    merged = Progress("2", frozenset("5")).merged(Progress("3", frozenset("47")))
+    assert merged == Progress("3", frozenset("457"))
+
+
+@pytest.mark.parametrize("value", [None, "x", [], {}, {"low": 1, "done": []}, {"low": "1", "done": "23"}])
+def test_what_is_no_place_is_none(value: object) -> None:
+    assert Progress.from_dict(value) is None
+
+
+def test_a_commit_that_is_being_written_holds_back_itself_and_later_ones(tmp_path: Path) -> None:
+    meta = tmp_path / ".hoodie"
+    meta.mkdir()
+    now = time.time()
+    for number, text in enumerate(("{}", "", "{}"), start=1):
+        (meta / f"{number}.commit").write_text(text)
+        os.utime(meta / f"{number}.commit", (now - 10 + number, now - 10 + number))
+    reader = TableReader(str(tmp_path))
+    found = news(reader, reader.poll(), Progress(), CommitFilter())
+    assert found.instants == ("1",)
+    (meta / "2.commit").write_text("{}")
+    os.utime(meta / "2.commit", (now - 8, now - 8))
+    seen = Progress().plus(found.instants)
+    assert news(reader, reader.poll(), seen, CommitFilter()).instants == ("2", "3")
+
+
+def test_a_commit_that_stays_torn_is_told_without_its_details(tmp_path: Path) -> None:
+    meta = tmp_path / ".hoodie"
+    meta.mkdir()
+    (meta / "1.commit").write_text('{"torn')
+    os.utime(meta / "1.commit", (1, 1))
+    reader = TableReader(str(tmp_path))
+    [event] = news(reader, reader.poll(), Progress(), CommitFilter()).events
+    assert (event["instant"], event["operation"], event["partitions"], event["num_inserts"]) == (
+        "1",
+        None,
+        [],
+        None,
+    )
+
+
+def test_services_are_dealt_with_and_told_only_on_demand(tmp_path: Path) -> None:
+    meta = tmp_path / ".hoodie"
+    meta.mkdir()
+    for number, operation in ((1, "UPSERT"), (2, "COMPACT"), (3, "CLUSTER"), (4, "INSERT_OVERWRITE")):
+        action = "replacecommit" if number > 2 else "commit"
+        (meta / f"{number}.{action}").write_text(json.dumps({"operationType": operation}))
+    reader = TableReader(str(tmp_path))
+    rows = news(reader, reader.poll(), Progress(), CommitFilter())
+    assert set(rows.instants) == set("1234")
+    assert {event["operation"] for event in rows.events} == {"UPSERT", "INSERT_OVERWRITE"}
+    everything = news(reader, reader.poll(), Progress(), ALL)
+    assert len(everything.events) == 4
