@@ -1,0 +1,70 @@
+"""The token of a task's write, by which a retry, a cleared task or a second run finds its commit.
+
+DAG, task, map index and what the run stands for: its data interval, else its partition key, else its logical
+date. A run that stands for none of them (an asset-triggered one) is known by its run id, which retries and
+clearing keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from hoodie.errors import HoodieError, TableNotFound
+from hoodie.storage import normalize, storage_for
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.tokens import TokenCommit, find, fingerprint
+
+
+def task_token(context: Mapping[str, Any]) -> str:
+    """`dag/task/map index/interval` of the running task; "" outside of a run."""
+    if "ti" not in context or "dag_run" not in context:
+        return ""
+    task, run = context["ti"], context["dag_run"]
+    return "/".join(
+        [task.dag_id, task.task_id, str(getattr(task, "map_index", -1)), _stands_for(context, run)]
+    )
+
+
+def committed_before(path: str, token: str, operation: str, source: Mapping[str, Any]) -> TokenCommit | None:
+    """The token's commit, if it was of the same source as far as this machine can tell; None for no table."""
+    try:
+        base_path = normalize(path)
+        storage = storage_for(base_path)
+        found = find(Timeline.load(base_path, storage), storage, token)
+    except (TableNotFound, HoodieError):
+        return None  # the job says what is wrong
+    return found if found is not None and found.fingerprint == fingerprint(operation, source) else None
+
+
+def already_committed(table: str, path: str, commit: TokenCommit) -> dict[str, Any]:
+    """The WriteResult, as a dict, of a write that was done before."""
+    return {
+        "status": "already_committed",
+        "table": table,
+        "base_path": normalize(path),
+        "action": commit.action,
+        "instant": commit.instant,
+        "operation": commit.operation,
+        **commit.totals,
+        "duration_s": 0.0,
+        "warnings": [],
+        "rolled_back": [],
+        "metadata_table_removed": False,
+    }
+
+
+def _stands_for(context: Mapping[str, Any], run: Any) -> str:
+    start, end = getattr(run, "data_interval_start", None), getattr(run, "data_interval_end", None)
+    if start is not None and end is not None:
+        return f"{_text(start)}/{_text(end)}"
+    key = context.get("partition_key") or getattr(run, "partition_key", None)
+    if key:
+        return f"partition={key}"
+    date = getattr(run, "logical_date", None)
+    return _text(date) if date is not None else f"run={run.run_id}"
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat()

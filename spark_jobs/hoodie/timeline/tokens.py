@@ -1,0 +1,147 @@
+"""Exactly once: which commit was made for a token, and of what.
+
+A write's token (DAG, task, map index, data interval) and a fingerprint of its source are texts in its
+commit's extra metadata, so that publishing the commit and remembering the token are one step. Beside it
+`.hoodie/.aux/airflow-tokens/` keeps a small file for every token, written after the commit and before the
+commit is archived: tokens outlive archival. Such a file counts only while its commit does. Readers of the
+format ignore the folder. Standard library only, so that an operator asks before it starts a JVM.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hoodie.errors import HoodieError
+from hoodie.storage import Storage, normalize
+from hoodie.timeline.active import META_FOLDER, Timeline
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import Instant
+
+#: keys of a commit's extra metadata
+TOKEN_KEY = "airflow.token"
+FINGERPRINT_KEY = "airflow.fingerprint"
+
+_FOLDER = f"{META_FOLDER}/.aux/airflow-tokens"
+
+
+@dataclass(frozen=True)
+class TokenCommit:
+    """The commit of a token: its instant and action, the source's fingerprint ("": none), what it wrote."""
+
+    token: str
+    instant: str
+    action: str
+    fingerprint: str
+    operation: str
+    totals: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, instant: Instant, metadata: CommitMetadata) -> TokenCommit | None:
+        """None for a commit without a token."""
+        token = metadata.extra_metadata.get(TOKEN_KEY)
+        if not token:
+            return None
+        return cls(
+            token,
+            instant.time,
+            instant.action.value,
+            metadata.extra_metadata.get(FINGERPRINT_KEY) or "",
+            metadata.operation_type.lower(),
+            {
+                "partitions": metadata.partitions,
+                "num_inserts": metadata.num_inserts,
+                "num_updates": metadata.num_updates,
+                "num_deletes": metadata.num_deletes,
+                "num_writes": metadata.num_writes,
+                "num_files": metadata.num_files,
+                "bytes_written": metadata.bytes_written,
+            },
+        )
+
+    def is_of(self, fingerprint: str) -> bool:
+        """Was the same source written, as far as both sides tell."""
+        return not fingerprint or not self.fingerprint or fingerprint == self.fingerprint
+
+
+def find(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None:
+    """The newest commit of the token that still counts: on the timeline, or archived."""
+    kept = _kept(timeline, storage, token)
+    for instant in reversed(timeline.commits()):
+        if kept is not None and instant.time <= kept.instant:
+            break
+        try:
+            data = timeline.read(instant, storage)
+        except FileNotFoundError:  # archived, or rolled back, this moment
+            continue
+        if token.encode() not in data and json.dumps(token)[1:-1].encode() not in data:
+            continue
+        found = TokenCommit.of(instant, CommitMetadata.parse(data))
+        if found is not None and found.token == token:
+            return found
+    return kept
+
+
+def remember(storage: Storage, base_path: str, commit: TokenCommit) -> None:
+    """Keep the token beyond the archival of its commit. Call when the commit is visible."""
+    content = json.dumps({**vars(commit), "totals": dict(commit.totals)}, sort_keys=True)
+    storage.write(_path(base_path, commit.token), content.encode())
+
+
+def fingerprint(operation: str, source: Mapping[str, Any]) -> str:
+    """Of what a write reads: the request's source, and names, sizes and times of its files on this machine.
+
+    `source` is {"path", "format", "options"}. For a table its newest commit stands for the files.
+    """
+    paths = source.get("path") or ()
+    seen: list[Any] = [operation, source]
+    for path in [paths] if isinstance(paths, str) else paths:
+        if source.get("format") == "sql":
+            continue
+        seen.append(_state(path))
+    text = json.dumps(seen, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def token_metadata(token: str, operation: str, source: Mapping[str, Any]) -> dict[str, str]:
+    """The extra metadata of an idempotent write; none without a token."""
+    return {TOKEN_KEY: token, FINGERPRINT_KEY: fingerprint(operation, source)} if token else {}
+
+
+def _state(path: str) -> list[Any]:
+    try:
+        place = normalize(path)
+        if os.path.isdir(os.path.join(place, META_FOLDER)):
+            last = Timeline.load(place).last_commit
+            return ["table", last.time if last else ""]
+    except HoodieError:
+        return []
+    found = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
+    files = [file for match in found for file in _files(match)]
+    return [(file, status.st_size, status.st_mtime_ns) for file, status in ((f, os.stat(f)) for f in files)]
+
+
+def _files(path: str) -> list[str]:
+    if not os.path.isdir(path):
+        return [path]
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+
+
+def _path(base_path: str, token: str) -> str:
+    return f"{base_path}/{_FOLDER}/{hashlib.sha256(token.encode()).hexdigest()}.json"
+
+
+def _kept(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None:
+    """None when there is no file, or its commit was rolled back since."""
+    try:
+        kept = TokenCommit(**json.loads(storage.read(_path(timeline.base_path, token))))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    if kept.token != token or not timeline.is_committed(kept.instant):
+        return None
+    return kept

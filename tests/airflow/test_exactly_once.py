@@ -1,0 +1,164 @@
+"""The same interval run again after every kind of death: one commit, the right rows."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from airflow_hoodie.exceptions import HoodieException
+from airflow_hoodie.operators.write import UpsertOperator
+from airflow_hoodie.table import HoodieTable
+from airflow_hoodie.tokens import task_token
+
+from .conftest import FakeSubmit
+
+#: the job with the local engine in Spark's place; dies where the file `die` says
+JOB = """
+    import hoodie, pyarrow.dataset as ds
+    import hoodie.pipeline as pipeline
+    from hoodie.timeline.tokens import token_metadata
+    def death():
+        place = os.path.join(os.path.dirname(note), "die")
+        found = open(place).read() if os.path.exists(place) else ""
+        if found:
+            os.remove(place)
+        return found
+    when = death()
+    if when == "before the commit":
+        pipeline.Transaction.commit = lambda *args: os.kill(os.getpid(), 9)
+    source = request["source"]
+    result = hoodie.write_table(ds.dataset(source["path"]), request["table"], operation=request["operation"],
+        options={**request["options"], "hoodie.client.heartbeat.interval_in_ms": 1000,
+                 "hoodie.client.heartbeat.tolerable.misses": 1},
+        extra_metadata=token_metadata(request.get("token", ""), request["operation"], source),
+        force=request.get("force", False))
+    if when == "after the commit":
+        os.kill(os.getpid(), 9)
+    say("RESULT", result.to_dict())
+"""
+DAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
+
+
+def context(day: datetime | None = DAY, run_id: str = "scheduled__1", map_index: int = -1, **run: Any) -> Any:
+    task = SimpleNamespace(dag_id="daily", task_id="upsert", map_index=map_index, run_id=run_id)
+    details = {"data_interval_start": day, "data_interval_end": day, "logical_date": day, "run_id": run_id}
+    return {"ti": task, "dag_run": SimpleNamespace(**{**details, **run})}
+
+
+@pytest.fixture
+def job(fake: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSubmit:
+    monkeypatch.setattr("airflow_hoodie.operators.base.job_script", lambda name: tmp_path / f"{name}.py")
+    monkeypatch.setattr(UpsertOperator, "template_fields", ())
+    return fake.body(JOB)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> HoodieTable:
+    return HoodieTable(name="t", path=str(tmp_path / "t"), record_keys="id", ordering_field="ts")
+
+
+def source(tmp_path: Path, value: int) -> str:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "ts": [1, 1], "n": [value, value]}), path)
+    return str(path)
+
+
+def run(job: FakeSubmit, table: HoodieTable, path: str, where: Any = None, **more: Any) -> dict[str, Any]:
+    operator = UpsertOperator(
+        task_id="upsert",
+        table=table,
+        source=path,
+        master="local[2]",
+        spark_binary=str(job.path),
+        name="x",
+        **more,
+    )
+    found: dict[str, Any] = operator.execute(where or context())
+    return found
+
+
+def submitted(job: FakeSubmit) -> bool:
+    note = Path(f"{job.path}.json")
+    found = note.exists()
+    note.unlink(missing_ok=True)
+    return found
+
+
+def check(table: HoodieTable, commits: int, value: int) -> None:
+    assert len([entry for entry in hoodie.instants(table.path) if entry["action"] == "commit"]) == commits
+    assert hoodie.read_table(table.path, meta=False).column("n").to_pylist() == [value, value]
+
+
+def test_retry_clear_and_backfill(job: FakeSubmit, table: HoodieTable, tmp_path: Path) -> None:
+    path = source(tmp_path, 1)
+    first = run(job, table, path)
+    assert (first["status"], submitted(job)) == ("committed", True)
+    for run_id in ("scheduled__1", "backfill__9", "manual__3"):
+        again = run(job, table, path, context(run_id=run_id))
+        assert (again["status"], again["instant"]) == ("already_committed", first["instant"])
+        assert set(again) == set(first)
+        assert not submitted(job), "a job was started for nothing"
+    check(table, 1, 1)
+
+
+@pytest.mark.parametrize("when", ["before the commit", "after the commit"])
+def test_a_killed_job_is_repeated_or_found(
+    when: str, job: FakeSubmit, table: HoodieTable, tmp_path: Path
+) -> None:
+    path = source(tmp_path, 1)
+    (job.path.parent / "die").write_text(when)
+    with pytest.raises(HoodieException):
+        run(job, table, path)
+    if when == "before the commit":
+        time.sleep(3)  # the dead writer's heartbeat runs out
+    again = run(job, table, path)
+    assert again["status"] == ("committed" if when == "before the commit" else "already_committed")
+    check(table, 1, 1)
+
+
+def test_what_the_operator_can_not_see_the_job_does(
+    job: FakeSubmit, table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two schedulers submit the same interval: both looked before either had committed."""
+    path = source(tmp_path, 1)
+    first = run(job, table, path)
+    monkeypatch.setattr("airflow_hoodie.operators.write.committed_before", lambda *_: None)
+    again = run(job, table, path)
+    assert (again["status"], again["instant"]) == ("already_committed", first["instant"])
+    check(table, 1, 1)
+
+
+def test_changed_rows_and_force(job: FakeSubmit, table: HoodieTable, tmp_path: Path) -> None:
+    run(job, table, source(tmp_path, 1))
+    changed = run(job, table, source(tmp_path, 2))
+    assert (changed["status"], "its source changed" in changed["warnings"][0]) == ("committed", True)
+    check(table, 2, 2)
+    forced = run(job, table, str(tmp_path / "in.parquet"), force=True)
+    assert forced["status"] == "committed"
+    check(table, 3, 2)
+
+
+def test_other_runs_of_the_task_are_not_confused(job: FakeSubmit, table: HoodieTable, tmp_path: Path) -> None:
+    path = source(tmp_path, 1)
+    runs = [context(), context(map_index=1), context(DAY.replace(day=6))]
+    instants = {run(job, table, path, where)["instant"] for where in runs}
+    assert len(instants) == 3
+    assert run(job, table, path, exactly_once=False)["status"] == "committed"
+    assert "token" not in json.loads(job.option("--request"))
+
+
+def test_the_token() -> None:
+    assert task_token(context()) == f"daily/upsert/-1/{DAY.isoformat()}/{DAY.isoformat()}"
+    none = {"data_interval_start": None, "data_interval_end": None, "logical_date": None}
+    assert task_token(context(**none, partition_key="2026-01")) == "daily/upsert/-1/partition=2026-01"
+    assert task_token(context(**none)) == "daily/upsert/-1/run=scheduled__1"
+    assert task_token({}) == ""
