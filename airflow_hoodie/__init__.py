@@ -9,19 +9,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from airflow_hoodie.assets.events import commits_in
+    from airflow_hoodie.operators.relay import PartitionRelayOperator
+    from airflow_hoodie.operators.services import CompactionOperator
     from airflow_hoodie.operators.write import BulkInsertOperator, InsertOperator, UpsertOperator
     from airflow_hoodie.sensors.commit import CommitSensor
+    from airflow_hoodie.sensors.freshness import FreshnessSensor
+    from airflow_hoodie.sensors.partition import PartitionSensor
     from airflow_hoodie.table import HoodieTable
+    from airflow_hoodie.triggers.commits import CommitEventTrigger
 
 _HOME = {
     "HoodieTable": "airflow_hoodie.table",
     "UpsertOperator": "airflow_hoodie.operators.write",
     "InsertOperator": "airflow_hoodie.operators.write",
     "BulkInsertOperator": "airflow_hoodie.operators.write",
+    "CompactionOperator": "airflow_hoodie.operators.services",
+    "PartitionRelayOperator": "airflow_hoodie.operators.relay",
     "CommitSensor": "airflow_hoodie.sensors.commit",
+    "FreshnessSensor": "airflow_hoodie.sensors.freshness",
+    "PartitionSensor": "airflow_hoodie.sensors.partition",
+    "CommitEventTrigger": "airflow_hoodie.triggers.commits",
+    "commits_in": "airflow_hoodie.assets.events",
 }
 
-__all__ = ["BulkInsertOperator", "CommitSensor", "HoodieTable", "InsertOperator", "UpsertOperator"]
+__all__ = [
+    "BulkInsertOperator",
+    "CommitEventTrigger",
+    "CommitSensor",
+    "CompactionOperator",
+    "FreshnessSensor",
+    "HoodieTable",
+    "InsertOperator",
+    "PartitionRelayOperator",
+    "PartitionSensor",
+    "UpsertOperator",
+    "commits_in",
+]
 
 
 def __getattr__(name: str) -> Any:

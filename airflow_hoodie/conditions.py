@@ -1,4 +1,4 @@
-"""Pure predicates over a timeline. The sensor asks them now; triggers and watchers share them later.
+"""Conditions on a timeline: one predicate for sensors, their triggers, and the watchers of assets.
 
 What "after" means, for table version 6:
 
@@ -7,23 +7,31 @@ What "after" means, for table version 6:
 * a moment (datetime or ISO 8601 text; without a zone it is UTC): commits completed later. The completion
   time is the modification time of the completed instant's file, Hudi's state transition time.
 
-Neither pyspark nor pyarrow is imported, and Airflow is not either.
+Commits of table services never count. A compaction is known by its requested file; of replace commits those
+that matter are opened, and so is every commit that a partition or extra metadata is asked of.
+
+A condition is made by `condition(kind, arguments)` from JSON-able arguments, those that a sensor takes and
+its trigger carries. Neither pyspark nor pyarrow is imported, and Airflow is not either.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import Any
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from typing import Any, Protocol
 
-from hoodie.errors import ConfigError, TableError
+from airflow_hoodie.commits import CommitDetails, CommitHit, TableReader, completed_at, is_compaction
+from hoodie.errors import ConfigError
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.tokens import TOKEN_KEY
 
-#: operation types of table services: they rewrite files and change no row
-SERVICE_OPERATIONS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
+#: names of the actions that commit rows
+COMMITS = ("commit", "deltacommit", "replacecommit")
 
 _INSTANT = re.compile(r"\d{14}(\d{3})?")
 _ISO = re.compile(r"\d{4}(-?)\d{2}\1\d{2}([T ]\d.*)?")  # fromisoformat takes any letter or digit for the T
@@ -39,7 +47,7 @@ class Since:
     moment_ms: int | None = None
 
     @classmethod
-    def parse(cls, value: Any) -> Since:
+    def parse(cls, value: Any, name: str = "after") -> Since:
         """None and "" are no bound. Raises ConfigError for what is neither an instant nor a moment."""
         if value is None or value == "":
             return cls()
@@ -55,33 +63,17 @@ class Since:
         except ValueError:
             hint = "; a template that may give None is written {{ value or '' }}" if text == "None" else ""
             raise ConfigError(
-                f"after={value!r} is neither an instant (14 or 17 digits) nor an ISO 8601 time{hint}",
-                after=value,
+                f"{name}={value!r} is neither an instant (14 or 17 digits) nor an ISO 8601 time{hint}",
+                **{name: value},
             ) from None
+
+    def __bool__(self) -> bool:
+        return self.instant is not None or self.moment_ms is not None
 
     def admits(self, instant: Instant, completed_ms: int) -> bool:
         if self.instant is not None:
             return instant.time > self.instant
         return self.moment_ms is None or completed_ms > self.moment_ms
-
-
-@dataclass(frozen=True)
-class CommitHit:
-    """A completed commit that a condition found. `completed_ms` is epoch milliseconds."""
-
-    base_path: str
-    instant: Instant
-    completed_ms: int
-
-    def to_dict(self) -> dict[str, str]:
-        """JSON-able form, the XCom of a sensor; the completion time is ISO 8601 in UTC."""
-        moment = datetime.fromtimestamp(self.completed_ms / 1000, tz=timezone.utc)
-        return {
-            "base_path": self.base_path,
-            "instant": self.instant.time,
-            "action": self.instant.action.value,
-            "completion_time": moment.isoformat(timespec="milliseconds"),
-        }
 
 
 def commit_actions(names: Collection[str]) -> frozenset[Action]:
@@ -95,59 +87,236 @@ def commit_actions(names: Collection[str]) -> frozenset[Action]:
     return frozenset(known[name] for name in names)
 
 
-def newest_commit(
-    timeline: Timeline,
-    *,
-    since: Since,
-    actions: Collection[Action] = COMMIT_ACTIONS,
-    min_commits: int = 1,
-    operation_of: Callable[[Instant], str | None] | None = None,
-) -> CommitHit | None:
-    """The commit completed last, if at least `min_commits` commits of rows lie after `since`; else None.
+@dataclass(frozen=True)
+class CommitFilter:
+    """Which completed commits count, whatever their time.
 
-    Commits of table services don't count: a compaction is known by its requested file; of replace commits
-    the newest ones are opened (`operation_of`, default reads the timeline) until the answer is known.
+    actions: the actions. partitions: None, or those of which a commit must have written at least one.
+    extra_metadata: texts that the commit must carry. services: do commits of table services count?
     """
-    operation_of = operation_of or (lambda instant: read_operation(timeline, instant))
-    found: list[CommitHit] = []
-    for instant in timeline.filter(actions, completed=True):
-        completed_ms = timeline.mtimes.get(instant.file_name, 0)
-        if since.admits(instant, completed_ms) and not _is_compaction(timeline, instant):
-            found.append(CommitHit(timeline.base_path, instant, completed_ms))
-    found.sort(key=lambda hit: (hit.completed_ms, hit.instant.time), reverse=True)
-    newest: CommitHit | None = None
-    count = 0
-    for hit in found:
-        if hit.instant.action is Action.REPLACECOMMIT and not _changes_rows(operation_of(hit.instant)):
-            continue
-        newest = newest or hit
-        count += 1
-        if count >= min_commits:
-            return newest
-    return None
+
+    actions: frozenset[Action] = COMMIT_ACTIONS
+    partitions: frozenset[str] | None = None
+    extra_metadata: tuple[tuple[str, str], ...] = ()
+    services: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        actions: Collection[str] = COMMITS,
+        partition: str | Collection[str] | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        services: bool = False,
+    ) -> CommitFilter:
+        """Raises ConfigError."""
+        wanted = None if partition is None else frozenset(partition_paths(partition))
+        return cls(commit_actions(actions), wanted, _texts(extra_metadata), services)
+
+    def admits(
+        self, timeline: Timeline, instant: Instant, read: Callable[[], CommitDetails | None]
+    ) -> bool | None:
+        """Does a completed instant count? None: `read`, which opens it, can't tell yet."""
+        if instant.action not in self.actions or (not self.services and is_compaction(timeline, instant)):
+            return False
+        replaces = instant.action is Action.REPLACECOMMIT and not self.services
+        if not (replaces or self.partitions is not None or self.extra_metadata):
+            return True
+        details = read()
+        return None if details is None else self.admits_details(details)
+
+    def admits_details(self, details: CommitDetails) -> bool:
+        """`admits` for an opened commit of one of the actions."""
+        return (
+            (self.services or not details.is_service)
+            and (self.partitions is None or not self.partitions.isdisjoint(details.partitions))
+            and all(details.extra_metadata.get(key) == text for key, text in self.extra_metadata)
+        )
 
 
-def read_operation(timeline: Timeline, instant: Instant) -> str | None:
-    """Operation type in a completed commit's metadata; None while it can't be read (being written, gone)."""
-    try:
-        operation = timeline.read_json(instant).get("operationType")
-    except (TableError, FileNotFoundError):
+class Hit(Protocol):
+    """What a condition found: the XCom of a sensor."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+class Condition(Protocol):
+    """Something to wait for on a table's timeline."""
+
+    def find(self, reader: TableReader, timeline: Timeline) -> Hit | None:
+        """What fulfils it, None while nothing does. Opens as few commits as it can; blocks."""
+        ...
+
+
+@dataclass(frozen=True)
+class Commits:
+    """At least `min_commits` commits of `which` lie after `since`, and not after `until` if that is given."""
+
+    which: CommitFilter = CommitFilter()
+    since: Since = Since()
+    until: Since = Since()
+    min_commits: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        after: Any = None,
+        until: Any = None,
+        actions: Collection[str] = COMMITS,
+        partition: str | Collection[str] | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        token: str | None = None,
+        min_commits: int = 1,
+    ) -> Commits:
+        """Raises ConfigError."""
+        if isinstance(min_commits, bool) or not isinstance(min_commits, int) or min_commits < 1:
+            raise ConfigError(f"min_commits is {min_commits!r}; use 1 or more", min_commits=min_commits)
+        which = CommitFilter.of(actions, partition, extra_metadata)
+        if token is not None:
+            if not str(token).strip():
+                raise ConfigError(
+                    "token is blank; give the text that the commit carries, or None", token=token
+                )
+            which = replace(which, extra_metadata=(*which.extra_metadata, (TOKEN_KEY, str(token))))
+        return cls(which, Since.parse(after), Since.parse(until, "until"), min_commits)
+
+    def find(self, reader: TableReader, timeline: Timeline) -> CommitHit | None:
+        """The commit that was completed last of all that count."""
+        newest: CommitHit | None = None
+        count = 0
+        for hit in self._last_first(timeline):
+            if self.which.admits(timeline, hit.instant, partial(reader.details, hit.instant)):
+                newest = newest or hit
+                count += 1
+                if count >= self.min_commits:
+                    return newest
         return None
-    return None if operation is None else str(operation).upper()
+
+    def _last_first(self, timeline: Timeline) -> Iterator[CommitHit]:
+        found: list[tuple[int, str, Instant]] = []
+        after, bounded = self.since.instant, bool(self.until)
+        for instant in timeline.filter(self.which.actions, completed=True):
+            if after is not None and instant.time <= after:
+                continue  # without a look at its file
+            completed_ms = completed_at(timeline, instant)
+            past = bounded and self.until.admits(instant, completed_ms)
+            if self.since.admits(instant, completed_ms) and not past:
+                found.append((completed_ms, instant.time, instant))
+        found.sort(reverse=True)
+        return (CommitHit(timeline.base_path, instant, completed_ms) for completed_ms, _, instant in found)
 
 
-def _changes_rows(operation: str | None) -> bool:
-    return operation is not None and operation not in SERVICE_OPERATIONS
+@dataclass(frozen=True)
+class PartitionsHit:
+    """Partitions that are there, each with the instant of its last commit, None when that is archived."""
+
+    base_path: str
+    instants: Mapping[str, str | None]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"base_path": self.base_path, "partitions": dict(self.instants)}
 
 
-def _is_compaction(timeline: Timeline, instant: Instant) -> bool:
-    if instant.action is Action.COMMIT:
-        plan = Instant(instant.time, Action.COMPACTION, State.REQUESTED)
-    elif instant.action is Action.DELTACOMMIT:
-        plan = Instant(instant.time, Action.LOGCOMPACTION, State.REQUESTED)
-    else:
+@dataclass(frozen=True)
+class Partitions:
+    """Every one of the partitions exists, or got a commit after `since` if that is given.
+
+    A partition exists when a completed commit wrote to it, be that commit archived or not; a folder that a
+    failed write left behind does not count.
+    """
+
+    partitions: tuple[str, ...]
+    since: Since = Since()
+
+    @classmethod
+    def of(cls, *, partitions: str | Collection[str], after: Any = None) -> Partitions:
+        """Raises ConfigError."""
+        return cls(partition_paths(partitions), Since.parse(after))
+
+    def find(self, reader: TableReader, timeline: Timeline) -> PartitionsHit | None:
+        instants: dict[str, str | None] = {}
+        for partition in self.partitions:
+            commits = Commits(CommitFilter(partitions=frozenset((partition,))), self.since)
+            if hit := commits.find(reader, timeline):
+                instants[partition] = hit.instant.time
+            elif not self.since and _is_archived(reader, timeline, partition):
+                instants[partition] = None
+            else:
+                return None
+        return PartitionsHit(timeline.base_path, instants)
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The table's last commit is at most `max_age_s` seconds old."""
+
+    max_age_s: float
+
+    @classmethod
+    def of(cls, *, max_age: float | timedelta) -> Freshness:
+        """`max_age` in seconds. Raises ConfigError."""
+        seconds = max_age.total_seconds() if isinstance(max_age, timedelta) else max_age
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
+            raise ConfigError(f"max_age is {max_age!r}; use a positive timedelta", max_age=str(max_age))
+        return cls(float(seconds))
+
+    def find(self, reader: TableReader, timeline: Timeline) -> CommitHit | None:
+        oldest = int((time.time() - self.max_age_s) * 1000)
+        return Commits(since=Since(moment_ms=oldest - 1)).find(reader, timeline)
+
+
+_KINDS: dict[str, Callable[..., Condition]] = {
+    "commits": Commits.of,
+    "partitions": Partitions.of,
+    "freshness": Freshness.of,
+}
+
+
+def condition(kind: str, arguments: Mapping[str, Any]) -> Condition:
+    """Kind ("commits", "partitions", "freshness") and JSON-able arguments -> condition.
+
+    Raises ConfigError.
+    """
+    return _KINDS[kind](**arguments)
+
+
+def partition_paths(value: Any) -> tuple[str, ...]:
+    """One partition path or several -> paths as the table has them, in order, each once.
+
+    Raises ConfigError.
+    """
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, Collection) or not items or not all(_is_text(item) for item in items):
+        raise ConfigError(
+            f"partition is {value!r}; use a partition path such as 'day=2026-01-01', or a list of them",
+            partition=str(value),
+        )
+    return tuple(dict.fromkeys(item.strip("/") for item in items))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip("/ "))
+
+
+def _texts(extra_metadata: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    if extra_metadata is not None and not isinstance(extra_metadata, Mapping):
+        raise ConfigError(
+            f"extra_metadata is {extra_metadata!r}; use a dict of texts", extra_metadata=str(extra_metadata)
+        )
+    return tuple((str(key), str(text)) for key, text in sorted((extra_metadata or {}).items()))
+
+
+def _is_archived(reader: TableReader, timeline: Timeline, partition: str) -> bool:
+    """Did a commit older than the active timeline make the partition, and are there files of it?"""
+    folder = f"{reader.base_path}/{partition}" if partition else reader.base_path
+    try:
+        text = reader.storage.read(f"{folder}/.hoodie_partition_metadata").decode("latin-1")
+    except FileNotFoundError:
         return False
-    return plan.file_name in timeline.mtimes
+    made = re.search(r"^commitTime=(\d+)", text, re.MULTILINE)
+    if made is None or not timeline.is_committed(made[1]):
+        return False
+    return any(not name.lstrip(".").startswith("hoodie") for name in reader.storage.names(folder))
 
 
 def _millis(moment: datetime) -> int:

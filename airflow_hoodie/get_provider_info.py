@@ -12,7 +12,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-hoodie",
         "name": _INTEGRATION,
-        "description": "Apache Hudi tables written by Python Spark jobs: operators, hook and sensors.",
+        "description": "Apache Hudi tables written by Python Spark jobs: operators, sensors and assets.",
         "integrations": [
             {
                 "integration-name": _INTEGRATION,
@@ -23,11 +23,41 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": _INTEGRATION,
-                "python-modules": ["airflow_hoodie.operators.base", "airflow_hoodie.operators.write"],
+                "python-modules": [
+                    "airflow_hoodie.operators.base",
+                    "airflow_hoodie.operators.relay",
+                    "airflow_hoodie.operators.services",
+                    "airflow_hoodie.operators.write",
+                ],
             }
         ],
         "sensors": [
-            {"integration-name": _INTEGRATION, "python-modules": ["airflow_hoodie.sensors.commit"]},
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [
+                    "airflow_hoodie.sensors.base",
+                    "airflow_hoodie.sensors.commit",
+                    "airflow_hoodie.sensors.freshness",
+                    "airflow_hoodie.sensors.partition",
+                ],
+            },
+        ],
+        "triggers": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [
+                    "airflow_hoodie.triggers.commits",
+                    "airflow_hoodie.triggers.condition",
+                ],
+            },
+        ],
+        "asset-uris": [
+            {
+                "schemes": ["hoodie"],
+                "handler": "airflow_hoodie.assets.hoodie.sanitize_uri",
+                "factory": "airflow_hoodie.assets.hoodie.create_asset",
+                "to_openlineage_converter": "airflow_hoodie.assets.hoodie.convert_asset_to_openlineage",
+            },
         ],
         "hooks": [
             {"integration-name": _INTEGRATION, "python-modules": ["airflow_hoodie.hooks.spark"]},

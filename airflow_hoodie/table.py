@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
 
 TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 
@@ -109,6 +112,30 @@ class HoodieTable:
         merged = HoodieTable(**{**own, "options": {**self.options, **texts}})
         return {**merged.options, **merged._own_options()}
 
+    @property
+    def asset(self) -> Asset:
+        """The asset of the table, whose events the writing operators emit: `schedule=[table.asset]`."""
+        from airflow_hoodie.assets.hoodie import table_asset
+
+        return table_asset(self)
+
+    @property
+    def partitions(self) -> Asset:
+        """The asset of events with partition keys: `PartitionedAssetTimetable(assets=table.partitions)`."""
+        from airflow_hoodie.assets.hoodie import partition_asset
+
+        return partition_asset(self)
+
+    def commits(self, **arguments: Any) -> Asset:
+        """The asset with an event for every commit, whoever writes: `schedule=[table.commits()]`.
+
+        Arguments: start, actions, partition, extra_metadata, services, poke_interval; see
+        airflow_hoodie.triggers.commits.CommitEventTrigger.
+        """
+        from airflow_hoodie.assets.hoodie import commit_asset
+
+        return commit_asset(self, **arguments)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-able form; `from_dict` takes it back."""
         return {
@@ -154,6 +181,13 @@ def check_path(path: Any) -> str:
             "use an absolute path"
         )
     raise HoodieConfigurationError(f"table path is {path!r}; give the absolute path of the table's folder")
+
+
+def table_path(table: Any) -> str:
+    """The path of a HoodieTable, of its dict form, or the path itself; else HoodieConfigurationError."""
+    if isinstance(table, HoodieTable):
+        return table.path
+    return check_path(table.get("path") if isinstance(table, Mapping) else table)
 
 
 def option_texts(options: Mapping[str, Any] | None) -> dict[str, str]:

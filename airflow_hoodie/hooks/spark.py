@@ -300,7 +300,9 @@ def parse_marker(line: str) -> tuple[str, dict[str, Any] | None]:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """One line for people about a WriteResult; tolerates missing keys."""
+    """One line for people about a job's result; tolerates missing keys."""
+    if result.get("operation") == "compact":
+        return _compaction_summary(result)
     partitions = result.get("partitions") or []
     return (
         f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "
@@ -309,6 +311,22 @@ def summary(result: dict[str, Any]) -> str:
         f"{len(partitions)} partitions, {result.get('num_files', 0)} files, "
         f"{result.get('bytes_written', 0):,} bytes, {result.get('duration_s', 0):.1f} s"
     )
+
+
+def _compaction_summary(result: dict[str, Any]) -> str:
+    table = result.get("table")
+    work = (
+        f"{result.get('num_log_files', 0)} log files of {result.get('log_bytes', 0):,} bytes in "
+        f"{result.get('num_slices', 0)} file slices"
+    )
+    if result.get("compacted"):
+        return (
+            f"Compacted {table}, {', '.join(result['compacted'])}: {work}, {result.get('num_files', 0)} "
+            f"files and {result.get('bytes_written', 0):,} bytes written, {result.get('duration_s', 0):.1f} s"
+        )
+    if result.get("scheduled"):
+        return f"Scheduled compaction {result['scheduled']} of {table}: {work}"
+    return f"Skipped the compaction of {table}: {result.get('reason')}"
 
 
 def installed_spark_home() -> str | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_hoodie.assets.events import record_commit, with_outlets
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieSparkOperator
 from airflow_hoodie.table import HoodieTable, is_template, option_texts
+from airflow_hoodie.tokens import already_committed, committed_before, task_token
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 FORMATS = ("parquet", "csv", "json", "table", "sql")
 
@@ -18,6 +23,14 @@ class HoodieWriteOperator(HoodieSparkOperator):
     source: path or glob of the incoming rows, a list of them, or {"path", "format", "options"}. (templated)
     Without a format the suffix decides (.csv, .json, .jsonl; else parquet); `table` reads another hoodie
     table, `sql` takes a Spark SQL query as its path.
+    exactly_once: a retry, a cleared task or another run of the same data interval finds the commit of the
+    first and returns its result with the status `already_committed`, before or after a job is submitted. A
+    source that changed since is written again, with a warning.
+    token: instead of the one made of DAG, task, map index and data interval. (templated)
+    force: write again in any case.
+    emit_asset: add the table's asset to the outlets (not for a templated path). Its event says what was
+    committed: instant, partitions, counts and operation. With `table.partitions` among the outlets each
+    written partition gets an event of its own.
 
     The XCom `return_value` is the job's WriteResult: status, table, base_path, action, instant, operation,
     partitions, num_inserts, num_updates, num_deletes, num_writes, num_files, bytes_written, duration_s,
@@ -26,7 +39,7 @@ class HoodieWriteOperator(HoodieSparkOperator):
 
     operation: ClassVar[str]
 
-    template_fields: Sequence[str] = ("source", *HoodieSparkOperator.template_fields)
+    template_fields: Sequence[str] = ("source", "token", *HoodieSparkOperator.template_fields)
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **HoodieSparkOperator.template_fields_renderers,
         "source": "json",
@@ -38,11 +51,41 @@ class HoodieWriteOperator(HoodieSparkOperator):
         table: HoodieTable | Mapping[str, Any],
         source: str | Sequence[str] | Mapping[str, Any],
         options: Mapping[str, Any] | None = None,
+        exactly_once: bool = True,
+        token: str | None = None,
+        force: bool = False,
+        emit_asset: bool = True,
+        outlets: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(table=table, options=options, **kwargs)
-        HoodieTable.of(table).options_for(self.operation, options)
+        declared = HoodieTable.of(table)
+        if emit_asset and not is_template(declared.path):
+            outlets = with_outlets(outlets, declared.asset)
+        super().__init__(table=table, options=options, outlets=outlets, **kwargs)
+        declared.options_for(self.operation, options)
+        self.exactly_once = exactly_once
+        self.token = token
+        self.force = force
         self.source = source if _is_deferred(source) else source_request(source)
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Run the job; returns the WriteResult dict, which the assets' events tell too."""
+        if self.exactly_once and not self.token:
+            self.token = task_token(context)
+        result = self._already(context) or super().execute(context)
+        self.outlets = record_commit(context, self.outlets, result, self.table["path"])
+        return result
+
+    def _already(self, context: Context) -> dict[str, Any] | None:
+        """The result of this write's commit, when there is one: no job is submitted then."""
+        if not self.token or self.force:
+            return None
+        table, source = HoodieTable.from_dict(self.table), source_request(self.source)
+        found = committed_before(table.path, self.token, self.operation, source)
+        if found is None:
+            return None
+        self.log.info("%s was committed at %s; nothing is submitted", self.token, found.instant)
+        return already_committed(table.name, table.path, found)
 
     def request(self) -> dict[str, Any]:
         """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""
@@ -53,6 +96,7 @@ class HoodieWriteOperator(HoodieSparkOperator):
             "source": source_request(self.source),
             "options": table.options_for(self.operation, self.options),
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
+            **({"token": self.token, "force": self.force} if self.token else {}),
         }
 
 

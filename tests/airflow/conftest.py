@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.airflow)
             # what Airflow and its server warn about is not ours to mend
-            runs_dag = "load_dag" in getattr(item, "fixturenames", ())
+            runs_dag = "load_dags" in getattr(item, "fixturenames", ())
             warnings = OUR_WARNINGS if runs_dag else ("ignore::DeprecationWarning:airflow[.]",)
             item.add_marker(pytest.mark.filterwarnings(*warnings))
 
@@ -135,11 +135,11 @@ def airflow_db() -> None:
 
 
 @pytest.fixture
-def load_dag(airflow_db: None) -> Iterator[Callable[[str], Any]]:
-    """Source of a DAG file -> its DAG, from a file in Airflow's DAG folder, as the DAG processor reads it."""
+def load_dags(airflow_db: None) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Source of a DAG file -> its DAGs, from a file in the DAG folder, as the DAG processor reads it."""
     written: list[Path] = []
 
-    def load(source: str) -> Any:
+    def load(source: str) -> dict[str, Any]:
         from airflow.dag_processing.dagbag import DagBag
 
         path = DAGS / f"dag_{len(list(DAGS.iterdir()))}_{os.getpid()}.py"
@@ -147,9 +147,111 @@ def load_dag(airflow_db: None) -> Iterator[Callable[[str], Any]]:
         written.append(path)
         bag = DagBag(dag_folder=str(path))
         assert not bag.import_errors, bag.import_errors
-        (dag,) = bag.dags.values()
-        return dag
+        return dict(bag.dags)
 
     yield load
     for path in written:
         path.unlink()
+
+
+@pytest.fixture
+def load_dag(load_dags: Callable[[str], dict[str, Any]]) -> Callable[[str], Any]:
+    """Source of a file with one DAG -> that DAG."""
+
+    def load(source: str) -> Any:
+        (dag,) = load_dags(source).values()
+        return dag
+
+    return load
+
+
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """The provider's listener is at work, installed as a plugin or not."""
+    from airflow.listeners.listener import get_listener_manager
+
+    from airflow_hoodie.plugins import commits
+
+    manager = get_listener_manager()
+    added = not manager.pm.is_registered(commits)
+    if added:
+        manager.add_listener(commits)
+    yield
+    if added:
+        manager.pm.unregister(commits)
+
+
+@pytest.fixture
+def publish(airflow_db: None) -> Iterator[Callable[[Any], None]]:
+    """Make DAGs known to Airflow's database and unpaused, as the DAG processor and a user do."""
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.serialization.serialized_objects import LazyDeserializedDAG
+    from airflow.utils.session import create_session
+
+    bundle = "hoodie-tests"
+    published: list[str] = []
+
+    def make_known(dag: Any) -> None:
+        with create_session() as session:
+            session.merge(DagBundleModel(name=bundle))
+        lazy = LazyDeserializedDAG.from_dag(dag)
+        for _ in range(2):  # watchers run for a DAG that is not paused
+            SerializedDAG.bulk_write_to_db(bundle, None, [lazy])
+            SerializedDagModel.write_dag(lazy, bundle_name=bundle)
+            with create_session() as session:
+                session.get(DagModel, dag.dag_id).is_paused = False
+        published.append(dag.dag_id)
+
+    yield make_known
+    with create_session() as session:
+        for dag_id in published:
+            session.get(DagModel, dag_id).is_paused = True
+
+
+@pytest.fixture
+def schedule(airflow_db: None) -> Callable[[str, str], Callable[[], dict[str, Any]]]:
+    """Make a run of a published DAG and schedule its tasks, as the scheduler does; nothing executes them.
+
+    Gives a function that says each task's state and return value as they are now.
+    """
+    from airflow.models.dagbag import DBDagBag
+    from airflow.models.dagrun import DagRun
+    from airflow.sdk import timezone
+    from airflow.utils.session import create_session
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType
+    from sqlalchemy import select
+
+    def make(dag_id: str, run_id: str) -> Callable[[], dict[str, Any]]:
+        with create_session() as session:
+            dag = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
+            run = dag.create_dagrun(
+                run_id=run_id,
+                run_after=timezone.utcnow(),
+                run_type=DagRunType.MANUAL,
+                triggered_by=DagRunTriggeredByType.TEST,
+                state="running",
+                session=session,
+            )
+            run.dag = dag
+            session.flush()
+            ready = run.task_instance_scheduling_decisions(session=session).schedulable_tis
+            run.schedule_tis(ready, session=session)
+
+        def states() -> dict[str, Any]:
+            with create_session() as session:
+                query = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+                tis = session.scalars(query).one().get_task_instances(session=session)
+                return {
+                    ti.task_id: (
+                        ti.state and str(ti.state),
+                        ti.xcom_pull(task_ids=ti.task_id, session=session),
+                    )
+                    for ti in tis
+                }
+
+        return states
+
+    return make

@@ -37,7 +37,7 @@ def test_valid_for_the_stricter_schema_of_providers() -> None:
 
 def test_names_every_module_of_its_kind() -> None:
     info = get_provider_info()
-    for kind in ("operators", "sensors", "hooks"):
+    for kind in ("operators", "sensors", "hooks", "triggers"):
         (entry,) = info[kind]
         assert entry["integration-name"] == info["integrations"][0]["integration-name"]
         for module in entry["python-modules"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException, HoodieTableNotFoundError
 from airflow_hoodie.sensors.commit import CommitSensor
+from airflow_hoodie.sensors.freshness import FreshnessSensor
+from airflow_hoodie.sensors.partition import PartitionSensor
 from airflow_hoodie.table import HoodieTable
 from scripts.environment import ROOT
 
@@ -111,6 +113,24 @@ def test_templates(table: Path) -> None:
     sensor.after = "None"
     with pytest.raises(HoodieConfigurationError, match="or ''"):
         sensor.poke({})
+
+
+@pytest.mark.parametrize(
+    ("sensor", "arguments"),
+    [
+        (
+            CommitSensor,
+            {"token": "{{ run_id }}", "partition": ["{{ ds }}"], "extra_metadata": {"k": "{{ ds }}"}},
+        ),
+        (PartitionSensor, {"partitions": "day={{ ds }}", "after": "{{ ds }}"}),
+        (FreshnessSensor, {"max_age": timedelta(hours=1)}),
+    ],
+)
+def test_templated_fields_exist(sensor: type[Any], arguments: dict[str, Any]) -> None:
+    made = sensor(task_id="wait", table="/lake/{{ ds }}", **arguments)
+    for name in (*made.template_fields, *made.template_fields_renderers, *made.condition_fields):
+        assert hasattr(made, name)
+    assert set(arguments) - {"max_age"} <= set(made.template_fields) <= {"table", *made.condition_fields}
 
 
 def test_the_result_and_the_timeout(table: Path) -> None:

@@ -45,6 +45,8 @@ def test_the_wheel_declares_its_entry_points(wheel: zipfile.ZipFile) -> None:
     assert entries["console_scripts"]["hoodie"] == "hoodie.cli:main"
     provider = entries["apache_airflow_provider"]["provider_info"]
     assert provider == "airflow_hoodie.get_provider_info:get_provider_info"
+    plugin = entries["airflow.plugins"]["hoodie_commits"]
+    assert plugin == "airflow_hoodie.plugins.commits:HoodieCommitsPlugin"
 
 
 def test_the_wheel_needs_nothing_but_its_extras(wheel: zipfile.ZipFile) -> None:

@@ -6,15 +6,13 @@ it is asked for; listing is not recursive. Stdlib only, so that a sensor costs m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from collections.abc import Callable, Collection
+from typing import BinaryIO, NamedTuple, Protocol
 
 from hoodie.errors import StorageError
 
 
-@dataclass(frozen=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """One entry of a listing. `mtime_ms` is epoch milliseconds, `size` bytes (0 for folders)."""
 
     path: str
@@ -29,12 +27,14 @@ class Storage(Protocol):
 
     `write` and `create_if_absent` are atomic: a reader sees the whole content or none of it.
     `create_if_absent` raises AlreadyExists when the path is taken; of several racing callers one wins.
-    `delete` and `delete_tree` ignore a missing path. `list` of a missing folder is empty.
+    `delete` and `delete_tree` ignore a missing path. `list` and `names` of a missing folder are empty;
+    `names` has no order and looks at no entry, so that it costs a fraction of `list`.
     `read` raises FileNotFoundError. `open_output` creates parent folders and is not atomic: use it only
     for files that nobody looks at before a later commit (data files).
     """
 
     def list(self, path: str) -> list[FileInfo]: ...
+    def names(self, path: str) -> Collection[str]: ...
     def exists(self, path: str) -> bool: ...
     def info(self, path: str) -> FileInfo | None: ...
     def read(self, path: str) -> bytes: ...

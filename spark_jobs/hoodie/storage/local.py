@@ -14,7 +14,9 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import uuid
+from collections.abc import Collection
 from typing import BinaryIO
 
 from hoodie.errors import AlreadyExists, ConflictError, StorageError
@@ -31,29 +33,34 @@ class LocalStorage:
             with os.scandir(path) as entries:
                 for entry in entries:
                     try:
-                        stat = entry.stat()
+                        found = entry.stat()
                     except FileNotFoundError:
                         continue
                     is_dir = entry.is_dir()
-                    size = 0 if is_dir else stat.st_size
-                    out.append(FileInfo(entry.path, entry.name, size, int(stat.st_mtime * 1000), is_dir))
+                    size = 0 if is_dir else found.st_size
+                    out.append(FileInfo(entry.path, entry.name, size, int(found.st_mtime * 1000), is_dir))
         except (FileNotFoundError, NotADirectoryError):
             return []
         out.sort(key=lambda item: item.name)
         return out
+
+    def names(self, path: str) -> Collection[str]:
+        try:
+            return os.listdir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
     def info(self, path: str) -> FileInfo | None:
         try:
-            stat = os.stat(path)
+            found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        is_dir = os.path.isdir(path)
-        return FileInfo(
-            path, os.path.basename(path), 0 if is_dir else stat.st_size, int(stat.st_mtime * 1000), is_dir
-        )
+        is_dir = stat.S_ISDIR(found.st_mode)
+        size = 0 if is_dir else found.st_size
+        return FileInfo(path, path.rpartition("/")[2], size, int(found.st_mtime * 1000), is_dir)
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:

@@ -7,13 +7,13 @@ Hudi does; the earlier states' files stay on storage.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import TableError, TableNotFound
 from hoodie.storage import Storage, storage_for
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State
 
 META_FOLDER = ".hoodie"
 
@@ -26,36 +26,96 @@ def instant_path(base_path: str, instant: Instant) -> str:
     return f"{base_path}/{META_FOLDER}/{instant.file_name}"
 
 
+class ModificationTimes(Mapping[str, int]):
+    """Epoch milliseconds by file name, each looked up when it is first asked for.
+
+    Looking at thousands of files takes longer than listing them, and few times are ever wanted. A name whose
+    file has gone since the listing is there, and its time is a KeyError. `listing` is all of the folder.
+    """
+
+    def __init__(
+        self, storage: Storage, folder: str, listing: frozenset[str], names: Collection[str]
+    ) -> None:
+        self.listing = listing
+        self._storage = storage
+        self._folder = folder
+        self._names = frozenset(names)
+        self._known: dict[str, int] = {}
+
+    def take(self, earlier: ModificationTimes) -> None:
+        """Take over the times that an earlier listing of the folder knows."""
+        self._known = {name: time for name, time in earlier._known.items() if name in self._names}
+
+    def __getitem__(self, name: str) -> int:
+        known = self._known.get(name)
+        if known is None:
+            found = self._storage.info(f"{self._folder}/{name}") if name in self._names else None
+            if found is None:
+                raise KeyError(name)
+            known = self._known[name] = found.mtime_ms
+        return known
+
+    def get(self, name: str, default: Any = None) -> Any:
+        known = self._known.get(name)  # asked for thousands of files at a poll
+        return super().get(name, default) if known is None else known
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 @dataclass(frozen=True)
 class Timeline:
-    """Instants sorted by (time, action, state), highest state of each; `mtimes`: epoch ms by file name."""
+    """Instants sorted by (time, action, state), highest state of each.
+
+    `mtimes`: modification times in epoch ms by file name, of the files of all states.
+    """
 
     base_path: str
     instants: tuple[Instant, ...]
-    mtimes: dict[str, int]
+    mtimes: Mapping[str, int]
 
     @classmethod
-    def load(cls, base_path: str, storage: Storage | None = None) -> Timeline:
-        """Raises TableNotFound when `.hoodie` is missing."""
+    def load(cls, base_path: str, storage: Storage | None = None, before: Timeline | None = None) -> Timeline:
+        """Raises TableNotFound when `.hoodie` is missing.
+
+        `before`, an earlier load of the same table, is the result itself when no file came or went, and else
+        lends the times that it knows: for who polls for completed instants, whose files never change.
+        """
         storage = storage or storage_for(base_path)
         folder = meta_path(base_path)
-        listing = storage.list(folder)
+        listing = frozenset(storage.names(folder))
+        earlier = before.mtimes if before is not None else None
+        if isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing:
+            return before  # type: ignore[return-value]
         if not listing and not storage.exists(folder):
             raise TableNotFound(
                 f"{base_path} is no Hudi table: {folder} is missing; check the path, or write to it first",
                 path=base_path,
             )
-        best: dict[tuple[str, Action], Instant] = {}
-        mtimes: dict[str, int] = {}
-        for item in listing:
-            instant = None if item.is_dir else Instant.parse(item.name)
-            if instant is None:
+        best: dict[tuple[str, Action], tuple[str, Action, State]] = {}
+        names: list[str] = []
+        for name in listing:  # thousands at each poll of a sensor, so no Instant for what is not kept
+            time, _, suffix = name.partition(".")
+            kind = SUFFIXES.get(suffix)
+            if kind is None or not (time.isdigit() and time.isascii()):
                 continue
-            mtimes[item.name] = item.mtime_ms
-            key = (instant.time, instant.comparable_action)
-            if key not in best or best[key].state < instant.state:
-                best[key] = instant
-        return cls(base_path, tuple(sorted(best.values())), mtimes)
+            names.append(name)
+            action, state = kind
+            key = (time, COMPLETES_AS.get(action, action))
+            other = best.get(key)
+            if other is None or other[2] < state:
+                best[key] = (time, action, state)
+        instants = tuple(Instant(*parts) for parts in sorted(best.values()))
+        mtimes = ModificationTimes(storage, folder, listing, names)
+        if isinstance(earlier, ModificationTimes):
+            mtimes.take(earlier)
+        return cls(base_path, instants, mtimes)
 
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
@@ -83,11 +143,14 @@ class Timeline:
 
     @property
     def first_time(self) -> str | None:
-        """Time of the oldest instant that is no savepoint; older files belong to archived commits."""
-        for instant in self.instants:
-            if instant.action is not Action.SAVEPOINT:
-                return instant.time
-        return None
+        """Time of the oldest write; older files belong to archived commits.
+
+        Other actions are archived apart and may be older. So may writes with a savepoint, which can stay when
+        all others of their time are archived: the oldest one without counts, where there is one.
+        """
+        saved = {instant.time for instant in self.instants if instant.action is Action.SAVEPOINT}
+        writes = [item.time for item in self.instants if item.comparable_action in COMMIT_ACTIONS]
+        return next((time for time in writes if time not in saved), writes[0] if writes else None)
 
     @property
     def last_time(self) -> str | None:

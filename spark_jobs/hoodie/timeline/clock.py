@@ -21,6 +21,12 @@ def parse_instant(text: str) -> datetime:
     return moment + timedelta(milliseconds=millis)
 
 
+def instant_millis(text: str, utc: bool) -> int:
+    """Epoch milliseconds of an instant."""
+    moment = parse_instant(text)
+    return int((moment.replace(tzinfo=timezone.utc) if utc else moment.astimezone()).timestamp() * 1000)
+
+
 def new_instant_time(after: str | None, utc: bool = False) -> str:
     """A time greater than `after` (as text) and than every time given out by this process.
 

@@ -168,6 +168,12 @@ class CommitMetadata:
         return sorted(self.partition_to_write_stats)
 
     @property
+    def file_groups(self) -> set[tuple[str, str]]:
+        """(partition path, file id) of the file groups written, or, in an inflight file, to be updated."""
+        groups = self.partition_to_write_stats.items()
+        return {(partition, stat.file_id) for partition, stats in groups for stat in stats if stat.file_id}
+
+    @property
     def num_writes(self) -> int:
         """Rows in all files written, copied ones included."""
         return sum(stat.num_writes for stat in self.write_stats)

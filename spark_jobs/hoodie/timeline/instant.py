@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 
 
 class Action(str, enum.Enum):
+    __hash__ = str.__hash__  # Enum's is a Python function: a fifth of the time to read a long timeline
+
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
     REPLACECOMMIT = "replacecommit"
@@ -35,8 +36,6 @@ COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOM
 #: actions that a writer of rows starts (rolled back when they fail)
 WRITE_ACTIONS = COMMIT_ACTIONS
 
-_NAME = re.compile(r"^(\d+)\.([a-z]+)(?:\.([a-z]+))?$")
-
 
 @dataclass(frozen=True, order=True)
 class Instant:
@@ -61,31 +60,33 @@ class Instant:
 
     @property
     def file_name(self) -> str:
-        if self.state is State.COMPLETED:
-            return f"{self.time}.{self.comparable_action.value}"
-        if self.state is State.INFLIGHT and self.action is Action.COMMIT:
-            return f"{self.time}.inflight"
-        return f"{self.time}.{self.action.value}.{self.state.name.lower()}"
+        return f"{self.time}.{_SUFFIX_OF[self.action, self.state]}"
 
     @classmethod
     def parse(cls, name: str) -> Instant | None:
         """File name -> Instant; None for anything that is not an instant file."""
-        match = _NAME.match(name)
-        if not match:
+        time, _, suffix = name.partition(".")
+        kind = SUFFIXES.get(suffix)
+        if kind is None or not (time.isdigit() and time.isascii()):
             return None
-        time, first, second = match.groups()
-        if first == "inflight" and second is None:
-            return cls(time, Action.COMMIT, State.INFLIGHT)
-        try:
-            action = Action(first)
-        except ValueError:
-            return None
-        if second is None:
-            return cls(time, action, State.COMPLETED)
-        try:
-            return cls(time, action, State[second.upper()])
-        except KeyError:
-            return None
+        return cls(time, *kind)
 
     def __str__(self) -> str:
         return f"{self.time} {self.action.value} {self.state.name.lower()}"
+
+
+#: what stands behind the time in a file's name -> action and state
+SUFFIXES = {
+    "inflight": (Action.COMMIT, State.INFLIGHT),
+    **{action.value: (action, State.COMPLETED) for action in Action},
+    **{
+        f"{action.value}.{state.name.lower()}": (action, state)
+        for action in Action
+        for state in (State.REQUESTED, State.INFLIGHT)
+    },
+}
+
+_SUFFIX_OF = {
+    **{kind: suffix for suffix, kind in reversed(SUFFIXES.items())},
+    **{(service, State.COMPLETED): action.value for service, action in COMPLETES_AS.items()},
+}

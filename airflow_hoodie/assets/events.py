@@ -1,0 +1,91 @@
+"""Commits as asset events: what operators emit and what consumers read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_hoodie.assets.hoodie import asset_uri
+from airflow_hoodie.commits import COUNTS
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
+    from airflow.sdk.definitions.asset import AssetUriRef
+
+#: Airflow refuses longer partition keys, and a commit is no reason to fail a task
+_LONGEST_KEY = 250
+_FIELDS = ("base_path", "instant", "action", "completion_time", "operation", "partitions", *COUNTS)
+
+
+def commits_in(events: Any) -> list[dict[str, Any]]:
+    """Commits told by asset events, each once, in the order of the events.
+
+    events: a task's `triggering_asset_events`, or the events of one asset of them. It does not matter whether
+    a watcher or an operator emitted an event; events that tell no commit are left out. Keys: base_path,
+    instant, action, completion_time (of watchers), operation, partitions, num_inserts, num_updates,
+    num_deletes, num_writes, num_files, bytes_written.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for event in _flat(events):
+        extra = event.extra or {}
+        told = extra.get("payload") if extra.get("from_trigger") else extra
+        if isinstance(told, Mapping) and told.get("instant") and told.get("base_path"):
+            key = (str(told["base_path"]), str(told["instant"]))
+            found.setdefault(key, {name: told.get(name) for name in _FIELDS})
+    return list(found.values())
+
+
+def result_event(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Extra of an operator's asset event, from the job's result."""
+    return {name: result[name] for name in _FIELDS if result.get(name) is not None}
+
+
+def record_commit(
+    context: Mapping[str, Any], outlets: Sequence[Any], result: Mapping[str, Any], table: str
+) -> list[Any]:
+    """Say in the events of a table's assets what a job committed; returns the outlets to have an event.
+
+    The asset of the table's partitions, if it is among the outlets, gets one event for each partition, or is
+    left out where there is none. Without outlet events in the context, as in a unit test, nothing happens.
+    """
+    events = context.get("outlet_events")
+    if events is None or not result.get("instant"):
+        return list(outlets)
+    whole, by_partition = asset_uri(table), asset_uri(table, events="partitions")
+    kept: list[Any] = []
+    for outlet in outlets:
+        uri = getattr(outlet, "uri", None)
+        if uri == by_partition:
+            keys = [key for key in partition_keys(result.get("partitions") or ()) if len(key) <= _LONGEST_KEY]
+            if not keys:
+                continue
+            events[outlet].add_partitions(keys)
+        if uri in (whole, by_partition):
+            events[outlet].extra = result_event(result)
+        kept.append(outlet)
+    return kept
+
+
+def partition_keys(partitions: Iterable[str], form: str = "path") -> list[str]:
+    """Partition paths as keys of asset events: sorted, each once; "" of an unpartitioned table is none.
+
+    form: "path" as in the table, or "value" without the column names of Hive's style.
+    """
+    if form == "value":
+        partitions = [
+            "/".join(level.partition("=")[2] or level for level in path.split("/")) for path in partitions
+        ]
+    return sorted({path for path in partitions if path})
+
+
+def with_outlets(outlets: Any, asset: Asset | AssetUriRef) -> list[Any]:
+    """Outlets with one more, unless it is there."""
+    given = list(outlets) if isinstance(outlets, Collection) and not isinstance(outlets, str) else [outlets]
+    given = [outlet for outlet in given if outlet is not None]
+    return given if any(getattr(outlet, "uri", None) == asset.uri for outlet in given) else [*given, asset]
+
+
+def _flat(events: Any) -> Iterable[Any]:
+    if isinstance(events, Mapping):
+        return [event for found in events.values() for event in found]
+    return events or ()

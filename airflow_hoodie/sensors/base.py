@@ -1,0 +1,165 @@
+"""What all sensors on a table's timeline share: the table, and the three ways to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.configuration import conf
+from airflow.triggers.base import StartTriggerArgs
+
+from airflow_hoodie.commits import TableReader
+from airflow_hoodie.conditions import Condition, condition
+from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
+from airflow_hoodie.table import HoodieTable, check_path, is_template, table_path
+from airflow_hoodie.triggers.condition import ConditionTrigger, look, value_of
+from hoodie.errors import HoodieError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class TimelineSensor(BaseSensorOperator):
+    """Waits until a condition holds on a table's timeline. Neither Spark nor Arrow is imported.
+
+    table: HoodieTable, its dict form, or the table's path. (templated)
+    missing: `wait` for a table that does not exist yet, or `fail` with HoodieTableNotFoundError.
+    deferrable: look once, then wait in the triggerer, in no worker slot; default: Airflow's setting
+        `[operators] default_deferrable`.
+    start_from_trigger: wait in the triggerer from the start and end there: the task never takes a worker
+        slot. Arguments may be templates, but no XComArgs. A mapped task looks once on a worker.
+
+    Other arguments are BaseSensorOperator's.
+    """
+
+    #: kind of the condition, and the attributes that are its arguments
+    condition_kind: ClassVar[str]
+    condition_fields: ClassVar[tuple[str, ...]]
+
+    template_fields: Sequence[str] = ("table",)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"table": "json"}
+    ui_color = "#e6f1f2"
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any] | str,
+        missing: Literal["wait", "fail"] = "wait",
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        start_from_trigger: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = (
+            table if isinstance(table, str) or hasattr(table, "resolve") else HoodieTable.of(table).to_dict()
+        )
+        self.missing = missing
+        self.deferrable = deferrable
+        self.start_from_trigger = start_from_trigger
+        if isinstance(self.table, str):
+            check_path(self.table)
+        if missing not in ("wait", "fail"):
+            raise HoodieConfigurationError(f"missing is {missing!r}; use 'wait' or 'fail'")
+
+    def _declared(self) -> None:
+        """To be called at the end of `__init__`: what can be checked and prepared without rendering."""
+        if not _unrendered(list(self._arguments().values())):
+            self._condition()
+        if self.start_from_trigger:
+            trigger = self._trigger(end_task=True)
+            self.start_trigger_args = StartTriggerArgs(
+                trigger_cls=trigger.serialize()[0],
+                trigger_kwargs=trigger.serialize()[1],
+                next_method="execute_complete",
+                next_kwargs=None,
+                timeout=timedelta(seconds=self.timeout),
+            )
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        path = table_path(self.table)
+        wanted = self._condition()
+        try:
+            reader = self.__dict__.get("_reader")
+            if reader is None:
+                reader = self.__dict__["_reader"] = TableReader(path)
+            value = look(reader, wanted, self.missing)
+        except HoodieError as error:
+            raise from_error(error) from error
+        if value is None:
+            self.log.info("Not yet on %s: %s", path, wanted)
+        else:
+            self.log.info("Found on %s: %s", path, value)
+        return PokeReturnValue(is_done=value is not None, xcom_value=value)
+
+    def execute(self, context: Context) -> Any:
+        """What the condition found."""
+        if not (self.deferrable or self.start_from_trigger):
+            return super().execute(context)
+        found = self.poke(context)
+        if not found.is_done:
+            self.defer(
+                trigger=self._trigger(end_task=False),
+                method_name="execute_complete",
+                timeout=timedelta(seconds=self.timeout),
+            )
+        return found.xcom_value
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
+        """The value in the trigger's event; raises the exception of the error in it."""
+        value = value_of(event)
+        self.log.info("Found on %s: %s", table_path(self.table), value)
+        return value
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.condition_fields}
+
+    def _condition(self) -> Condition:
+        try:
+            return condition(self.condition_kind, self._arguments())
+        except HoodieError as error:
+            raise from_error(error) from None
+
+    def _trigger(self, *, end_task: bool) -> ConditionTrigger:
+        arguments = {name: _json(name, value) for name, value in self._arguments().items()}
+        if hasattr(self.table, "resolve"):
+            _json("table", self.table)
+        return ConditionTrigger(
+            kind=self.condition_kind,
+            table=table_path(self.table),
+            missing=self.missing,
+            poke_interval=self.poke_interval,
+            end_task=end_task,
+            skip_on_failure=self.soft_fail or self.never_fail,
+            **arguments,
+        )
+
+
+def _unrendered(value: Any) -> bool:
+    """Does the value hold a template or an XComArg?"""
+    if hasattr(value, "resolve"):
+        return True
+    if isinstance(value, Mapping):
+        return any(_unrendered(item) for item in (*value.keys(), *value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(_unrendered(item) for item in value)
+    return isinstance(value, str) and is_template(value)
+
+
+def _json(name: str, value: Any) -> Any:
+    """A trigger's form of an argument."""
+    if hasattr(value, "resolve"):
+        raise HoodieConfigurationError(
+            f"{name}: a task that starts from the trigger takes no XComArg; use a template such as "
+            "{{ ti.xcom_pull('other_task') }}, or deferrable=True"
+        )
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Mapping):
+        return {str(key): _json(name, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_json(name, item) for item in value]
+    return value

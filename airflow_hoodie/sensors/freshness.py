@@ -1,0 +1,25 @@
+"""FreshnessSensor: wait until a table is fresh."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow_hoodie.sensors.base import TimelineSensor
+
+
+class FreshnessSensor(TimelineSensor):
+    """Succeeds when the table's last commit of rows is at most `max_age` old.
+
+    max_age: timedelta, or seconds. The age is counted from the commit's completion, by the storage's clock.
+
+    XCom `return_value`: that commit, as for CommitSensor. Other arguments are TimelineSensor's.
+    """
+
+    condition_kind = "freshness"
+    condition_fields = ("max_age",)
+
+    def __init__(self, *, max_age: timedelta | float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_age = max_age
+        self._declared()

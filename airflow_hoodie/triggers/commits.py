@@ -1,0 +1,243 @@
+"""CommitEventTrigger: one asset event for every completed commit of a table, and the poll that many share.
+
+Airflow calls `filter_shared_stream` of each watcher with one stream of polls for all watchers of a table. A
+watcher's place on the timeline is a Progress in the state store of its asset. It is written once Airflow has
+stored the events (the stream's `advance`), and, in the very transaction that stores an event, by the
+listener `airflow_hoodie.plugins.commits`: with it an event is stored exactly once whatever dies when; without
+it (a plugin can be switched off) the events of the last seconds before a crash may come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+
+from airflow_hoodie.commits import TableReader
+from airflow_hoodie.conditions import COMMITS, CommitFilter, Since
+from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
+from airflow_hoodie.progress import Progress, news
+from airflow_hoodie.table import is_template, table_path
+from hoodie.errors import HoodieError, TableNotFound
+from hoodie.storage import normalize
+from hoodie.timeline.active import Timeline
+
+log = logging.getLogger(__name__)
+
+#: keys in an asset's state store: the stored place of a watcher, and the events stored since
+PLACE_KEY = "hoodie.place"
+EVENTS_KEY = "hoodie.events"
+#: field of an event's payload that tells the listener which watcher of the asset it is from
+WATCHER = "watcher"
+
+_LONGEST_PAUSE = 300.0
+_SHORTEST_PAUSE = 0.05
+
+
+class CommitEventTrigger(BaseEventTrigger):
+    """Fires once for every completed commit, in order of completion; for an AssetWatcher.
+
+    table: HoodieTable, its dict form, or the table's path; a table that is not there yet is waited for.
+    start: where a watcher without a stored place begins: "latest" (with commits that complete from now on),
+        "earliest" (with the oldest of the active timeline), an instant or a moment (after it).
+    actions, partition, extra_metadata: which commits count, as for CommitSensor.
+    services: do commits of table services (compaction, clustering) count too?
+    poke_interval: seconds between polls; watchers of one table with the same interval share them.
+
+    Payload: base_path, instant, action, completion_time, operation, partitions, num_inserts, num_updates,
+    num_deletes, num_writes, num_files, bytes_written. Raises HoodieConfigurationError.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: Any,
+        start: str | datetime = "latest",
+        actions: Collection[str] = COMMITS,
+        partition: str | Collection[str] | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        services: bool = False,
+        poke_interval: float = 10.0,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        path = table_path(table)
+        if is_template(path):
+            raise HoodieConfigurationError(f"a watcher's table path is no template: {path!r}")
+        if isinstance(start, datetime):
+            start = (start if start.tzinfo else start.replace(tzinfo=timezone.utc)).isoformat()
+        self.start = start
+        self.poke_interval = float(poke_interval)
+        self.arguments: dict[str, Any] = {
+            "actions": sorted(actions) if not isinstance(actions, str) else actions,
+            "partition": list(partition) if partition and not isinstance(partition, str) else partition,
+            "extra_metadata": dict(extra_metadata) if extra_metadata else None,
+            "services": bool(services),
+        }
+        try:
+            self.table = normalize(path)
+            self.which = CommitFilter.of(**self.arguments)
+            self._first = start if start in ("latest", "earliest") else Since.parse(start, "start")
+        except HoodieError as error:
+            raise from_error(error) from None
+        #: tells watchers of one asset apart: the table's path, and a digest of what counts
+        self.watcher = watcher_id(self.table, self.which)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "table": self.table,
+                "start": self.start,
+                **self.arguments,
+                "poke_interval": self.poke_interval,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Without the shared stream: the same events, the place written after each poll."""
+
+        async def polls() -> AsyncIterator[Poll]:
+            async for poll, _ in TableStream(self.table, self.poke_interval).open_stream():
+                yield poll
+                await poll.settle()
+
+        async for event in self.filter_shared_stream(polls()):
+            yield event
+
+    def shared_stream_key(self) -> tuple[str, ...]:
+        return ("hoodie", self.table, str(self.poke_interval))
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> TableStream:
+        return TableStream(kwargs["table"], kwargs["poke_interval"])
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        """This watcher's events of a stream of Polls; each waits until Airflow took the one before."""
+        stores = accessors(self.asset_state_store)
+        seen: Progress | None = None
+        async for poll in shared_stream:
+            if seen is None:
+                seen = await self._stored(stores)
+                self._warn_of_a_gap(seen, poll.timeline)
+            if seen is None:
+                seen = await asyncio.to_thread(Progress.start, poll.timeline, self._first)
+                await write_place(stores, self.watcher, seen)
+                log.info("Watching %s from %s on", self.table, self.start)
+            found = await asyncio.to_thread(news, poll.reader, poll.timeline, seen, self.which)
+            for payload in found.events:
+                yield TriggerEvent({**payload, WATCHER: self.watcher})  # type: ignore[no-untyped-call]
+            if found.instants:
+                seen = seen.plus(found.instants).compacted(poll.timeline)
+                poll.places.append((stores, self.watcher, seen))
+
+    def _warn_of_a_gap(self, seen: Progress | None, timeline: Timeline) -> None:
+        oldest = timeline.first_time
+        if seen is not None and oldest is not None and seen.newest and seen.newest < oldest:
+            log.warning(
+                "%s was not watched since %s and its active timeline begins at %s: commits archived in "
+                "between are not told",
+                self.table,
+                seen.newest,
+                oldest,
+            )
+
+    async def _stored(self, stores: Sequence[Any]) -> Progress | None:
+        """The place to go on from; where several assets share this trigger, the union of theirs."""
+        found: Progress | None = None
+        for store in stores:
+            place = Progress.from_dict(await store.aget(f"{PLACE_KEY}:{self.watcher}"))
+            if place is not None:
+                place = place.plus(events_of(await store.aget(f"{EVENTS_KEY}:{self.watcher}")))
+                found = place if found is None else found.merged(place)
+        return found
+
+
+@dataclass
+class Poll:
+    """One look at a table, handed to all its watchers, which leave the places they have come to with it.
+
+    `places` are (stores of the assets, watcher, place); they may be written once all events that the
+    watchers made of this poll are stored.
+    """
+
+    reader: TableReader
+    timeline: Timeline
+    places: list[tuple[Sequence[Any], str, Progress]] = field(default_factory=list)
+
+    async def settle(self) -> None:
+        for stores, watcher, place in self.places:
+            try:
+                await write_place(stores, watcher, place)
+            except AirflowRuntimeError as error:  # a later poll writes a later place
+                log.warning("The place of the watcher of %s was not stored: %s", watcher, error)
+
+
+class TableStream(SharedStreamProducer):
+    """Polls one table for all its watchers. A table that can't be read is tried again, ever more slowly."""
+
+    def __init__(self, path: str, interval: float) -> None:
+        self._reader = TableReader(path)
+        self._interval = max(float(interval), _SHORTEST_PAUSE)
+
+    async def open_stream(self) -> AsyncIterator[tuple[Poll, Poll]]:
+        pause = self._interval
+        while True:
+            try:
+                timeline = await asyncio.to_thread(self._timeline)
+            except (OSError, HoodieError) as error:
+                pause = min(pause * 2, max(_LONGEST_PAUSE, self._interval))
+                log.warning("%s can't be read, again in %g s: %s", self._reader.base_path, pause, error)
+            else:
+                pause = self._interval
+                poll = Poll(self._reader, timeline)
+                yield poll, poll
+            await asyncio.sleep(pause)
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        """Events of these polls are stored; a failed watcher starts again from its last place."""
+        for item in batch:
+            if item.outcome.failed == 0:
+                await item.broker_payload.settle()
+
+    def _timeline(self) -> Timeline:
+        try:
+            return self._reader.poll()
+        except TableNotFound:
+            return Timeline(self._reader.base_path, (), {})
+
+
+def accessors(store: Any) -> list[Any]:
+    """State stores of a trigger's assets, one each; Airflow's own access works for a single asset only."""
+    if store is None:
+        return []
+    named = [*getattr(store, "_by_name", {}).values(), *getattr(store, "_by_uri", {}).values()]
+    return named or [store]
+
+
+async def write_place(stores: Sequence[Any], watcher: str, place: Progress) -> None:
+    for store in stores:
+        await store.aset(f"{PLACE_KEY}:{watcher}", place.to_dict())
+
+
+def events_of(value: Any) -> list[str]:
+    """Instants under EVENTS_KEY."""
+    return [str(instant) for instant in value] if isinstance(value, list) else []
+
+
+def watcher_id(path: str, which: CommitFilter) -> str:
+    """Part of a key, at most 400 characters: a table's path, and a digest of a filter that is no default."""
+    if len(path) > 350:
+        path = f"…{path[-280:]}#{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+    if which == CommitFilter():
+        return path
+    parts = [sorted(which.actions), sorted(which.partitions or ()), which.extra_metadata, which.services]
+    return f"{path}#{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}"

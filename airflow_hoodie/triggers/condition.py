@@ -1,0 +1,164 @@
+"""ConditionTrigger: waits for a condition on a table's timeline in the triggerer, for a deferred sensor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any, Literal
+
+from airflow.triggers.base import (
+    BaseTrigger,
+    TaskFailedEvent,
+    TaskSkippedEvent,
+    TaskSuccessEvent,
+    TriggerEvent,
+)
+
+from airflow_hoodie.commits import TableReader
+from airflow_hoodie.conditions import Condition, condition
+from airflow_hoodie.exceptions import HoodieException, from_error, from_report
+from airflow_hoodie.table import table_path
+from hoodie.errors import ConfigError, HoodieError, TableNotFound
+
+#: so many polls in a row may fail before the task does
+MAX_FAILURES = 10
+#: a task that ends in the triggerer times out so much before Airflow would wake it on a worker to say so
+_BEFORE_TIMEOUT = timedelta(seconds=1)
+_SHORTEST_WAIT = 0.05
+
+
+class _TimedOut(Exception):
+    """The task's time is over."""
+
+
+class ConditionTrigger(BaseTrigger):
+    """Polls until the condition holds; keeps no state but its arguments, so it survives any restart.
+
+    kind, arguments: see `airflow_hoodie.conditions.condition`. The arguments are also attributes, which
+        Airflow renders when the task starts from the trigger.
+    table: path of the table.
+    missing: `wait` for a table that does not exist yet, or `fail`.
+    poke_interval: seconds between polls.
+    end_task: end the task from here, with the found value as XCom `return_value`, on no worker at all; else
+        an event wakes the sensor: {"status": "success", "value": ...} or {"status": "error", "report": ...}.
+    skip_on_failure: with end_task, skip the task where it would fail.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        table: Any,
+        missing: Literal["wait", "fail"] = "wait",
+        poke_interval: float = 60.0,
+        end_task: bool = False,
+        skip_on_failure: bool = False,
+        **arguments: Any,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kind = kind
+        self.table = table
+        self.missing = missing
+        self.poke_interval = poke_interval
+        self.end_task = end_task
+        self.skip_on_failure = skip_on_failure
+        self.timeout_after: datetime | None = None  # the triggerer sets it
+        self._names = tuple(arguments)
+        for name, value in arguments.items():
+            setattr(self, name, value)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "kind": self.kind,
+                "table": self.table,
+                "missing": self.missing,
+                "poke_interval": self.poke_interval,
+                "end_task": self.end_task,
+                "skip_on_failure": self.skip_on_failure,
+                **{name: getattr(self, name) for name in self._names},
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        try:
+            value = await self._wait()
+        except HoodieError as error:
+            self.log.error("%s", error)
+            yield self._failed(error.to_dict())
+        except HoodieException as error:
+            self.log.error("%s", error)
+            yield self._failed({"code": error.code or "configuration", "message": error.message})
+        except _TimedOut:
+            self.log.error("The sensor has timed out")
+            yield self._failed({"message": "the sensor has timed out"})
+        else:
+            done = {"status": "success", "value": value}
+            yield TaskSuccessEvent(xcoms={"return_value": value}) if self.end_task else _event(done)
+
+    def _failed(self, report: dict[str, Any]) -> TriggerEvent:
+        if not self.end_task:
+            return _event({"status": "error", "report": report})
+        return TaskSkippedEvent() if self.skip_on_failure else TaskFailedEvent()
+
+    async def _wait(self) -> dict[str, Any]:
+        """What the condition found. Raises HoodieError, HoodieException, and _TimedOut with end_task."""
+        wanted = condition(self.kind, {name: getattr(self, name) for name in self._names})
+        reader = TableReader(table_path(self.table))
+        failures = 0
+        while True:
+            try:
+                found = await asyncio.to_thread(look, reader, wanted, self.missing)
+                failures = 0
+            except (OSError, HoodieError) as error:
+                failures += 1
+                if isinstance(error, (ConfigError, TableNotFound)) or failures >= MAX_FAILURES:
+                    raise _known(error, reader.base_path) from error
+                self.log.warning("Poll %d of %s failed: %s", failures, reader.base_path, error)
+                found = None
+            if found is not None:
+                return found
+            await asyncio.sleep(self._pause())
+
+    def _pause(self) -> float:
+        """Seconds until the next poll."""
+        wait = max(float(self.poke_interval), _SHORTEST_WAIT)
+        if self.end_task and self.timeout_after is not None:
+            end = self.timeout_after
+            end = end if end.tzinfo else end.replace(tzinfo=timezone.utc)
+            left = (end - _BEFORE_TIMEOUT - datetime.now(timezone.utc)).total_seconds()
+            if left <= 0:
+                raise _TimedOut
+            wait = min(wait, left)
+        return wait
+
+
+def look(reader: TableReader, wanted: Condition, missing: str) -> dict[str, Any] | None:
+    """One poll: what the condition found, or None. Raises TableNotFound if `missing` is "fail"."""
+    try:
+        found = wanted.find(reader, reader.poll())
+    except TableNotFound:
+        if missing == "fail":
+            raise
+        return None
+    return None if found is None else found.to_dict()
+
+
+def _event(payload: dict[str, Any]) -> TriggerEvent:
+    return TriggerEvent(payload)  # type: ignore[no-untyped-call]
+
+
+def value_of(event: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The value in a trigger's event. Raises the exception of the error that it reports."""
+    if event is not None and event.get("status") == "success":
+        value: dict[str, Any] = event["value"]
+        return value
+    raise from_report((event or {}).get("report") or {"message": f"the trigger ended with {event!r}"})
+
+
+def _known(error: Exception, path: str) -> HoodieException:
+    if isinstance(error, HoodieError):
+        return from_error(error)
+    return HoodieException(f"{path} can't be read: {error}", code="storage")
