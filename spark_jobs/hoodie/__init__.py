@@ -8,10 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hoodie.api import file_groups, instants, read_table, write_table
+    from hoodie.api import (
+        archive_table,
+        clean_table,
+        compact_table,
+        file_groups,
+        instants,
+        read_table,
+        write_table,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "file_groups", "instants", "read_table", "write_table"]
+__all__ = [
+    "__version__",
+    "archive_table",
+    "clean_table",
+    "compact_table",
+    "file_groups",
+    "instants",
+    "read_table",
+    "write_table",
+]
 
 
 def __getattr__(name: str) -> Any:

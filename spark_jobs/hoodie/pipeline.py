@@ -1,11 +1,13 @@
 """THE order of a write. Read this first.
 
+token     a write whose token has a commit of the same source is done already
 resolve   settings, the table's properties, the schema the rows must have: all errors before any write
 stage     one pass over the input: keys, tags, rows cut into blobs by file group (kept, so read only once)
 begin     refuse a second writer, roll back failed writes, take the instant
 assign    count → buckets: files with updates, small files, new files
 write     shuffle by bucket; a task writes its files, marker first
 commit    delete what no task reported, then the completed instant, which alone shows the data
+services  what the settings ask for inline; the commit stays, whatever becomes of them
 """
 
 from __future__ import annotations
@@ -13,20 +15,29 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from hoodie.config.key import Config
 from hoodie.engine import BatchFunction, Engine, Frame
 from hoodie.engine.files import FileFrame, OverFiles
-from hoodie.errors import JobError
+from hoodie.errors import HoodieError, JobError, TableNotFound
+from hoodie.services.inline import after_write
+from hoodie.services.retention import check_retention
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table.pending import busy_groups, refuse_updates
+from hoodie.table.view import storage_listing
+from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
+from hoodie.timeline.instant import Instant, State
+from hoodie.timeline.tokens import TokenCommit
 from hoodie.write.assign import Assign
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.direct import DirectPlan
+from hoodie.write.log_keys import refuse_hidden_keys
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.resolve import Plan, resolve
 from hoodie.write.stage import Stage
@@ -45,27 +56,94 @@ def write(
     """Write the rows of `frame`; returns when the commit is visible.
 
     Raises HoodieError of the fitting kind; rows are visible all or not at all. An empty frame makes a commit
-    without files, so that what waits for this interval's commit goes on.
+    without files, so that what waits for this interval's commit goes on. What inline services fail at are
+    warnings of the result.
     """
+    result, config = _committed(engine, frame, request, progress)
+    if config is None:
+        return result
+    warnings = after_write(engine, result.base_path, config, progress)
+    return replace(result, warnings=[*result.warnings, *warnings])
+
+
+def _committed(
+    engine: Engine, frame: Frame, request: WriteRequest, progress: Progress
+) -> tuple[WriteResult, Config | None]:
+    """The write up to its commit, and its settings; None for those of a write that was done before."""
     started = time.monotonic()
     path = normalize(request.path)
     storage = storage_for(path)
     for _ in range(_RESTAGES):
+        # again after another writer's commit: it may have been this very one
+        earlier = _earlier(storage, path, request)
+        if earlier is not None and not request.force and earlier.is_of(request.fingerprint):
+            progress("token", f"{request.token} was committed at {earlier.instant}")
+            return _already(path, earlier), None
         plan = resolve(storage, path, request, _schema(engine, frame))
+        check_retention(plan.config)
         progress("stage", f"{request.operation.value} into {path}")
         with _prepared(engine, frame, plan, storage) as (staged, profile):
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
-            _spare_pending(profile, storage, path)
+            _spare_pending(profile, plan, storage)
             plan.create_table(storage)
-            with Transaction(storage, path, plan.config, plan.timeline_utc) as transaction:
+            with Transaction(storage, path, plan.config, plan.timeline_utc, plan.action) as transaction:
                 transaction.begin()
                 if plan.outdated(storage):
                     continue
                 metadata = _write(engine, staged, profile, plan, transaction, progress)
-                return _result(request, plan, transaction, metadata, time.monotonic() - started)
+                seconds = time.monotonic() - started
+                result = _result(request, plan, transaction, metadata, seconds)
+                warnings = _remember(storage, path, transaction.instant, plan, metadata, earlier)
+                return replace(result, warnings=[*result.warnings, *warnings]), plan.config
     raise JobError(
         f"other writers committed to {path} during {_RESTAGES} attempts; run this write alone", path=path
     )
+
+
+def _earlier(storage: Storage, path: str, request: WriteRequest) -> TokenCommit | None:
+    if not request.token:
+        return None
+    try:
+        return tokens.find(Timeline.load(path, storage), storage, request.token)
+    except TableNotFound:
+        return None
+
+
+def _already(path: str, earlier: TokenCommit) -> WriteResult:
+    return WriteResult(
+        status="already_committed",
+        table=path.rsplit("/", 1)[-1],
+        base_path=path,
+        action=earlier.action,
+        instant=earlier.instant,
+        operation=earlier.operation,
+        **earlier.totals,
+        duration_s=0.0,
+        warnings=[],
+        rolled_back=[],
+        metadata_table_removed=False,
+    )
+
+
+def _remember(
+    storage: Storage,
+    path: str,
+    instant: str,
+    plan: Plan,
+    metadata: CommitMetadata,
+    earlier: TokenCommit | None,
+) -> list[str]:
+    """Keep the token; the commit itself tells it too, so a failure here is no error. Gives warnings."""
+    commit = TokenCommit.of(Instant(instant, plan.action, State.COMPLETED), metadata)
+    if commit is not None:
+        with contextlib.suppress(OSError, HoodieError):
+            tokens.remember(storage, path, commit)
+    if earlier is None:
+        return []
+    why = (
+        "asked for by force" if earlier.is_of(commit.fingerprint if commit else "") else "its source changed"
+    )
+    return [f"{earlier.token} was committed at {earlier.instant} before; written again, {why}"]
 
 
 def _schema(engine: Engine, frame: Frame | FileFrame) -> pa.Schema:
@@ -115,7 +193,9 @@ def _write(
     progress: Progress,
 ) -> CommitMetadata:
     operation = plan.context.operation
-    _spare_pending(profile, transaction.storage, transaction.base_path)
+    if transaction.repaired:
+        profile.relist(plan.context.snapshot, storage_listing(transaction.storage, transaction.base_path))
+    _spare_pending(profile, plan, transaction.storage)
     transaction.inflight(profile.inflight(operation.metadata_name))
     stats: dict[str, list[WriteStat]] = {}
     if profile.rows:
@@ -150,7 +230,8 @@ def _tasks(
     if plan.context.operation is Operation.BULK_INSERT:
         assignment = bulk_assignment(profile, plan.config, parallelism)
     else:
-        assignment = assign(profile, plan.config, plan.record_size, parallelism)
+        logs = plan.context.logs is not None
+        assignment = assign(profile, plan.config, plan.record_size, parallelism, logs)
     progress("write", f"instant {instant}: {len(assignment.buckets)} file groups")
     placed = _place(engine, staged, assignment, plan)
     shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
@@ -165,17 +246,20 @@ def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: Plan) ->
     return engine.place(staged, assignment.places, assignment.reducers)
 
 
-def _spare_pending(profile: Profile, storage: Storage, path: str) -> None:
-    """Refuse updates of file groups that a pending clustering is going to replace, and pack nothing there.
+def _spare_pending(profile: Profile, plan: Plan, storage: Storage) -> None:
+    """Refuse updates of file groups that a pending clustering is going to replace, and of keys that the index
+    can't see; pack nothing into groups with pending plans.
 
     Called before anything is written, and again once the table is this writer's alone.
     """
-    if not any(profile.files.values()):
+    if not any(profile.slices.values()):
         return
-    busy = busy_groups(Timeline.load(path, storage), storage)
+    timeline = Timeline.load(plan.context.base_path, storage)
+    busy = busy_groups(timeline, storage)
     refuse_updates(busy, profile.groups)
-    for partition, files in profile.files.items():
-        profile.files[partition] = [file for file in files if (partition, file.file_id) not in busy]
+    profile.busy = frozenset(busy)
+    if plan.context.index is not None:
+        refuse_hidden_keys(storage, timeline, plan.context.snapshot, profile.slices)
 
 
 def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:
@@ -196,7 +280,7 @@ def _result(
         status="committed",
         table=plan.table_name,
         base_path=plan.context.base_path,
-        action="commit",
+        action=plan.action.value,
         instant=transaction.instant,
         operation=request.operation.value,
         partitions=metadata.partitions,

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import report
+from . import codec, poll, report
 from .contestants import CODEC, CONTESTANTS, chosen
 from .runner import Runner, Settings
 from .scenarios import SCENARIOS, Late
@@ -19,7 +19,7 @@ def _arguments() -> argparse.Namespace:
         description="Our writer beside Apache Hudi, Delta and plain Spark, in one run, repeats interleaved.",
         epilog=f"contestants: {', '.join(CONTESTANTS)}",
     )
-    parser.add_argument("scenario", choices=list(SCENARIOS))
+    parser.add_argument("scenario", choices=[*SCENARIOS, codec.NAME, poll.NAME])
     parser.add_argument("--rows", type=int, help="rows of the base table (default: the scenario's)")
     parser.add_argument("--contestants", help="comma-separated names (default: the scenario's)")
     parser.add_argument(
@@ -49,6 +49,10 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Exit status 1 when a contestant failed or its rows differ."""
     args = _arguments()
+    if args.scenario == codec.NAME:
+        return codec.main(args.rows or codec.ROWS, args.repeat, args.out)
+    if args.scenario == poll.NAME:
+        return poll.main(args.rows or poll.COMMITS, args.out)
     scenario = SCENARIOS[args.scenario]
     contestants = chosen(args.contestants.split(",") if args.contestants else list(scenario.contestants))
     late = Late(args.late)

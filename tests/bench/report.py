@@ -108,6 +108,14 @@ def _targets(scenario: str, rows: list[Row]) -> list[Row]:
             found.append((f"peak memory of {ours} to {peer}", "<=", 0.6, ratio(ours, peer, "peak_mib")))
         if scenario == "bulk_insert":
             found.append((f"time of {ours} to {floor}", "<=", 0.7, ratio(ours, floor, "median_seconds")))
+    for case, bound in (("mor_upsert", 5.0), ("mor_compaction", 6.0), ("mor_snapshot", 4.0)):
+        for peer in peers:
+            mine, other = by.get(("ours", case)), by.get((peer, case))
+            if mine and other:
+                times = _divide(other["median_seconds"], mine["median_seconds"])
+                peaks = _divide(mine["peak_mib"], other["peak_mib"])
+                found.append((f"{case}: time of {peer} to ours", ">=", bound, times))
+                found.append((f"{case}: peak memory of ours to {peer}", "<=", 0.6, peaks))
     for ours, bound in (("ours", 1.0), ("ours-local", 0.3)):
         wide: Row = by.get((ours, "1000-partitions-5-touched"), {})
         found.append((f"seconds of {ours}, {wide.get('case')}", "<=", bound, wide.get("median_seconds")))

@@ -116,7 +116,7 @@ class Runner:
         return WorkerProcess(contestant, session(settings, contestant), logs, settings.timeout)
 
     def _base(self, contestant: Contestant, case: Case) -> Path:
-        name = f"{case.workload.base_label}-{self._settings.codec}"
+        name = f"{case.base_label}-{self._settings.codec}"
         return self._settings.work / "tables" / contestant.table / name / "table"
 
     def _prepared(self, contestant: Contestant, case: Case) -> bool:
@@ -142,6 +142,9 @@ class Runner:
         source, options = str(self._inputs[case.name].base), self._options(case.load_options)
         with self._session(contestant, "load") as worker:
             answer = worker.call("bulk_insert", source=source, table=str(base), options=options)
+            for operation in case.prepared:
+                more = str(self._inputs[case.name].upsert)
+                worker.call(operation, source=more, table=str(base), options=self._options(case.options))
         self.outcomes[contestant.name, case.name].load_seconds = answer["seconds"]
         log(f"{contestant.name}: loaded {case.name} in {answer['seconds']:.1f} s")
 
@@ -155,7 +158,7 @@ class Runner:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         table = folder / "table"
-        if case.operation == "upsert" and contestant.table:
+        if case.operation != "bulk_insert" and contestant.table:
             copy_table(self._base(contestant, case), table)
         try:
             yield table

@@ -1,4 +1,4 @@
-"""The four questions: what is written, by whom, and what the answer must be."""
+"""The questions: what is written, by whom, and what the answer must be."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ class Case:
     workload: Workload
     load_options: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
+    prepared: tuple[str, ...] = ()
+    """Operations that follow the load before anything is timed."""
+    table_type: str = "COPY_ON_WRITE"
+
+    @property
+    def base_label(self) -> str:
+        """Names the table that the timed operation starts from."""
+        kind = () if self.table_type == "COPY_ON_WRITE" else ("mor",)
+        upserts = (self.workload.upsert_label,) if self.prepared else (self.workload.base_label,)
+        return "-".join((*upserts, *kind, *self.prepared))
 
     def __post_init__(self) -> None:
         if self.workload.rows % self.workload.days:
@@ -77,6 +87,30 @@ def _bulk_insert(rows: int, late: Late) -> list[Case]:
     return [Case("bulk_insert", "bulk_insert", daily(rows, late))]
 
 
+def _merge_on_read(rows: int, late: Late) -> list[Case]:
+    """The daily upsert into log files, their compaction, and a full snapshot query before it.
+
+    Packing is off on both sides: a late row that is packed makes both rewrite the base file at once, and
+    nothing would be left to log.
+    """
+    table = {
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.parquet.small.file.limit": "0",
+    }
+    # one delta commit is enough to compact; Hudi would wait for five
+    compaction = {"hoodie.compact.inline.max.delta.commits": "1"}
+    work = daily(rows, late)
+
+    def case(name: str, operation: str, *prepared: str, **options: str) -> Case:
+        return Case(name, operation, work, table, table | options, prepared, "MERGE_ON_READ")
+
+    return [
+        case("mor_upsert", "upsert"),
+        case("mor_compaction", "compact", "upsert", **compaction),
+        case("mor_snapshot", "snapshot", "upsert"),
+    ]
+
+
 def _partitions(rows: int, _: Late) -> list[Case]:
     cases = [
         Case(f"{days}-partitions-5-touched", "upsert", _small_upsert(rows, days, 5))
@@ -110,6 +144,7 @@ SCENARIOS = {
             ("ours", "ours-3.5", "hudi-0.15.0-simple", "hudi-1.2.0-simple", "spark-floor", "spark-floor-3.5"),
             _bulk_insert,
         ),
+        Scenario("mor", 4_000_000, ("ours", "hudi-0.15.0-simple"), _merge_on_read),
         Scenario("partitions", 2_000_000, ("ours", "ours-local", *HUDI[:2]), _partitions),
         Scenario("memory", 4_000_000, ("ours",), _memory),
     )

@@ -195,6 +195,34 @@ def test_read_for_programs(run: Run, table: str) -> None:
     assert document["base_path"] == os.path.abspath(table)
 
 
+def test_queries(run: Run, table: str) -> None:
+    first, second = (entry["instant"] for entry in hoodie.instants(table))
+
+    def answer(*arguments: str) -> list[tuple[str, int]]:
+        said = run("read", "--table", table, "--columns", "id,n", "--json", *arguments)
+        assert said.code == 0, said.out
+        return sorted((row["id"], row["n"]) for row in said.document["rows"])
+
+    assert answer("--query", "incremental", "--begin", first) == [("a", 10), ("d", 4)]
+    assert answer("--begin", first, "--end", second, "--where", "n > 4") == [("a", 10)]
+    assert answer("--begin", "earliest") == answer("--query", "read_optimized") == answer()
+    before = [("a", 1), ("b", 2), ("c", 3)]
+    assert answer("--query", "time_travel", "--as-of", first) == answer("--as-of", first) == before
+    assert (
+        answer("--as-of", "9999-12-31 00:00:00", "--option", "hoodie.memory.merge.max.size=100000")
+        == answer()
+    )
+    for arguments, message in (
+        (["--query", "incremental"], "needs begin"),
+        (["--as-of", "2001-01-01"], f"begins with commit {first}"),
+        (["--query", "fastest"], "use one of snapshot, read_optimized, incremental, time_travel"),
+        (["--option", "hoodie.memory.merge.max.sise=1"], "did you mean 'hoodie.memory.merge.max.size'"),
+    ):
+        said = run("read", "--table", table, *arguments)
+        assert said.code == 1
+        assert message in said.err
+
+
 def test_all_kinds_of_values_are_json(run: Run) -> None:
     rows = pa.table(
         {

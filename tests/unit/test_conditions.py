@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hoodie.conditions import Since, commit_actions, newest_commit, read_operation
+from airflow_hoodie.commits import CommitDetails, CommitHit, TableReader
+from airflow_hoodie.conditions import CommitFilter, Commits, Since, commit_actions, condition
 from hoodie.errors import ConfigError
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
@@ -40,13 +45,27 @@ def of(*names: str) -> Timeline:
     return timeline(**{name: number for number, name in enumerate(names, start=1)})
 
 
-def found(line: Timeline, operations: dict[str, str] | None = None, **condition: object) -> str | None:
-    condition.setdefault("since", Since())
-    hit = newest_commit(
-        line,
-        operation_of=lambda instant: (operations or {}).get(instant.time),
-        **condition,  # type: ignore[arg-type]
-    )
+class Reader(TableReader):
+    """Knows what commits say; notes which were opened."""
+
+    def __init__(self, details: Mapping[str, CommitDetails]) -> None:
+        super().__init__("/lake/t")
+        self._details = details
+        self.opened: list[str] = []
+
+    def details(self, instant: Instant) -> CommitDetails | None:
+        self.opened.append(instant.time)
+        return self._details.get(instant.time)
+
+
+def found(
+    line: Timeline,
+    operations: dict[str, str] | None = None,
+    actions: frozenset[Action] = COMMIT_ACTIONS,
+    **bounds: Any,
+) -> str | None:
+    reader = Reader({time: CommitDetails(name) for time, name in (operations or {}).items()})
+    hit = Commits(CommitFilter(actions), **bounds).find(reader, line)
     return hit and hit.instant.time
 
 
@@ -147,15 +166,10 @@ def test_clusterings_do_not_count_and_overwrites_do() -> None:
 
 
 def test_replace_commits_are_opened_only_as_far_as_needed() -> None:
-    opened: list[str] = []
-
-    def operation_of(instant: Instant) -> str:
-        opened.append(instant.time)
-        return "INSERT_OVERWRITE"
-
+    reader = Reader({time: CommitDetails("INSERT_OVERWRITE") for time in (T1, T2, T3)})
     line = of(f"{T1}.replacecommit", f"{T2}.replacecommit", f"{T3}.replacecommit")
-    assert newest_commit(line, since=Since(), operation_of=operation_of) is not None
-    assert opened == [T3]
+    assert Commits().find(reader, line) is not None
+    assert reader.opened == [T3]
 
 
 @given(
@@ -182,21 +196,154 @@ def test_equals_the_plain_definition(
     assert found(line, operations, since=since, min_commits=minimum) == expected
 
 
-def test_operation_from_storage(tmp_path: Path) -> None:
-    meta = tmp_path / ".hoodie"
-    meta.mkdir()
-    (meta / f"{T1}.replacecommit").write_text(json.dumps({"operationType": "cluster"}))
+def test_until_is_an_inclusive_upper_bound() -> None:
+    line = timeline(**{f"{T1}.commit": 1000, f"{T2}.commit": 2000, f"{T3}.commit": 3000})
+    assert found(line, until=Since(instant=T2)) == T2
+    assert found(line, until=Since(moment_ms=2999)) == T2
+    assert found(line, since=Since(moment_ms=2000), until=Since(moment_ms=3000)) == T3
+    assert found(line, since=Since(moment_ms=2000), until=Since(moment_ms=2999)) is None
+    assert found(line, until=Since(moment_ms=2999), min_commits=3) is None
+
+
+def metadata(operation: str = "UPSERT", partitions: tuple[str, ...] = (), **extra: str) -> str:
+    stats = {name: [{"fileId": "f-0", "path": f"{name}/f", "numInserts": 4}] for name in partitions}
+    return json.dumps(
+        {
+            "partitionToWriteStats": stats,
+            "operationType": operation,
+            "extraMetadata": {"schema": "{}", **extra},
+        }
+    )
+
+
+@pytest.fixture
+def meta(tmp_path: Path) -> Path:
+    (tmp_path / ".hoodie").mkdir()
+    return tmp_path / ".hoodie"
+
+
+def look(meta: Path, kind: str = "commits", **arguments: Any) -> Any:
+    reader = TableReader(str(meta.parent))
+    hit = condition(kind, arguments).find(reader, reader.poll())
+    return hit and hit.to_dict()
+
+
+def test_details_from_storage(meta: Path) -> None:
+    (meta / f"{T1}.replacecommit").write_text(
+        json.dumps({"operationType": "cluster", "partitionToReplaceFileIds": {"b": ["f"], "a": []}})
+    )
     (meta / f"{T2}.replacecommit").write_text('{"operationType": "INS')
     (meta / f"{T3}.replacecommit").write_text("")
-    line = Timeline.load(str(tmp_path))
-    assert [read_operation(line, instant) for instant in line] == ["CLUSTER", None, None]
-    (meta / f"{T1}.replacecommit").unlink()
-    assert read_operation(line, line.instants[0]) is None
+    (meta / f"{T4}.commit").write_text(metadata(partitions=("p", "o"), token="x"))
+    reader = TableReader(str(meta.parent))
+    clustering, torn, empty, commit = reader.poll()
+    assert [reader.details(torn), reader.details(empty)] == [None, None]
+    found = reader.details(clustering)
+    assert found is not None
+    assert (found.operation, found.partitions, found.is_service) == ("CLUSTER", ("a", "b"), True)
+    found = reader.details(commit)
+    assert found is not None
+    assert (found.partitions, found.extra_metadata) == (("o", "p"), {"token": "x"})
+    assert found.counts["num_inserts"] == 8
+    assert not found.is_service
+
+
+def test_a_commit_is_opened_once_and_forgotten_when_it_is_archived(meta: Path) -> None:
+    (meta / f"{T1}.commit").write_text(metadata(operation="INSERT"))
+    reader = TableReader(str(meta.parent))
+    [instant] = reader.poll()
+    (meta / f"{T1}.commit").write_text("torn")
+    assert reader.details(instant) is None
+    (meta / f"{T1}.commit").write_text(metadata(operation="INSERT"))
+    first = reader.details(instant)
+    (meta / f"{T1}.commit").unlink()
+    assert reader.details(instant) is first
+    reader.poll()
+    assert reader.details(instant) is None
+
+
+def test_a_partition_and_extra_metadata(meta: Path) -> None:
+    (meta / f"{T1}.commit").write_text(metadata(partitions=("a", "b"), **{"airflow.token": "t1", "run": "7"}))
+    (meta / f"{T2}.commit").write_text(metadata(partitions=("b",), run="8"))
+    (meta / f"{T3}.commit").write_text('{"torn')
+    assert look(meta, partition="a")["instant"] == T1
+    assert look(meta, partition="b/")["instant"] == T2
+    assert look(meta, partition=["a", "c"])["instant"] == T1
+    assert look(meta, partition=["a", "b"], min_commits=3) is None
+    assert look(meta, partition="c") is None
+    assert look(meta, token="t1")["instant"] == T1
+    assert look(meta, token="t1", after=T1) is None
+    assert look(meta, token="t2") is None
+    assert look(meta, extra_metadata={"run": "8"})["instant"] == T2
+    assert look(meta, extra_metadata={"run": "7"}, token="t1")["instant"] == T1
+    assert look(meta, extra_metadata={"run": "8"}, token="t1") is None
+
+
+def test_partitions(meta: Path) -> None:
+    (meta / f"{T2}.commit").write_text(metadata(partitions=("a", "b")))
+    (meta / f"{T3}.deltacommit").write_text(metadata(partitions=("b",)))
+    base = str(meta.parent)
+    assert look(meta, "partitions", partitions=["a", "b"]) == {
+        "base_path": base,
+        "partitions": {"a": T2, "b": T3},
+    }
+    assert look(meta, "partitions", partitions=["a", "b"], after=T2) is None
+    assert look(meta, "partitions", partitions="b", after=T2)["partitions"] == {"b": T3}
+    assert look(meta, "partitions", partitions=["a", "c"]) is None
+
+
+def test_a_partition_of_an_archived_commit_exists_and_one_of_a_failed_write_does_not(meta: Path) -> None:
+    (meta / f"{T2}.commit").write_text(metadata(partitions=("a",)))
+    for name, instant, files in (
+        ("old", T1, ["f.parquet"]),
+        ("empty", T1, []),
+        ("failed", T3, ["f.parquet"]),
+    ):
+        folder = meta.parent / name
+        folder.mkdir()
+        (folder / ".hoodie_partition_metadata").write_text(f"#p\ncommitTime={instant}\npartitionDepth=1\n")
+        (folder / "..hoodie_partition_metadata.crc").touch()
+        for file in files:
+            (folder / file).touch()
+    assert look(meta, "partitions", partitions="old")["partitions"] == {"old": None}
+    assert look(meta, "partitions", partitions="old", after=T1) is None
+    assert look(meta, "partitions", partitions="empty") is None
+    assert look(meta, "partitions", partitions="failed") is None
+
+
+def test_freshness(meta: Path) -> None:
+    (meta / f"{T1}.commit").write_text(metadata())
+    (meta / f"{T2}.replacecommit").write_text(metadata(operation="CLUSTER"))
+    assert look(meta, "freshness", max_age=60)["instant"] == T1
+    old = time.time() - 3600
+    os.utime(meta / f"{T1}.commit", (old, old))
+    assert look(meta, "freshness", max_age=timedelta(hours=2))["instant"] == T1
+    assert look(meta, "freshness", max_age=60) is None  # clustering makes nothing fresh
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        ("commits", {"min_commits": True}, "min_commits is True"),
+        ("commits", {"until": "soon"}, "until='soon' is neither"),
+        ("commits", {"partition": 7}, "partition is 7"),
+        ("commits", {"partition": ""}, "partition is ''"),
+        ("commits", {"token": " "}, "token is blank"),
+        ("commits", {"extra_metadata": "a=b"}, "extra_metadata is 'a=b'"),
+        ("partitions", {"partitions": []}, r"partition is \[\]"),
+        ("freshness", {"max_age": 0}, "max_age is 0"),
+        ("freshness", {"max_age": "1h"}, "max_age is '1h'"),
+    ],
+)
+def test_refused(kind: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        condition(kind, arguments)
 
 
 def test_the_hit_as_a_dict() -> None:
-    hit = newest_commit(timeline(**{f"{T1}.commit": int(NOON.timestamp() * 1000) + 7}), since=Since())
-    assert hit is not None
+    moment = int(NOON.timestamp() * 1000) + 7
+    hit = Commits().find(Reader({}), timeline(**{f"{T1}.commit": moment}))
+    assert isinstance(hit, CommitHit)
     assert json.loads(json.dumps(hit.to_dict())) == {
         "base_path": "/lake/t",
         "instant": T1,
@@ -218,7 +365,7 @@ class Wall:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Wall())
 sys.path[:0] = sys.argv[1:]
-import airflow_hoodie, airflow_hoodie.get_provider_info, airflow_hoodie.conditions
+import airflow_hoodie, airflow_hoodie.get_provider_info, airflow_hoodie.conditions, airflow_hoodie.progress
 print("ok")
 """
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), str(ROOT / "spark_jobs")]

@@ -25,6 +25,8 @@ exit codes: 0 done; 1 failed, with a message that says why; 2 wrong command line
 hoodie upsert --table /data/orders --source 'new/*.parquet' \\
     --option hoodie.datasource.write.recordkey.field=id \\
     --option hoodie.datasource.write.precombine.field=updated_at
+hoodie compact --table /data/orders --option hoodie.compact.inline.max.delta.commits=1
+hoodie clean --table /data/orders --dry-run
 hoodie read --table /data/orders --where "status = 'open'" --columns id,status
 """
 
@@ -106,20 +108,31 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in _WRITES.items():
         _add_write(commands.add_parser(name, help=text, description=text, parents=[table, common]))
-    reading = commands.add_parser("read", help="rows of the newest snapshot", parents=[table, common])
-    reading.add_argument("--columns", metavar="A,B", help="columns, in this order (default: all)")
-    reading.add_argument("--where", metavar="PREDICATE", help="SQL predicate, as after WHERE")
-    reading.add_argument("--no-meta", action="store_true", help="without the _hoodie_* columns")
-    reading.add_argument(
-        "--limit",
-        type=_count,
-        metavar="N",
-        help="at most N rows (default: 20 on screen, all with --json or --output)",
+    text = "rows of the newest snapshot, of an earlier time, or written in a period"
+    _add_read(commands.add_parser("read", help=text, description=text, parents=[table, common]))
+    text = "merge the logs of a merge-on-read table into its base files"
+    _add_compact(commands.add_parser("compact", help=text, description=text, parents=[table, common]))
+    text = "delete file slices that are older than what the cleaner's settings keep"
+    clean = _add(commands, "clean", text, _clean, table, common)
+    clean.add_argument(
+        "--mode",
+        choices=("schedule", "execute", "run"),
+        default="run",
+        help="schedule: make a plan if one is due; execute: carry out pending plans, oldest first; "
+        "run: both (default)",
     )
-    reading.add_argument("--output", metavar="FILE.parquet", help="write the rows to a Parquet file")
-    reading.set_defaults(run=show.read)
-    _add(commands, "timeline", "instants, oldest first, and what they wrote", show.timeline, table, common)
+    text = "move old instants from the active into the archived timeline"
+    archive = _add(commands, "archive", text, _archive, table, common)
+    for command in (clean, archive):
+        command.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
+        _add_options(command)
+    text = "instants, oldest first, and what they wrote"
+    timeline = _add(commands, "timeline", text, show.timeline, table, common)
+    timeline.add_argument("--archived", action="store_true", help="those that were archived")
     _add(commands, "files", "file groups and their slices, newest first", show.files, table, common)
+    log = _add(commands, "log", "blocks of one log file of a merge-on-read table", _log, common)
+    log.add_argument("file", metavar="FILE", help="a log file, .<file id>_<instant>.log.<version>_<token>")
+    log.add_argument("--records", action="store_true", help="the rows and deleted keys, too")
     listing = _add(commands, "config", "every setting: name, default, meaning", show.config, common)
     listing.add_argument("name", nargs="?", default="", help="only settings with this in their name")
     return top
@@ -133,6 +146,36 @@ def _add(
     )
     added.set_defaults(run=run)
     return added
+
+
+def _add_read(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add(
+        "--query",
+        metavar="TYPE",
+        help="snapshot (default), read_optimized: base files only, incremental: rows written after --begin, "
+        "or time_travel: the table --as-of a time",
+    )
+    add("--begin", metavar="T", help="rows written after this instant, or 'earliest'")
+    add("--end", metavar="T", help="up to this instant, as they were then (default: the newest commit)")
+    add(
+        "--as-of",
+        metavar="T",
+        help="an instant, yyyy-MM-dd or 'yyyy-MM-dd HH:mm:ss[.SSS]' in the time zone of the timeline",
+    )
+    add("--columns", metavar="A,B", help="columns, in this order (default: all)")
+    add("--where", metavar="PREDICATE", help="SQL predicate, as after WHERE")
+    add("--no-meta", action="store_true", help="without the _hoodie_* columns")
+    add(
+        "--limit",
+        type=_count,
+        metavar="N",
+        help="at most N rows (default: 20 on screen, all with --json or --output)",
+    )
+    add("--output", metavar="FILE.parquet", help="write the rows to a Parquet file")
+    pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
+    add("--option", help="a setting for reading, such as hoodie.memory.merge.max.size; repeatable", **pair)
+    command.set_defaults(run=show.read)
 
 
 def _add_write(command: argparse.ArgumentParser) -> None:
@@ -151,18 +194,67 @@ def _add_write(command: argparse.ArgumentParser) -> None:
     )
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
     add("--source-option", help="option of the CSV, JSON or Parquet reader, such as sep=;", **pair)
+    _add_settings(command)
+    command.set_defaults(run=_write)
+
+
+def _add_compact(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--mode",
+        choices=("schedule", "execute", "run"),
+        default="run",
+        help="schedule: make a plan if one is due; execute: run pending plans, oldest first; "
+        "run: both (default)",
+    )
+    command.add_argument("--instant", metavar="T", help="with --mode execute: this pending plan only")
+    _add_settings(command)
+    command.set_defaults(run=_compact)
+
+
+def _add_options(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
     add("--properties", metavar="FILE", help="Java properties file with settings")
     add("--option", help="a setting, over those of --properties; repeatable", **pair)
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    _add_options(command)
+    add = command.add_argument
+    pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
     add("--engine", choices=("local", "spark"), default="local", help="default: local, without a JVM")
     add("--master", metavar="URL", help="Spark master (default local[*])")
     add("--conf", help="a Spark setting, such as spark.driver.memory=4g", **pair)
-    command.set_defaults(run=_write)
 
 
 def _write(args: argparse.Namespace) -> Answer:
     from hoodie.cli.write import write
 
     return write(args)
+
+
+def _log(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.log import log
+
+    return log(args)
+
+
+def _compact(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.services import compact
+
+    return compact(args)
+
+
+def _clean(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.services import clean
+
+    return clean(args)
+
+
+def _archive(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.services import archive
+
+    return archive(args)
 
 
 def _pair(text: str) -> tuple[str, str]:

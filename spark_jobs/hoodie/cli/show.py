@@ -23,7 +23,17 @@ def read(args: argparse.Namespace) -> Answer:
     )
     if columns == []:
         raise ConfigError("--columns is empty; name columns, or leave it out for all")
-    rows = hoodie.read_table(args.table, columns=columns, where=args.where, meta=not args.no_meta)
+    rows = hoodie.read_table(
+        args.table,
+        query=args.query,
+        begin=args.begin,
+        end=args.end,
+        as_of=args.as_of,
+        columns=columns,
+        where=args.where,
+        meta=not args.no_meta,
+        options=dict(args.option),
+    )
     total = rows.num_rows
     if args.limit is not None:
         rows = rows.slice(0, args.limit)
@@ -67,7 +77,7 @@ def _saved(rows: Any, total: int, output: str) -> Answer:
 
 
 def timeline(args: argparse.Namespace) -> Answer:
-    instants = hoodie.instants(args.table)
+    instants = hoodie.instants(args.table, archived=args.archived)
     heads = (
         "instant",
         "action",

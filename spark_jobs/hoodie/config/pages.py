@@ -25,6 +25,7 @@ _TITLES = {
     "merge": "Merging",
     "index": "Indexes",
     "storage": "Files",
+    "read": "Queries",
     "memory": "Memory",
     "concurrency": "Concurrency",
 }

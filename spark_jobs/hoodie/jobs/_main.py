@@ -1,11 +1,16 @@
-"""What every job script runs: one write, described by `--request JSON`, reported on stdout.
+"""What every job script runs: one write or service, described by `--request JSON`, reported on stdout.
 
-Request: {"table": path, "operation": name, "source": {"path", "format", "options"}, "options": {settings},
-"extra_metadata": {texts}}; only table and source are required.
+Request of a write: {"table": path, "operation": name, "source": {"path", "format", "options"},
+"options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool}; only table and source are
+required. A write whose token has a commit of the same source is done already (hoodie.timeline.tokens).
+Request of `compact`: {"table": path, "operation": "compact", "mode": "schedule", "execute" or "run",
+"instant": time, "options": {settings}, "extra_metadata": {texts}}; only table is required.
+Request of `clean`: {"table": path, "operation": "clean", "mode": as above, "options": {settings}}, of
+`archive`: the same without mode; only table is required.
 
 Lines on stdout, each `MARKER {json}`:
     HOODIE_PROGRESS {"step", "text"}     any number
-    HOODIE_RESULT   WriteResult          once, after the commit; exit code 0
+    HOODIE_RESULT   WriteResult or the service's result    once, after the commit; exit code 0
     HOODIE_ERROR    {"code", "message", "values"}    once instead; exit code 1
 SIGTERM ends the job with exit code 143 after the write was withdrawn; a job that is killed otherwise leaves
 a pending instant, which the next write rolls back.
@@ -20,14 +25,14 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import hoodie
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.source import Source, target_schema
-
-_FIELDS = ("table", "operation", "source", "options", "extra_metadata")
+from hoodie.timeline.tokens import token_metadata
 
 #: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
 SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
@@ -35,7 +40,7 @@ SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 
 def main(operation: str, arguments: Sequence[str] | None = None) -> int:
     """Run a job; the exit code. Never raises but SystemExit on SIGTERM."""
-    parser = argparse.ArgumentParser(description=f"{operation} rows into a table; started by spark-submit")
+    parser = argparse.ArgumentParser(description=f"{operation} a table; started by spark-submit")
     parser.add_argument("--request", required=True, help="JSON, see hoodie.jobs._main")
     text: str = parser.parse_args(arguments).request
     with terminated_by_signal():
@@ -62,27 +67,45 @@ def parse_request(text: str, operation: str) -> dict[str, Any]:
         raise ConfigError(f"--request is no JSON: {error}") from None
     if not isinstance(request, dict):
         raise ConfigError("--request is no JSON object; give table, source, options")
-    if unknown := sorted(set(request) - set(_FIELDS)):
+    kind = _kind(operation)
+    if unknown := sorted(set(request) - set(kind.fields)):
         raise ConfigError(
-            f"the request has unknown fields {', '.join(unknown)}; there are {', '.join(_FIELDS)}"
+            f"the request has unknown fields {', '.join(unknown)}; there are {', '.join(kind.fields)}"
         )
-    for name in ("table", "source"):
+    for name in kind.required:
         if not request.get(name):
-            raise ConfigError(f"the request has no {name}; it needs table and source")
+            raise ConfigError(f"the request has no {name}; it needs {' and '.join(kind.required)}")
     for name in ("options", "extra_metadata"):
         if not isinstance(request.get(name) or {}, dict):
             raise ConfigError(f"the request's {name} are {request[name]!r}; give names and values")
     if request.get("operation", operation) != operation:
         raise ConfigError(f"the request asks for {request['operation']!r}, this job does {operation!r}")
-    return {"options": {}, "extra_metadata": {}, **request, "operation": operation}
+    return {**kind.defaults, **request, "operation": operation}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Jobs with one form of request; `run` does it and gives the result as a dict."""
+
+    fields: tuple[str, ...]
+    required: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    run: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
 
 
 def run(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what the request describes; the WriteResult as a dict. Raises HoodieError."""
+    """Do what a parsed request describes; the result as a dict. Raises HoodieError."""
+    return _kind(request["operation"]).run(spark, request)
+
+
+def _write(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     from hoodie.source import spark as reader
 
     source = Source.of(request["source"])
     progress("source", f"{source.format.value} {source}")
+    described = request["source"]
+    if not isinstance(described, Mapping):
+        described = {"path": described}
     rows = reader.read(source, spark, target_schema(request["table"]))
     return hoodie.write_table(
         rows,
@@ -90,9 +113,61 @@ def run(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
         spark=spark,
         operation=request["operation"],
         options=request["options"] or {},
-        extra_metadata=request["extra_metadata"] or {},
+        extra_metadata={
+            **(request["extra_metadata"] or {}),
+            **token_metadata(request["token"], request["operation"], described),
+        },
+        force=bool(request["force"]),
         progress=progress,
     ).to_dict()
+
+
+def _compact(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    return hoodie.compact_table(
+        request["table"],
+        mode=request["mode"],
+        instant=request["instant"],
+        options=request["options"] or {},
+        extra_metadata=request["extra_metadata"] or {},
+        spark=spark,
+        progress=progress,
+    ).to_dict()
+
+
+def _clean(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    return hoodie.clean_table(
+        request["table"], mode=request["mode"], options=request["options"] or {}, progress=progress
+    ).to_dict()
+
+
+def _archive(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    return hoodie.archive_table(
+        request["table"], options=request["options"] or {}, progress=progress
+    ).to_dict()
+
+
+_WRITES = Kind(
+    ("table", "operation", "source", "options", "extra_metadata", "token", "force"),
+    ("table", "source"),
+    {"options": {}, "extra_metadata": {}, "token": "", "force": False},
+    _write,
+)
+_SERVICES = {
+    "compact": Kind(
+        ("table", "operation", "mode", "instant", "options", "extra_metadata"),
+        ("table",),
+        {"mode": "run", "instant": None, "options": {}, "extra_metadata": {}},
+        _compact,
+    ),
+    "clean": Kind(
+        ("table", "operation", "mode", "options"), ("table",), {"mode": "run", "options": {}}, _clean
+    ),
+    "archive": Kind(("table", "operation", "options"), ("table",), {"options": {}}, _archive),
+}
+
+
+def _kind(operation: str) -> Kind:
+    return _SERVICES.get(operation, _WRITES)
 
 
 def progress(step: str, text: str) -> None:

@@ -216,7 +216,7 @@ def _has_map(dtype: pa.DataType) -> bool:
 
 
 def _table(source: Source) -> pa.Table:
-    from hoodie.read.snapshot import read_table
+    from hoodie.read.arrow import read_table
 
     _only(source, ())
     return pa.concat_tables(

@@ -24,6 +24,14 @@ class Worker(Protocol):
 
     def upsert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]: ...
 
+    def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """Schedules and executes a compaction of a merge-on-read table; nothing is read from `source`."""
+        ...
+
+    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """Reads all rows and columns, and throws them away."""
+        ...
+
     def rows(self, table: str, out: str) -> list[str]:
         """Parquet files with exactly the table's rows, written to `out` by the contestant's own reader.
 
@@ -51,6 +59,12 @@ class SparkWorker:
     def read(self, source: str) -> DataFrame:
         return self.spark.read.parquet(source)
 
+    def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no merge-on-read tables")
+
+    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no merge-on-read tables")
+
     def stop(self) -> None:
         self.spark.stop()
 
@@ -70,6 +84,11 @@ def dump(frame: DataFrame, out: str) -> list[str]:
     """Write the twelve columns of `frame` as Parquet and name the files."""
     frame.select(*COLUMNS).write.mode("overwrite").parquet(out)
     return [str(path) for path in sorted(Path(out).glob("*.parquet"))]
+
+
+def discard(frame: DataFrame) -> None:
+    """Compute every row and column of `frame`."""
+    frame.write.format("noop").mode("overwrite").save()
 
 
 def version_of(package: str) -> str:

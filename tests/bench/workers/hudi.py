@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.bench.workload import KEY, ORDERING, PARTITION
 
-from .contestant import SparkWorker, dump
+from .contestant import SparkWorker, discard, dump
 
 SESSION = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -37,6 +37,18 @@ class Hudi(SparkWorker):
     def _write(self, operation: str, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         settings = TABLE | self.options | options | {"hoodie.datasource.write.operation": operation}
         self.read(source).write.format("hudi").options(**settings).mode("append").save(table)
+        return {}
+
+    def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        settings = ",".join(f"{name}={value}" for name, value in (self.options | options).items())
+        plan = f"call run_compaction(op => 'scheduleAndExecute', path => '{table}', options => '{settings}')"
+        found = self.spark.sql(plan).collect()
+        if not found:
+            raise RuntimeError("Hudi compacted nothing")
+        return {}
+
+    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        discard(self.spark.read.format("hudi").load(table))
         return {}
 
     def rows(self, table: str, out: str) -> list[str]:

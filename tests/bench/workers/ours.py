@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 import hoodie
 from hoodie.source import Source
 from hoodie.source.spark import read
 from tests.bench.workload import KEY, ORDERING, PARTITION
 
-from .contestant import SparkWorker, version_of
+from .contestant import SparkWorker, discard, version_of
 
 TABLE = {
     "hoodie.table.name": "bench",
@@ -30,6 +32,23 @@ def _write(
     return {name: value for name, value in result.to_dict().items() if isinstance(value, (int, float))}
 
 
+def _compact(table: str, options: dict[str, str], spark: Any = None) -> dict[str, Any]:
+    done = hoodie.compact_table(table, options=options, spark=spark).to_dict()
+    if not done["compacted"]:
+        raise RuntimeError(f"nothing was compacted: {done}")
+    return {}
+
+
+def _rows(table: str, out: str) -> list[str]:
+    """None where base files hold all rows."""
+    if not any(Path(table).rglob(".*.log.*")):
+        return []
+    folder = Path(out)
+    folder.mkdir()
+    pq.write_table(hoodie.read_table(table, meta=False), folder / "all.parquet")
+    return [str(folder / "all.parquet")]
+
+
 class OursOnSpark(SparkWorker):
     """A source of Parquet files as the jobs and the command line read it."""
 
@@ -43,8 +62,15 @@ class OursOnSpark(SparkWorker):
         rows = read(Source.of(source), self.spark)
         return _write(rows, operation, table, self.options | options, self.spark)
 
+    def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return _compact(table, self.options | options, self.spark)
+
+    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        discard(hoodie.read_table(table, spark=self.spark))
+        return {}
+
     def rows(self, table: str, out: str) -> list[str]:
-        return []
+        return _rows(table, out)
 
 
 class OursLocal:
@@ -62,8 +88,14 @@ class OursLocal:
     def upsert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return _write(ds.dataset(source), "upsert", table, self.options | options)
 
+    def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return _compact(table, self.options | options)
+
+    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return {"rows": hoodie.read_table(table).num_rows}
+
     def rows(self, table: str, out: str) -> list[str]:
-        return []
+        return _rows(table, out)
 
     def stop(self) -> None:
         return None

@@ -1,0 +1,126 @@
+"""Small archive files made one, in an order that survives a kill (format.md 11).
+
+1. `mergeArchivePlan`, which names the small files and the new one, 2. the new file, 3. the small files
+deleted, 4. the plan deleted. As long as all small files are there, the new one is none of the history's;
+once one of them is gone, the new one holds them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hoodie.config.key import Config, bool_key, int_key
+from hoodie.errors import TableError
+from hoodie.storage import FileInfo, Storage
+from hoodie.timeline.archived import MERGE_PLAN_NAME, archive_files, archive_name, archive_version
+from hoodie.timeline.plans import AvroFile
+
+ENABLED = bool_key(
+    "hoodie.archive.merge.enable",
+    False,
+    "Merge small archive files into larger ones.",
+    group="archive",
+)
+SMALL_FILE_LIMIT = int_key(
+    "hoodie.archive.merge.small.file.limit.bytes",
+    20 << 20,
+    "Archive files of at most so many bytes are small.",
+    minimum=0,
+    group="archive",
+)
+MERGE_BATCH = int_key(
+    "hoodie.archive.merge.files.batch.size",
+    10,
+    "So many small archive files, the newest in a row, are merged.",
+    minimum=2,
+    group="archive",
+)
+
+
+@dataclass(frozen=True)
+class MergePlan(AvroFile):
+    """`mergeArchivePlan` (HoodieMergeArchiveFilePlan): full paths of the small files, name of the new one."""
+
+    model = "HoodieMergeArchiveFilePlan"
+
+    candidates: tuple[str, ...]
+    merged: str
+    version: int | None = 1
+
+    @property
+    def names(self) -> list[str]:
+        return [path.rpartition("/")[2] for path in self.candidates]
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "candidate": list(self.candidates),
+            "mergedArchiveFileName": self.merged,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> MergePlan:
+        return cls(tuple(record["candidate"] or ()), record["mergedArchiveFileName"] or "", record["version"])
+
+
+def candidates(files: Sequence[FileInfo], config: Config) -> list[FileInfo]:
+    """The newest archive files, oldest first, up to the first large one; empty when there are too few.
+
+    `files` are oldest first. Only neighbours are merged, so that the files stay in the order of time.
+    """
+    found: list[FileInfo] = []
+    for item in reversed(files):
+        if item.size > config[SMALL_FILE_LIMIT]:
+            break
+        found.append(item)
+    return found[::-1] if len(found) >= config[MERGE_BATCH] else []
+
+
+def plan_path(folder: str) -> str:
+    return f"{folder}/{MERGE_PLAN_NAME}"
+
+
+def recover(storage: Storage, folder: str) -> bool:
+    """Finish or undo a merge that was killed; gives whether there was one. Call when nobody else archives."""
+    path = plan_path(folder)
+    if not storage.exists(path):
+        return False
+    try:
+        plan = MergePlan.from_bytes(storage.read(path))
+    except TableError:  # cut while it was written: nothing was done by it yet
+        storage.delete(path)
+        return True
+    merged = f"{folder}/{plan.merged}"
+    paths = [f"{folder}/{name}" for name in plan.names]
+    if archive_version(plan.merged) is not None and storage.exists(merged):
+        if all(map(storage.exists, paths)):
+            storage.delete(merged)
+        else:
+            for small in reversed(paths):
+                storage.delete(small)
+    storage.delete(path)
+    return True
+
+
+def merge(storage: Storage, folder: str, config: Config) -> MergePlan | None:
+    """Merge the small archive files, if it is enabled and there are enough; what was done.
+
+    An archive file is a chain of blocks, so that the merged one is the small ones in their order.
+    """
+    if not config[ENABLED]:
+        return None
+    files = archive_files(storage, folder)
+    small = candidates(files, config)
+    if not small:
+        return None
+    newest = max(archive_version(item.name) or 0 for item in files)
+    plan = MergePlan(tuple(item.path for item in small), archive_name(newest + 1))
+    storage.create_if_absent(plan_path(folder), plan.to_bytes())
+    content = b"".join(storage.read(item.path) for item in small)
+    storage.create_if_absent(f"{folder}/{plan.merged}", content)
+    for item in reversed(small):  # so that what is left is read in the order of time
+        storage.delete(item.path)
+    storage.delete(plan_path(folder))
+    return plan

@@ -1,0 +1,210 @@
+"""Which instants may be archived, and what holds the others back (Hudi 0.15.0 HoodieTimelineArchiver)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hoodie.config.key import Config, bool_key, int_key
+from hoodie.services.compaction.trigger import MAX_DELTA_COMMITS, TRIGGER, Trigger
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+
+AUTOMATIC = bool_key(
+    "hoodie.archive.automatic",
+    True,
+    "After each write, and after its clean, move old instants into the archived timeline. What fails there "
+    "is a warning of the write, which stays.",
+    group="archive",
+)
+MAX_COMMITS = int_key(
+    "hoodie.keep.max.commits",
+    30,
+    "Commits, cleans and rollbacks, each counted apart, that the active timeline may have; beyond it the "
+    "oldest are archived.",
+    minimum=2,
+    group="archive",
+)
+MIN_COMMITS = int_key(
+    "hoodie.keep.min.commits",
+    20,
+    "So many of the newest commits, cleans and rollbacks are left on the active timeline. More than "
+    "hoodie.cleaner.commits.retained, else as many as the cleaner needs.",
+    minimum=1,
+    group="archive",
+)
+BATCH = int_key(
+    "hoodie.commits.archival.batch",
+    10,
+    "Instant files in one block of an archive file.",
+    minimum=1,
+    group="archive",
+)
+BEYOND_SAVEPOINT = bool_key(
+    "hoodie.archive.beyond.savepoint",
+    False,
+    "Archive commits that are newer than a savepoint, too; those with a savepoint stay.",
+    group="archive",
+)
+
+_WRITES = frozenset({*COMMIT_ACTIONS, Action.COMPACTION, Action.LOGCOMPACTION})
+#: counted on their own: they may be older or newer than the commits that stay
+_APART = (Action.CLEAN, Action.ROLLBACK)
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Commits at or after `time` stay, for the reason `why`."""
+
+    time: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the timeline's listing alone does not tell.
+
+    `earliest` is the instant that the cleaner's settings retain. `replaced_left` tells of a completed
+    replacecommit whether files of the groups that it replaced are still there; asked for those only that
+    would go. `archived`: is the instant in the archive already, so that a run was killed before it deleted
+    it? `metadata_compaction` is the newest compaction of the metadata table, "" where that has none
+    yet, None for tables without a metadata table.
+    """
+
+    earliest: str | None = None
+    replaced_left: Callable[[Instant], bool] = lambda instant: False
+    archived: Callable[[Instant], bool] = lambda instant: False
+    metadata_compaction: str | None = None
+    merge_on_read: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`instants` to archive: cleans, rollbacks, commits, each oldest first. `held`: what stopped the commits
+    short of what their number asks for. `least` and `most` are the limits that were applied.
+    """
+
+    instants: tuple[Instant, ...]
+    reason: str = ""
+    held: tuple[Hold, ...] = ()
+    least: int = 0
+    most: int = field(default=0)
+
+
+def choose(timeline: Timeline, config: Config, facts: Facts) -> Choice:
+    """The completed instants that may go now."""
+    least, most = limits(timeline, config, facts.earliest)
+    commits, held = _commits(timeline, config, facts, least, most)
+    chosen = [*_apart(timeline, facts, least, most), *commits]
+    bound = facts.metadata_compaction
+    if bound is not None:
+        hold = Hold(bound, _METADATA_TABLE if bound else _NO_METADATA_COMPACTION)
+        if any(not instant.time < bound for instant in chosen):
+            held = (*held, hold)
+        chosen = [instant for instant in chosen if instant.time < bound]
+    reason = "" if chosen else _reason(timeline, held, most)
+    return Choice(tuple(chosen), reason, held, least, most)
+
+
+def limits(timeline: Timeline, config: Config, earliest: str | None) -> tuple[int, int]:
+    """How many commits stay at least, and from how many on some go: the settings, or what the cleaner needs.
+
+    The commit before the earliest retained one stays on the timeline with all after it.
+    """
+    least, most = config[MIN_COMMITS], config[MAX_COMMITS]
+    if earliest is not None:
+        needed = sum(instant.time > earliest for instant in timeline.commits()) + 2
+        if least < needed:
+            least, most = needed, needed + most - least
+    return least, most
+
+
+def holds(timeline: Timeline, config: Config, facts: Facts) -> Iterator[Hold]:
+    """Everything that keeps commits from being archived, save file groups that were replaced: readers hide
+    those by their replacecommit, so that it stays until their files are gone (see `Facts.replaced_left`).
+    """
+    savepoint = next((item.time for item in timeline.filter([Action.SAVEPOINT])), None)
+    if savepoint is not None and not config[BEYOND_SAVEPOINT]:
+        yield Hold(savepoint, f"savepoint {savepoint} ({BEYOND_SAVEPOINT.name} is off)")
+    pending = next(iter(timeline.filter(_WRITES, completed=False)), None)
+    if pending is not None:
+        before = _last_before(timeline, pending.time)
+        yield Hold(before or pending.time, f"pending {pending.action.value} {pending.time}")
+    if facts.merge_on_read and config[TRIGGER] in (Trigger.NUM_COMMITS, Trigger.NUM_AND_TIME):
+        oldest = _oldest_for_compaction(timeline, config[MAX_DELTA_COMMITS])
+        if oldest is not None:
+            yield Hold(oldest, f"delta commits from {oldest} on, by which the next compaction is due")
+
+
+def _commits(
+    timeline: Timeline, config: Config, facts: Facts, least: int, most: int
+) -> tuple[list[Instant], tuple[Hold, ...]]:
+    """Commits from the oldest on, without a gap, and what held more of them back."""
+    commits = timeline.commits()
+    begun = _begun(commits, facts)
+    if len(commits) <= most and not begun:
+        return [], ()
+    saved = {instant.time for instant in timeline.filter([Action.SAVEPOINT])}
+    wanted = commits
+    if config[BEYOND_SAVEPOINT]:
+        wanted = [instant for instant in commits if instant.time not in saved]
+    excess = len(wanted) - least if len(commits) > most else 0
+    wanted = wanted[: max(0, excess, begun)]
+    found = list(holds(timeline, config, facts))
+    bound = min((hold.time for hold in found), default=None)
+    chosen = [instant for instant in wanted if bound is None or instant.time < bound]
+    left = next(
+        (item for item in chosen if item.action is Action.REPLACECOMMIT and facts.replaced_left(item)), None
+    )
+    if left is not None:
+        found.append(Hold(left.time, f"replacecommit {left.time}, whose replaced files were not cleaned yet"))
+        chosen = [instant for instant in chosen if instant.time < left.time]
+    first_kept = wanted[len(chosen)].time if len(chosen) < len(wanted) else None
+    held = tuple(hold for hold in found if first_kept is not None and hold.time <= first_kept)
+    return chosen, held
+
+
+def _apart(timeline: Timeline, facts: Facts, least: int, most: int) -> Iterator[Instant]:
+    for action in _APART:
+        done = timeline.filter([action], completed=True)
+        excess = len(done) - least if len(done) > most else 0
+        yield from done[: max(excess, _begun(done, facts))]
+
+
+def _begun(instants: Sequence[Instant], facts: Facts) -> int:
+    """How many of the oldest a killed run has archived and not deleted."""
+    kept = (number for number, instant in enumerate(instants) if not facts.archived(instant))
+    return next(kept, len(instants))
+
+
+def _oldest_for_compaction(timeline: Timeline, wanted: int) -> str | None:
+    """The commit from which on delta commits are counted for the next compaction; it must stay countable."""
+    compactions = timeline.filter([Action.COMMIT], completed=True)
+    deltas = timeline.filter([Action.DELTACOMMIT])
+    if compactions:
+        since = [item for item in deltas if item.time > compactions[-1].time]
+        start = compactions[-1].time
+    elif deltas:
+        since, start = deltas, deltas[0].time
+    else:
+        return None
+    return start if len(since) < wanted else since[len(since) - wanted].time
+
+
+def _last_before(timeline: Timeline, time: str) -> str | None:
+    before = [instant.time for instant in timeline.commits() if instant.time < time]
+    return before[-1] if before else None
+
+
+def _reason(timeline: Timeline, held: tuple[Hold, ...], most: int) -> str:
+    if held:
+        return f"held back by {min(held, key=lambda hold: hold.time).why}"
+    counts = [f"{len(timeline.commits())} commits"]
+    for action in _APART:
+        done = timeline.filter([action], completed=True)
+        counts += [f"{len(done)} {action.value}s"] if done else []
+    return f"the timeline has {', '.join(counts)}, {most} of each may stay ({MAX_COMMITS.name})"
+
+
+_METADATA_TABLE = "the newest compaction of the metadata table"
+_NO_METADATA_COMPACTION = "the metadata table, which has no compaction yet"

@@ -1,0 +1,303 @@
+"""An archive job: the archive file first, then the instants' own files, in an order that survives a kill.
+
+1. a merge of archive files that was killed is finished or undone, 2. files that no commit reports go, with
+the markers that name them, 3. the archive file, whole or not at all, 4. requested and inflight files, 5.
+completed files, oldest first, so that no instant ever looks as if it were pending, and none in the middle
+is missing, 6. what older releases left in `.aux`, 7. small archive files are merged. After a kill the next
+run finds instants that are archived already, in the newest archive file, and only deletes their files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hoodie.errors import AlreadyExists, TableError, TableNotFound
+from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.services.archive import merge
+from hoodie.services.archive.policy import BATCH, Choice, Facts, choose
+from hoodie.services.clean.policy import Retention
+from hoodie.services.retention import check_retention
+from hoodie.services.target import Target
+from hoodie.storage import Storage
+from hoodie.table import properties
+from hoodie.table.properties import TableType
+from hoodie.timeline.active import META_FOLDER, Timeline, instant_path, meta_path
+from hoodie.timeline.archived import (
+    archive_files,
+    archive_folder,
+    archive_name,
+    archive_version,
+    encode_archive,
+    read_file,
+)
+from hoodie.timeline.archived_entry import entry_record
+from hoodie.timeline.clock import format_millis, instant_millis
+from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State
+from hoodie.write import leftovers
+from hoodie.write.transaction import Transaction
+
+Progress = Callable[[str, str], None]
+_ATTEMPTS = 20
+#: completed action -> the action of the plan that it may come from
+_PLANNED_AS = {done: planned for planned, done in COMPLETES_AS.items()}
+
+
+@dataclass(frozen=True)
+class ArchiveResult:
+    """What an archive job did, or, with dry_run, would do.
+
+    status: `archived`, `planned` (a dry run), or `skipped`, for `reason`. archived: the instants, as time and
+    action. num_files: files that left the timeline. archive_file: the new file's name, "" for none.
+    first: the oldest commit that is left on the active timeline. held: what keeps more commits from being
+    archived, with the time from which on. merged: names of archive files that were merged.
+    """
+
+    status: str
+    table: str
+    base_path: str
+    dry_run: bool
+    archived: list[dict[str, str]]
+    num_files: int
+    archive_file: str
+    bytes: int
+    first: str
+    held: list[dict[str, str]]
+    merged: list[str]
+    reason: str
+    duration_s: float
+    warnings: list[str]
+    action: str = "archive"
+    operation: str = "archive"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class _Done:
+    choice: Choice
+    first: str = ""
+    num_files: int = 0
+    archive_file: str = ""
+    bytes: int = 0
+    merged: list[str] = field(default_factory=list)
+
+
+def archive(
+    path: str,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress = lambda step, text: None,
+) -> ArchiveResult:
+    """Archive the instants that may go; `dry_run` writes and deletes nothing.
+
+    Raises HoodieError, ConflictError while a writer is at work. What was archived before an error stays so.
+    """
+    started = time.monotonic()
+    target = Target.open(path, options or {})
+    check_retention(target.config)
+    _refuse_metadata_table(target)
+    timeline = target.timeline()
+    done = _Done(choose(timeline, target.config, facts(target, timeline)))
+    if dry_run:
+        done.num_files = len(_files(timeline, done.choice.instants))
+    elif done.choice.instants or _unmerged(target):
+        done = _run(target, progress)
+        timeline = target.timeline()
+    gone = {instant.time for instant in done.choice.instants if instant.action is not Action.CLEAN}
+    done.first = next((item.time for item in timeline.commits() if item.time not in gone), "")
+    return _result(target, dry_run, done, time.monotonic() - started)
+
+
+def facts(target: Target, timeline: Timeline) -> Facts:
+    """What `choose` needs beyond the timeline, from the settings and the storage."""
+    commits = timeline.commits()
+    earliest = None
+    if commits:
+        utc = target.props.timeline_utc
+        newest = instant_millis(commits[-1].time, utc)
+        earliest = Retention.of(target.config, newest, utc).earliest(timeline)
+    return Facts(
+        earliest=earliest.time if earliest else None,
+        replaced_left=lambda instant: _replaced_left(target.storage, timeline, instant),
+        archived=_archived(target, timeline),
+        metadata_compaction=_metadata_compaction(target),
+        merge_on_read=target.props.table_type is TableType.MERGE_ON_READ,
+    )
+
+
+def _run(target: Target, progress: Progress) -> _Done:
+    storage, base_path = target.storage, target.base_path
+    folder = archive_folder(base_path, target.props.archive_folder)
+    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+        transaction.claim(repair=False)
+        storage.sweep_partial(folder)
+        merge.recover(storage, folder)
+        timeline = target.timeline()
+        done = _Done(choose(timeline, target.config, facts(target, timeline)))
+        if done.choice.instants:
+            leftovers.sweep_attempts(storage, base_path, timeline)
+            files = _files(timeline, done.choice.instants)
+            progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
+            _write(target, folder, timeline, files, done)
+            transaction.check_claim()
+            _delete(storage, base_path, files)
+            _sweep_aux(storage, base_path, done.choice.instants)
+        transaction.check_claim()
+        merged = merge.merge(storage, folder, target.config)
+        done.merged = merged.names if merged else []
+    return done
+
+
+def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:
+    """Every state of the instants that has a file, in the order of the instants and of their states."""
+    found: dict[tuple[str, Action], list[Instant]] = {}
+    for name in timeline.mtimes:
+        instant = Instant.parse(name)
+        if instant is not None:
+            found.setdefault((instant.time, instant.comparable_action), []).append(instant)
+    return [
+        state
+        for instant in instants
+        for state in sorted(found[instant.time, instant.comparable_action], key=lambda item: item.state)
+    ]
+
+
+def _write(target: Target, folder: str, timeline: Timeline, files: list[Instant], done: _Done) -> None:
+    """The archive file, of what is not in the newest one already: a run was killed before it deleted that."""
+    storage, utc = target.storage, target.props.timeline_utc
+    existing = archive_files(storage, folder)
+    known = _newest(storage, folder)
+    records = [
+        entry_record(
+            instant, timeline.read(instant, storage), format_millis(timeline.mtimes[instant.file_name], utc)
+        )
+        for instant in files
+        if instant not in known
+    ]
+    done.num_files = len(files)
+    if not records:
+        return
+    data = encode_archive(records, target.config[BATCH])
+    version = max((archive_version(item.name) or 0 for item in existing), default=0)
+    for _ in range(_ATTEMPTS):
+        version += 1
+        try:
+            storage.create_if_absent(f"{folder}/{archive_name(version)}", data)
+        except AlreadyExists:
+            continue
+        done.archive_file, done.bytes = archive_name(version), len(data)
+        return
+    raise TableError(
+        f"no free name for an archive file in {folder} after {_ATTEMPTS} tries; run one archiver at a time",
+        path=folder,
+    )
+
+
+def _delete(storage: Storage, base_path: str, files: list[Instant]) -> None:
+    """Pending states first: what stays when this is killed never looks like something to be done."""
+    for instant in files:
+        if not instant.completed:
+            storage.delete(instant_path(base_path, instant))
+    for instant in sorted(item for item in files if item.completed):
+        storage.delete(instant_path(base_path, instant))
+
+
+def _sweep_aux(storage: Storage, base_path: str, archived: Iterable[Instant]) -> None:
+    """Copies of compaction plans, which releases before table version 6 kept in `.aux`."""
+    newest = max((item.time for item in archived if item.action is not Action.CLEAN), default="")
+    for item in storage.list(join(meta_path(base_path), ".aux")):
+        found = None if item.is_dir else Instant.parse(item.name)
+        if found is not None and found.time <= newest:
+            storage.delete(item.path)
+
+
+def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
+    """Are files of the groups that a replacecommit replaced still there?"""
+    metadata = CommitMetadata.parse(timeline.read(instant, storage))
+    if not isinstance(metadata, ReplaceCommitMetadata):
+        return False
+    for partition, ids in metadata.partition_to_replace_file_ids.items():
+        for item in storage.list(join(timeline.base_path, partition)) if ids else ():
+            name = BaseFileName.parse(item.name) or LogFileName.parse(item.name)
+            if name is not None and name.file_id in ids:
+                return True
+    return False
+
+
+def _archived(target: Target, timeline: Timeline) -> Callable[[Instant], bool]:
+    """Whose files a killed run has begun to delete. The archive is read only when an instant looks like it."""
+    folder = archive_folder(target.base_path, target.props.archive_folder)
+    known: set[Instant] | None = None
+
+    def look(instant: Instant) -> bool:
+        nonlocal known
+        kinds = (instant.action, _PLANNED_AS.get(instant.action, instant.action))
+        if any(Instant(instant.time, kind, State.REQUESTED).file_name in timeline.mtimes for kind in kinds):
+            return False
+        if known is None:
+            known = _newest(target.storage, folder)
+        return instant in known
+
+    return look
+
+
+def _newest(storage: Storage, folder: str) -> set[Instant]:
+    """The instants in the newest archive file."""
+    existing = archive_files(storage, folder)
+    return {entry.instant for entry in read_file(storage, existing[-1].path)} if existing else set()
+
+
+def _metadata_compaction(target: Target) -> str | None:
+    """The newest compaction of the metadata table: instants after it are still needed there."""
+    if not target.props.get(properties.METADATA_PARTITIONS):
+        return None
+    try:
+        metadata = Timeline.load(join(target.base_path, META_FOLDER, "metadata"), target.storage)
+    except TableNotFound:
+        return None
+    done = metadata.filter([Action.COMMIT, Action.REPLACECOMMIT], completed=True)
+    return done[-1].time if done else ""
+
+
+def _unmerged(target: Target) -> bool:
+    """Is there something to do about archive files?"""
+    storage = target.storage
+    folder = archive_folder(target.base_path, target.props.archive_folder)
+    if storage.exists(merge.plan_path(folder)):
+        return True
+    enabled: bool = target.config[merge.ENABLED]
+    return enabled and bool(merge.candidates(archive_files(storage, folder), target.config))
+
+
+def _refuse_metadata_table(target: Target) -> None:
+    if target.base_path.endswith(f"/{META_FOLDER}/metadata"):
+        raise TableError(
+            f"{target.base_path} is a metadata table, which is archived with the table that it describes",
+            path=target.base_path,
+        )
+
+
+def _result(target: Target, dry_run: bool, done: _Done, seconds: float) -> ArchiveResult:
+    choice = done.choice
+    status = "planned" if dry_run else "archived"
+    return ArchiveResult(
+        status=status if choice.instants or done.merged else "skipped",
+        table=target.props.name,
+        base_path=target.base_path,
+        dry_run=dry_run,
+        archived=[{"instant": item.time, "action": item.action.value} for item in choice.instants],
+        num_files=done.num_files,
+        archive_file=done.archive_file,
+        bytes=done.bytes,
+        first=done.first,
+        held=[{"from": hold.time, "why": hold.why} for hold in choice.held],
+        merged=done.merged,
+        reason="" if choice.instants or done.merged else choice.reason,
+        duration_s=round(seconds, 3),
+        warnings=list(target.config.warnings),
+    )

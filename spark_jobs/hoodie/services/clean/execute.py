@@ -1,0 +1,206 @@
+"""Clean plans carried out, ours and Apache Hudi's, beside writers (format.md 13.3).
+
+1. `T.clean.requested` with the plan, 2. `T.clean.inflight`, a copy, 3. the files, 4. the folders of
+partitions in which nothing is left, 5. `T.clean`. A kill before 5 leaves a plan that the next run finishes:
+a file that is gone already counts as deleted. A file that can't be deleted is recorded, and the next plan
+has it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from hoodie.errors import AlreadyExists, ConflictError, StorageError, TableError
+from hoodie.format.names import join
+from hoodie.services.clean.slices import is_side_file
+from hoodie.services.target import Target
+from hoodie.storage import Storage
+from hoodie.timeline.active import create_instant, instant_path
+from hoodie.timeline.clean_plan import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
+from hoodie.timeline.instant import Instant, State
+from hoodie.write.transaction import Transaction
+
+_THREADS = 8
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One clean that was completed; `bytes` are those of the files deleted now, `failed` paths in the
+    table.
+    """
+
+    instant: str
+    plan: CleanPlan
+    metadata: CleanMetadata
+    bytes: int
+    failed: list[str]
+    deleted_partitions: list[str]
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+@dataclass(frozen=True)
+class _Deleted:
+    partition: str
+    name: str
+    gone: bool
+    bytes: int
+
+
+def read_plan(target: Target, instant: Instant, remove: bool = True) -> CleanPlan | None:
+    """The plan of a pending clean; None for one that was cut while it was written: `remove` it, as Hudi does.
+
+    Raises TableError for a plan that was begun and can't be read, or that can't be carried out here.
+    """
+    storage, base_path = target.storage, target.base_path
+    states = [State.REQUESTED] if instant.state is State.REQUESTED else [State.REQUESTED, State.INFLIGHT]
+    paths = [instant_path(base_path, instant.with_state(state)) for state in states]
+    torn: TableError | None = None
+    for path in paths:
+        data = storage.read(path) if storage.exists(path) else b""
+        if not data:
+            continue
+        try:
+            plan = CleanPlan.from_bytes(data)
+        except TableError as error:
+            torn = error
+            continue
+        _refuse_bootstrap(plan, path)
+        return plan
+    if torn is not None and instant.state is State.INFLIGHT:
+        raise TableError(
+            f"clean {instant.time} was begun and its plan can't be read ({torn}); restore {paths[0]}",
+            instant=instant.time,
+        )
+    for path in reversed(paths) if remove else ():
+        storage.delete(path)
+    return None
+
+
+def execute(target: Target, instant: Instant, progress: Callable[[str, str], None]) -> Executed | None:
+    """Carry out a pending clean; None where there was no whole plan, which is removed then.
+
+    Raises ConflictError when another process has completed it. An error leaves the plan to the next run.
+    """
+    started = time.monotonic()
+    storage, base_path = target.storage, target.base_path
+    plan = read_plan(target, instant)
+    if plan is None:
+        return None
+    progress("clean", f"instant {instant.time}: {plan.num_files} files in {len(plan.files)} partitions")
+    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+        transaction.drop_metadata_table()
+        with contextlib.suppress(AlreadyExists):
+            create_instant(storage, base_path, instant.with_state(State.INFLIGHT), plan.to_bytes())
+        done = _delete_files(storage, base_path, plan)
+        folders = _delete_folders(target, plan)
+        partitions = {
+            partition: _cleaned(partition, plan.policy, group, partition in folders)
+            for partition, group in _by_partition(done).items()
+        }
+        duration = int((time.monotonic() - started) * 1000)
+        metadata = CleanMetadata.of(instant.time, duration, plan, partitions)
+        _complete(storage, base_path, instant.with_state(State.COMPLETED), metadata.to_bytes())
+        return Executed(
+            instant.time,
+            plan,
+            metadata,
+            sum(item.bytes for item in done if item.gone),
+            [join(item.partition, item.name) for item in done if not item.gone],
+            folders,
+            list(transaction.rolled_back),
+            transaction.metadata_table_removed,
+        )
+
+
+def _refuse_bootstrap(plan: CleanPlan, path: str) -> None:
+    if any(file.bootstrap for _, file in plan):
+        raise TableError(
+            f"{path} deletes files from which the table was bootstrapped, which are not the table's own; run "
+            "this clean with Apache Hudi",
+            path=path,
+        )
+
+
+def _delete_files(storage: Storage, base_path: str, plan: CleanPlan) -> list[_Deleted]:
+    """Each file of the plan, in this table: plans hold absolute paths, and a copied table is elsewhere."""
+
+    def one(item: tuple[str, CleanFile]) -> _Deleted:
+        partition, file = item
+        path = join(base_path, partition, file.name)
+        size = 0
+        try:
+            info = storage.info(path)
+            size = info.size if info else 0
+            storage.delete(path)
+        except (OSError, StorageError):
+            return _Deleted(partition, file.name, not storage.exists(path), size)
+        return _Deleted(partition, file.name, True, size)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(one, plan))
+
+
+def _delete_folders(target: Target, plan: CleanPlan) -> list[str]:
+    """Folders in which nothing is left but side files; writers, who could begin to fill one, are kept away.
+
+    Raises ConflictError while one is at work.
+    """
+    storage, base_path = target.storage, target.base_path
+
+    def empty(partition: str) -> bool:
+        items = storage.list(join(base_path, partition))
+        return bool(items) and all(is_side_file(item.name) and not item.is_dir for item in items)
+
+    wanted = [partition for partition in plan.delete_partitions if partition]
+    if not any(map(empty, wanted)):
+        return []
+    deleted = []
+    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+        transaction.claim(repair=False)
+        for partition in filter(empty, wanted):
+            transaction.check_claim()
+            try:
+                storage.delete_tree(join(base_path, partition))
+            except (OSError, StorageError):
+                continue  # it is empty for every reader; the plan's files are what counts
+            deleted.append(partition)
+    return deleted
+
+
+def _by_partition(done: Sequence[_Deleted]) -> dict[str, list[_Deleted]]:
+    groups: dict[str, list[_Deleted]] = {}
+    for item in done:
+        groups.setdefault(item.partition, []).append(item)
+    return groups
+
+
+def _cleaned(partition: str, policy: str, done: Sequence[_Deleted], folder: bool) -> CleanedPartition:
+    return CleanedPartition(
+        partition,
+        policy,
+        tuple(item.name for item in done),
+        tuple(item.name for item in done if item.gone),
+        tuple(item.name for item in done if not item.gone),
+        folder,
+    )
+
+
+def _complete(storage: Storage, base_path: str, completed: Instant, data: bytes) -> None:
+    """Tries again when a writer, who sweeps before it begins, took the unfinished file away."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            create_instant(storage, base_path, completed, data)
+            return
+        except AlreadyExists:
+            raise ConflictError(
+                f"clean {completed.time} was completed by another process", instant=completed.time
+            ) from None
+        except ConflictError:
+            if attempt == _ATTEMPTS - 1:
+                raise

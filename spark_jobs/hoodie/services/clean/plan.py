@@ -1,0 +1,234 @@
+"""A clean's plan: made from a view of the table, which tells what of the past the table's services need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hoodie.codec.avro import read_record
+from hoodie.config.key import Config
+from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.services.clean.policy import INCREMENTAL, MAX_COMMITS, Retention
+from hoodie.services.clean.slices import Group, Holds, PartitionClean, PartitionFiles, choose
+from hoodie.storage import FileInfo, Storage
+from hoodie.table.partition import list_partitions
+from hoodie.table.pending import clustering_plan
+from hoodie.table.view import Listing, Snapshot, storage_listing
+from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
+from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.instant import Action, Instant, State
+
+_LISTERS = 8
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+
+
+@dataclass(frozen=True)
+class View:
+    """What a plan is made from. `last` is the newest completed clean, None for none that tells anything.
+
+    `partitions` lists all partitions, when it must. `failed` are partitions in which that clean left files
+    that it wanted to delete.
+    """
+
+    timeline: Timeline
+    storage: Storage
+    snapshot: Snapshot
+    holds: Holds
+    last: CleanMetadata | None
+    listing: Listing
+    partitions: Callable[[], list[str]]
+    partitioned: bool
+    savepoints: tuple[str, ...] = ()
+    failed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, timeline: Timeline, storage: Storage, partitioned: bool) -> View:
+        """Reads the metadata of savepoints, replacecommits and pending plans. Raises TableError."""
+        base_path = timeline.base_path
+        last = last_clean(timeline, storage)
+        savepoints = [item.time for item in timeline.filter([Action.SAVEPOINT], completed=True)]
+        holds = Holds(
+            frozenset(savepointed_files(timeline, storage)),
+            _oldest(needed_slices(timeline, storage)),
+            _oldest(replaced_groups(timeline, storage)),
+        )
+        return cls(
+            timeline,
+            storage,
+            replace(Snapshot.of(timeline, storage), replaced=frozenset()),
+            holds,
+            last,
+            storage_listing(storage, base_path),
+            lambda: list_partitions(storage, base_path),
+            partitioned,
+            tuple(savepoints),
+            frozenset() if last is None else still_there(last, storage, base_path),
+        )
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, or why there is none. `bytes` is what the plan's files take, `looked_at` partitions listed."""
+
+    plan: CleanPlan | None
+    reason: str = ""
+    bytes: int = 0
+    looked_at: int = 0
+
+
+def why_not_due(view: View, config: Config) -> str:
+    """ "" when it is time for a clean. Files that the last clean could not delete make it time, too."""
+    wanted = config[MAX_COMMITS]
+    since = view.last.last_completed if view.last else ""
+    commits = sum(instant.time > since for instant in view.timeline.commits())
+    if commits >= wanted or view.failed:
+        return ""
+    return f"no clean is due: {commits} of {wanted} commits since the last one ({MAX_COMMITS.name})"
+
+
+def why_nothing(timeline: Timeline, retention: Retention) -> str:
+    """Why no file can be old enough, which the timeline alone tells; "" when it does not."""
+    if retention.by_versions or retention.earliest(timeline) is not None:
+        return ""
+    return f"the table has {len(timeline.commits())} commits, and {retention.text}"
+
+
+def make(view: View, retention: Retention, config: Config) -> Planned:
+    """The files that can go now; no plan where there are none."""
+    reason = why_nothing(view.timeline, retention)
+    if reason:
+        return Planned(None, reason)
+    commits = view.timeline.commits()
+    earliest = retention.earliest(view.timeline)
+    bound = earliest.time if earliest else None
+    looked_at = _partitions(view, bound, config[INCREMENTAL])
+    cleans = _choose(view, retention, bound, looked_at)
+    files = {item.partition: item.files for item in cleans if item.files}
+    if not files:
+        return Planned(None, f"no file is older than what is kept: {retention.text}", 0, len(looked_at))
+    plan = CleanPlan(
+        policy=retention.policy.value,
+        files={
+            partition: tuple(CleanFile(file.path) for file in group) for partition, group in files.items()
+        },
+        earliest=ActionInstant.of(earliest) if earliest else None,
+        last_completed=commits[-1].time if commits else "",
+        delete_partitions=tuple(item.partition for item in cleans if item.folder and item.partition),
+        extra_metadata={SAVEPOINTED: ",".join(view.savepoints)}
+        if view.savepoints and view.partitioned
+        else {},
+    )
+    return Planned(plan, "", sum(file.size for group in files.values() for file in group), len(looked_at))
+
+
+def last_clean(timeline: Timeline, storage: Storage) -> CleanMetadata | None:
+    """The newest completed clean; None for none, and for the empty file that an old crash of Hudi left."""
+    done = timeline.filter([Action.CLEAN], completed=True)
+    data = timeline.read(done[-1], storage) if done else b""
+    return CleanMetadata.from_bytes(data) if data else None
+
+
+def still_there(last: CleanMetadata, storage: Storage, base_path: str) -> frozenset[str]:
+    """Partitions with files that a clean could not delete, and that nobody has deleted since."""
+    return frozenset(
+        partition
+        for partition, done in last.partitions.items()
+        if any(storage.exists(join(base_path, partition, _bare(name))) for name in done.failed)
+    )
+
+
+def savepointed_files(timeline: Timeline, storage: Storage) -> Iterator[str]:
+    """Names of the files that savepoints keep."""
+    for instant in timeline.filter([Action.SAVEPOINT], completed=True):
+        saved = read_record("HoodieSavepointMetadata", timeline.read(instant, storage))
+        for partition in saved["partitionMetadata"].values():
+            yield from map(_bare, partition["savepointDataFile"])
+
+
+def replaced_groups(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group, str]]:
+    """File groups that completed replacecommits replaced, and when."""
+    for instant in timeline.filter([Action.REPLACECOMMIT], completed=True):
+        metadata = CommitMetadata.parse(timeline.read(instant, storage))
+        if isinstance(metadata, ReplaceCommitMetadata):
+            for partition, ids in metadata.partition_to_replace_file_ids.items():
+                for file_id in ids:
+                    yield (partition, file_id), instant.time
+
+
+def needed_slices(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group, str]]:
+    """The slices that pending compactions, log compactions and clusterings read: group and base instant.
+
+    Raises TableError for a plan that can't be read: what it needs can't be told.
+    """
+    for instant in timeline.pending():
+        if instant.action is Action.REPLACECOMMIT:
+            plan = clustering_plan(storage, timeline.base_path, instant) or {}
+            for group in plan.get("inputGroups") or ():
+                for item in group["slices"] or ():
+                    yield (item["partitionPath"] or "", item["fileId"]), _slice_instant(item)
+        elif instant.action in _COMPACTIONS:
+            path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
+            operations = read_record("HoodieCompactionPlan", storage.read(path))["operations"]
+            for item in operations or ():
+                yield (item["partitionPath"] or "", item["fileId"]), item["baseInstantTime"]
+
+
+def _oldest(pairs: Iterable[tuple[Group, str]]) -> dict[Group, str]:
+    found: dict[Group, str] = {}
+    for group, time in pairs:
+        found[group] = min(time, found.get(group, time))
+    return found
+
+
+def _slice_instant(item: dict[str, Any]) -> str:
+    """The base instant of a HoodieSliceInfo; "", before all others, where no file name tells."""
+    base = BaseFileName.parse(_bare(item["dataFilePath"] or ""))
+    if base is not None:
+        return base.instant
+    logs = [LogFileName.parse(_bare(path)) for path in item["deltaFilePaths"] or ()]
+    return min((log.base_instant for log in logs if log is not None), default="")
+
+
+def _partitions(view: View, earliest: str | None, incremental: bool) -> list[str]:
+    """Where there can be something to delete.
+
+    What commits before the instant that the last clean kept have left behind is gone, so that those between
+    it and `earliest` tell the partitions. A savepoint that was deleted since sets files free anywhere.
+    """
+    last, timeline = view.last, view.timeline
+    if earliest is None or not incremental or last is None or not last.earliest:
+        return view.partitions()
+    first = timeline.first_time
+    if first is None or last.earliest < first or not set(last.savepoints) <= set(view.savepoints):
+        return view.partitions()
+    touched = set(view.failed)
+    for instant in timeline.commits():
+        if last.earliest <= instant.time < earliest:
+            touched |= _touched(timeline, view.storage, instant)
+    return sorted(touched)
+
+
+def _touched(timeline: Timeline, storage: Storage, instant: Instant) -> set[str]:
+    metadata = CommitMetadata.parse(timeline.read(instant, storage))
+    partitions = set(metadata.partition_to_write_stats)
+    if isinstance(metadata, ReplaceCommitMetadata):
+        partitions |= set(metadata.partition_to_replace_file_ids)
+    return partitions
+
+
+def _choose(
+    view: View, retention: Retention, earliest: str | None, partitions: Sequence[str]
+) -> list[PartitionClean]:
+    def one(partition: str) -> PartitionClean:
+        items: Sequence[FileInfo] = view.listing(partition)
+        return choose(PartitionFiles.of(view.snapshot, items, partition), retention, earliest, view.holds)
+
+    with ThreadPoolExecutor(_LISTERS) as pool:
+        return list(pool.map(one, partitions))
+
+
+def _bare(path: str) -> str:
+    return path.rpartition("/")[2]

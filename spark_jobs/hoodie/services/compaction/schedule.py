@@ -1,0 +1,114 @@
+"""A compaction plan: made from a view, and put on the timeline while no writer is at work.
+
+From then on writers append to logs of the plan's instant, so the plan must hold every log file before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from hoodie.config.key import Config
+from hoodie.services.compaction import strategy, trigger
+from hoodie.services.target import Target
+from hoodie.table.partition import list_partitions
+from hoodie.table.pending import BusyGroups, busy_groups
+from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices, storage_listing
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.compaction_plan import CompactionPlan
+from hoodie.timeline.instant import Action
+from hoodie.write.transaction import Transaction
+
+_LISTERS = 8
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, or why there is none."""
+
+    plan: CompactionPlan | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """What scheduling did; `instant` is "" when it did nothing, for `reason`."""
+
+    instant: str = ""
+    plan: CompactionPlan | None = None
+    reason: str = ""
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+def plan(
+    snapshot: Snapshot, listing: Listing, partitions: Sequence[str], busy: BusyGroups, config: Config
+) -> Planned:
+    """The latest slices that have logs, as the strategy chooses; `busy` groups are left out."""
+    wanted = strategy.candidates(sorted(partitions), config)
+    with ThreadPoolExecutor(_LISTERS) as pool:
+        found = pool.map(lambda partition: _with_logs(snapshot, listing, partition), wanted)
+        slices = [item for group in found for item in group]
+    if not slices:
+        return Planned(None, f"no file slice has log files{' that are in no pending plan' if busy else ''}")
+    free = [item for item in slices if (item.partition, item.file_id) not in busy]
+    if not free:
+        return Planned(None, f"all {len(slices)} file slices with logs are in pending plans already")
+    chosen = strategy.choose([strategy.operation(item, config) for item in free], config)
+    if not chosen:
+        name = config[strategy.STRATEGY].value
+        return Planned(None, f"the strategy {name} takes none of the {len(free)} file slices with logs")
+    return Planned(CompactionPlan(chosen))
+
+
+def schedule(target: Target) -> Scheduled:
+    """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
+
+    Raises ConflictError while a writer is at work, with nothing changed.
+    """
+    early = _due(target, target.timeline())
+    if early.plan is None:
+        return Scheduled(reason=early.reason)
+    made = early
+    storage, base_path = target.storage, target.base_path
+
+    def make(timeline: Timeline, now: str) -> bytes | None:
+        nonlocal made
+        made = _due(target, timeline, now)
+        return replace(made.plan, extra_metadata=target.extra or None).to_bytes() if made.plan else None
+
+    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+        instant = transaction.schedule(Action.COMPACTION, make)
+        return Scheduled(
+            instant.time if instant else "",
+            made.plan,
+            made.reason,
+            list(transaction.rolled_back),
+            transaction.metadata_table_removed,
+        )
+
+
+def _due(target: Target, timeline: Timeline, now: str | None = None) -> Planned:
+    due = trigger.due(timeline, target.config, now or target.next_time(timeline))
+    if not due.due:
+        return Planned(None, f"no compaction is due: {due.reason}")
+    storage, base_path = target.storage, target.base_path
+    return plan(
+        Snapshot.of(timeline, storage),
+        storage_listing(storage, base_path),
+        list_partitions(storage, base_path),
+        busy_groups(_without_log_compactions(timeline), storage),
+        target.config,
+    )
+
+
+def _with_logs(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:
+    latest = (group[0] for group in file_slices(snapshot, listing, partition).values())
+    return [item for item in latest if item.logs]
+
+
+def _without_log_compactions(timeline: Timeline) -> Timeline:
+    """They are no obstacle: one copies log blocks, and gives up once a compaction is there."""
+    instants = (instant for instant in timeline if instant.action is not Action.LOGCOMPACTION)
+    return Timeline(timeline.base_path, tuple(instants), timeline.mtimes)

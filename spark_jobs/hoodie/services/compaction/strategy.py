@@ -1,0 +1,172 @@
+"""Which file slices go into a compaction plan, and in which order (Apache Hudi 0.15.0's strategies)."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Sequence
+from datetime import date
+
+from hoodie.config.key import Config, Key, int_key
+from hoodie.errors import ConfigError
+from hoodie.format.base_file import MAX_FILE_SIZE
+from hoodie.table.view import FileSlice
+from hoodie.timeline.compaction_plan import (
+    TOTAL_IO_MB,
+    TOTAL_IO_READ_MB,
+    TOTAL_IO_WRITE_MB,
+    TOTAL_LOG_FILES,
+    TOTAL_LOG_FILES_SIZE,
+    CompactionOperation,
+)
+
+
+class Strategy(enum.Enum):
+    UNBOUNDED = "unbounded"
+    BOUNDED_IO = "bounded_io"
+    LOG_FILE_SIZE = "log_file_size"
+    LOG_FILE_NUM = "log_file_num"
+    DAY_BASED = "day_based"
+
+
+_JAVA = "org.apache.hudi.table.action.compact.strategy."
+_CLASSES = {
+    "UnBoundedCompactionStrategy": Strategy.UNBOUNDED,
+    "BoundedIOCompactionStrategy": Strategy.BOUNDED_IO,
+    "LogFileSizeBasedCompactionStrategy": Strategy.LOG_FILE_SIZE,
+    "LogFileNumBasedCompactionStrategy": Strategy.LOG_FILE_NUM,
+    "DayBasedCompactionStrategy": Strategy.DAY_BASED,
+}
+_NAMES = {strategy.value: strategy for strategy in Strategy} | {
+    (_JAVA + name).lower(): strategy for name, strategy in _CLASSES.items()
+}
+
+
+def parse_strategy(text: str) -> Strategy:
+    try:
+        return _NAMES[text.strip().lower()]
+    except KeyError:
+        names = ", ".join(strategy.value for strategy in Strategy)
+        raise ValueError(f"expected one of {names}, or Apache Hudi's class name of one") from None
+
+
+STRATEGY: Key[Strategy] = Key(
+    "hoodie.compaction.strategy",
+    Strategy.LOG_FILE_SIZE,
+    "Which file slices a compaction takes: all (unbounded), those within the target I/O in the table's order "
+    "(bounded_io), or by descending size (log_file_size) or number (log_file_num) of logs, or those of the "
+    "newest days' partitions (day_based). Apache Hudi's class names name the same.",
+    parse_strategy,
+    group="compaction",
+)
+TARGET_IO = int_key(
+    "hoodie.compaction.target.io",
+    512000,
+    "MB that one compaction reads and writes; the slice that passes it is the last (bounded_io, "
+    "log_file_size, log_file_num).",
+    minimum=1,
+    group="compaction",
+)
+SIZE_THRESHOLD = int_key(
+    "hoodie.compaction.logfile.size.threshold",
+    0,
+    "Bytes of logs from which a slice is compacted (log_file_size).",
+    minimum=0,
+    group="compaction",
+)
+NUM_THRESHOLD = int_key(
+    "hoodie.compaction.logfile.num.threshold",
+    0,
+    "Number of log files from which a slice is compacted (log_file_num).",
+    minimum=0,
+    group="compaction",
+)
+TARGET_PARTITIONS = int_key(
+    "hoodie.compaction.daybased.target.partitions",
+    10,
+    "Partitions of the newest days that are compacted (day_based).",
+    minimum=1,
+    group="compaction",
+)
+
+_MEGABYTE = 1 << 20
+#: 2024/05/31, 2024-05-31, 20240531, and each with field=value parts
+_DAY = re.compile(r"(\d{4})([/-]?)(\d{1,2})\2(\d{1,2})(?!\d)")
+
+
+def operation(file_slice: FileSlice, config: Config) -> CompactionOperation:
+    """The plan's entry of a slice that has logs, with Apache Hudi's metrics (whole MB)."""
+    base = file_slice.base.size if file_slice.base else 0
+    logs = sum(log.size for log in file_slice.logs)
+    read = (base + logs) // _MEGABYTE
+    written = (base or config[MAX_FILE_SIZE]) // _MEGABYTE
+    metrics = {
+        TOTAL_IO_READ_MB: read,
+        TOTAL_IO_WRITE_MB: written,
+        TOTAL_IO_MB: read + written,
+        TOTAL_LOG_FILES_SIZE: logs,
+        TOTAL_LOG_FILES: len(file_slice.logs),
+    }
+    return CompactionOperation(
+        partition_path=file_slice.partition,
+        file_id=file_slice.file_id,
+        base_instant=file_slice.instant,
+        data_file=file_slice.base.name if file_slice.base else None,
+        log_files=tuple(log.name for log in file_slice.logs),
+        metrics={name: float(value) for name, value in metrics.items()},
+    )
+
+
+def candidates(partitions: Sequence[str], config: Config) -> list[str]:
+    """The partitions that have to be listed.
+
+    Raises ConfigError for day_based when no partition is a day; those that are none count as the oldest.
+    """
+    if config[STRATEGY] is not Strategy.DAY_BASED:
+        return list(partitions)
+    days = {partition: _day(partition) for partition in partitions}
+    if partitions and not any(days.values()):
+        raise ConfigError(
+            f"{STRATEGY.name}={Strategy.DAY_BASED.value} needs partitions that are days, such as 2024/05/31 "
+            f"or day=2024-05-31; this table has {partitions[0]!r}. Use another strategy",
+            partition=partitions[0],
+        )
+    newest = sorted(partitions, key=lambda partition: days[partition] or date.min, reverse=True)
+    return newest[: config[TARGET_PARTITIONS]]
+
+
+def choose(operations: Sequence[CompactionOperation], config: Config) -> tuple[CompactionOperation, ...]:
+    """The operations of a plan, out of those of all slices with logs in `candidates`."""
+    strategy: Strategy = config[STRATEGY]
+    chosen = list(operations)
+    if strategy is Strategy.LOG_FILE_SIZE:
+        threshold = config[SIZE_THRESHOLD]
+        chosen = [item for item in chosen if item.metric(TOTAL_LOG_FILES_SIZE) >= threshold]
+        chosen.sort(key=lambda item: -item.metric(TOTAL_LOG_FILES_SIZE))
+    elif strategy is Strategy.LOG_FILE_NUM:
+        chosen = [item for item in chosen if len(item.log_files) >= config[NUM_THRESHOLD]]
+        chosen.sort(key=lambda item: -len(item.log_files))
+    if strategy in (Strategy.UNBOUNDED, Strategy.DAY_BASED):
+        return tuple(chosen)
+    return _within(chosen, config[TARGET_IO])
+
+
+def _within(operations: Sequence[CompactionOperation], target: int) -> tuple[CompactionOperation, ...]:
+    """The first operations, up to and with the one that uses the target up."""
+    left = target
+    for number, item in enumerate(operations, 1):
+        left -= int(item.metric(TOTAL_IO_MB))
+        if left <= 0:
+            return tuple(operations[:number])
+    return tuple(operations)
+
+
+def _day(partition: str) -> date | None:
+    plain = re.sub(r"[^/]*=", "", partition)
+    match = _DAY.match(plain)
+    if match is None:
+        return None
+    try:
+        return date(int(match[1]), int(match[3]), int(match[4]))
+    except ValueError:
+        return None

@@ -1,0 +1,105 @@
+"""When a compaction is due, counted as Apache Hudi 0.15.0 does (ScheduleCompactionActionExecutor)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from hoodie.config.key import Config, bool_key, enum_key, int_key
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.clock import parse_instant
+from hoodie.timeline.instant import Action, Instant
+
+
+class Trigger(enum.Enum):
+    NUM_COMMITS = "NUM_COMMITS"
+    NUM_COMMITS_AFTER_LAST_REQUEST = "NUM_COMMITS_AFTER_LAST_REQUEST"
+    TIME_ELAPSED = "TIME_ELAPSED"
+    NUM_AND_TIME = "NUM_AND_TIME"
+    NUM_OR_TIME = "NUM_OR_TIME"
+
+
+INLINE = bool_key(
+    "hoodie.compact.inline",
+    False,
+    "Merge-on-read: after each write run pending compactions, then schedule and run one if it is due. What "
+    "fails there is a warning of the write, which stays.",
+    group="compaction",
+)
+SCHEDULE_INLINE = bool_key(
+    "hoodie.compact.schedule.inline",
+    False,
+    "Merge-on-read: after each write schedule a compaction if it is due and none is pending; another job "
+    "runs it.",
+    group="compaction",
+)
+TRIGGER = enum_key(
+    "hoodie.compact.inline.trigger.strategy",
+    Trigger.NUM_COMMITS,
+    "When a compaction is due: by delta commits since the last one (completed, or also requested), by the "
+    "time since then, by both, or by either.",
+    group="compaction",
+)
+MAX_DELTA_COMMITS = int_key(
+    "hoodie.compact.inline.max.delta.commits",
+    5,
+    "Delta commits since the last compaction that make the next one due.",
+    minimum=1,
+    group="compaction",
+)
+MAX_DELTA_SECONDS = int_key(
+    "hoodie.compact.inline.max.delta.seconds",
+    3600,
+    "Seconds since the last compaction (before there is one: since the first delta commit) that make the "
+    "next one due.",
+    minimum=0,
+    group="compaction",
+)
+
+
+@dataclass(frozen=True)
+class Due:
+    """An answer, and the numbers it comes from, for people."""
+
+    due: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Since:
+    """What happened since the last compaction. `instant` is that one, or the first delta commit."""
+
+    commits: int
+    instant: str
+
+    @classmethod
+    def last_compaction(cls, timeline: Timeline, or_request: bool = False) -> Since | None:
+        """None for a table without commits. Completed commits of a merge-on-read table are compactions."""
+        deltas = timeline.filter([Action.DELTACOMMIT])
+        compactions = timeline.filter([Action.COMMIT], completed=True)
+        requested = timeline.filter([Action.COMPACTION], completed=False) if or_request else []
+        last: list[Instant] = requested or compactions
+        if last:
+            start = last[-1].time
+            return cls(sum(instant.time > start for instant in deltas), start)
+        return cls(len(deltas), deltas[0].time) if deltas else None
+
+
+def due(timeline: Timeline, config: Config, now: str) -> Due:
+    """Is it time for a compaction at the instant `now`?"""
+    trigger: Trigger = config[TRIGGER]
+    since = Since.last_compaction(timeline, trigger is Trigger.NUM_COMMITS_AFTER_LAST_REQUEST)
+    if since is None:
+        return Due(False, "the table has no delta commits")
+    wanted, seconds = config[MAX_DELTA_COMMITS], config[MAX_DELTA_SECONDS]
+    elapsed = int(parse_instant(now).timestamp()) - int(parse_instant(since.instant).timestamp())
+    enough, late = since.commits >= wanted, elapsed >= seconds
+    commits = f"{since.commits} of {wanted} delta commits since {since.instant} ({MAX_DELTA_COMMITS.name})"
+    time = f"{elapsed} of {seconds} s since {since.instant} ({MAX_DELTA_SECONDS.name})"
+    if trigger is Trigger.TIME_ELAPSED:
+        return Due(late, time)
+    if trigger is Trigger.NUM_AND_TIME:
+        return Due(enough and late, f"{commits} and {time}")
+    if trigger is Trigger.NUM_OR_TIME:
+        return Due(enough or late, f"{commits} or {time}")
+    return Due(enough, commits)

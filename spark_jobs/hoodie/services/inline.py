@@ -1,0 +1,71 @@
+"""Services that a write runs after its commit, as its settings ask."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+from hoodie.config.key import Config
+from hoodie.engine import Engine
+from hoodie.errors import HoodieError
+from hoodie.services.archive.policy import AUTOMATIC as ARCHIVE
+from hoodie.services.archive.run import archive
+from hoodie.services.clean.policy import AUTOMATIC as CLEAN
+from hoodie.services.clean.run import clean
+from hoodie.services.compaction.execute import pending
+from hoodie.services.compaction.run import compact
+from hoodie.services.compaction.trigger import INLINE, SCHEDULE_INLINE
+from hoodie.table.properties import TableType
+from hoodie.timeline.active import Timeline
+from hoodie.write.persisted import TABLE_TYPE
+
+
+def after_write(
+    engine: Engine, base_path: str, config: Config, progress: Callable[[str, str], None]
+) -> list[str]:
+    """Clean, archive and compact as `config` asks for, in the order of Apache Hudi.
+
+    The commit stays whatever happens here: failures come back as warnings.
+    """
+    warnings: list[str] = []
+    if config[CLEAN]:
+        warnings += _warnings("clean", "hoodie clean", lambda: _clean(base_path, config, progress))
+    if config[ARCHIVE]:
+        warnings += _warnings(
+            "archiving", "hoodie archive", lambda: archive(base_path, config.texts, False, progress).warnings
+        )
+    if config[TABLE_TYPE] is TableType.MERGE_ON_READ and (config[INLINE] or config[SCHEDULE_INLINE]):
+        mode = "run" if config[INLINE] else "schedule"
+        remedy = "hoodie compact" if mode == "run" else "hoodie compact --mode schedule"
+        warnings += _warnings(
+            "compaction", remedy, lambda: _compact(engine, base_path, mode, config, progress)
+        )
+    return [warning for warning in dict.fromkeys(warnings) if warning not in config.warnings]
+
+
+def _clean(base_path: str, config: Config, progress: Callable[[str, str], None]) -> list[str]:
+    result = clean(base_path, "run", config.texts, False, progress)
+    if not result.failed:
+        return result.warnings
+    failed = f"{len(result.failed)} old files could not be deleted, such as {result.failed[0]}"
+    return [*result.warnings, f"{failed}; the next clean tries again"]
+
+
+def _compact(
+    engine: Engine, base_path: str, mode: str, config: Config, progress: Callable[[str, str], None]
+) -> list[str]:
+    if mode == "schedule" and pending(Timeline.load(base_path)):
+        return []
+    return compact(engine, base_path, mode, None, config.texts, progress).warnings
+
+
+def _warnings(what: str, remedy: str, run: Callable[[], list[str]]) -> list[str]:
+    """The service's own warnings, or the one that it failed."""
+    try:
+        return run()
+    except (HoodieError, OSError) as error:
+        reason = str(error)
+    except Exception as error:  # noqa: BLE001  whatever it is, the rows are committed
+        traceback.print_exc()
+        reason = f"{type(error).__name__}: {error}"
+    return [f"the rows are committed, but the inline {what} failed: {reason} ({remedy} repeats it)"]
