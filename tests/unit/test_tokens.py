@@ -81,6 +81,23 @@ def test_tokens_outlive_archival(tmp_path: Path) -> None:
     assert (again.status, again.instant, again.num_inserts) == ("already_committed", first.instant, 1)
 
 
+def test_archival_keeps_the_token_of_a_killed_writer(tmp_path: Path) -> None:
+    first = _write(tmp_path / "t", ("a", 1, "x"))
+    for file in (tmp_path / "t" / ".hoodie" / ".aux" / "airflow-tokens").iterdir():
+        file.unlink()
+    few = {
+        "hoodie.keep.min.commits": 2,
+        "hoodie.keep.max.commits": 3,
+        "hoodie.cleaner.commits.retained": 1,
+        **PLAIN,
+    }
+    for number in range(6):
+        hoodie.write_table(plain(("b", number, "y")), str(tmp_path / "t"), options=few)
+    assert first.instant not in {entry["instant"] for entry in hoodie.instants(str(tmp_path / "t"))}
+    again = _write(tmp_path / "t", ("a", 2, "y"))
+    assert (again.status, again.instant) == ("already_committed", first.instant)
+
+
 def test_a_commit_that_was_rolled_back_counts_no_more(tmp_path: Path) -> None:
     _write(tmp_path / "t", ("a", 1, "x"), token="earlier")
     gone = _write(tmp_path / "t", ("b", 1, "x"))

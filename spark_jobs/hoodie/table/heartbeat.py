@@ -152,7 +152,7 @@ class Heartbeat:
         return self._storage.exists(self._path)
 
     def is_ours(self) -> bool:
-        """As `on_storage`, and the file is still this one's: a service's successor beats under the same name."""
+        """As `on_storage`, and the file is still this one's: a service's successor has the same name."""
         try:
             return self._storage.read(self._path) == self._content
         except FileNotFoundError:

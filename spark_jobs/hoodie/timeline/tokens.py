@@ -93,6 +93,16 @@ def remember(storage: Storage, base_path: str, commit: TokenCommit) -> None:
     storage.write(_path(base_path, commit.token), content.encode())
 
 
+def keep(timeline: Timeline, storage: Storage, instant: Instant, metadata: CommitMetadata) -> None:
+    """Remember a commit that is going to be archived, if it has a token and no later commit has the same."""
+    commit = TokenCommit.of(instant, metadata)
+    if commit is None:
+        return
+    kept = _kept(timeline, storage, commit.token)
+    if kept is None or kept.instant < commit.instant:
+        remember(storage, timeline.base_path, commit)
+
+
 def fingerprint(operation: str, source: Mapping[str, Any]) -> str:
     """Of what a write reads: the request's source, and names, sizes and times of its files on this machine.
 

@@ -195,7 +195,7 @@ class _Names:
 def _named(draw: st.DrawFn, names: _Names) -> Typed:
     kind = draw(st.sampled_from(["fixed", "enum", "decimal fixed", "decimal bytes"]))
     if kind == "fixed":
-        size = draw(st.integers(0, 20))
+        size = draw(st.integers(1, 20))
         return {"type": "fixed", "name": names.next(), "size": size}, st.binary(min_size=size, max_size=size)
     if kind == "enum":
         symbols = ["A", "BB", "C_3", *(f"S{i}" for i in range(draw(st.sampled_from([0, 70]))))]
@@ -236,8 +236,6 @@ def _typed(draw: st.DrawFn, names: _Names, depth: int) -> Typed:
     inner, values = draw(_optional(names, depth - 1))
     most = draw(st.sampled_from([1, 3, 8]))
     if kind == "array":
-        if inner == "null" or (isinstance(inner, dict) and inner.get("size") == 0):
-            inner, values = "int", ints
         return {"type": "array", "items": inner}, st.lists(values, max_size=most)
     return {"type": "map", "values": inner}, st.dictionaries(texts, values, max_size=most)
 

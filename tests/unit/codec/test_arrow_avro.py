@@ -202,6 +202,19 @@ def test_numbers_with_more_bytes_than_they_need() -> None:
     assert table.column("c").to_pylist() == [1, 1, None, 1]
 
 
+def test_values_without_bytes() -> None:
+    """They are fine alone; an array of them could claim to have any number in no bytes, so it is refused."""
+    nothing = {"type": "fixed", "name": "f", "size": 0}
+    for avro, values in ((nothing, [b"", b""]), (["null", nothing], [None, b""])):
+        case = Case(json.loads(_schema(c=avro)), [{"c": value} for value in values])
+        table = decode_records(case.data, 2, case.text)
+        assert table.column("c").to_pylist() == values
+        assert encoded(table, case.text) == case.data
+    for item in (nothing, {"type": "record", "name": "r", "fields": [{"name": "x", "type": nothing}]}):
+        with pytest.raises(SchemaError, match="no bytes"):
+            decode_records(b"", 0, _schema(c={"type": "array", "items": item}))
+
+
 def test_texts_of_any_length() -> None:
     lengths = [0, 1, 63, 64, 8191, 8192, 1 << 20, 5]
     texts = [None if n == 1 else ("日" * n)[: n // 3] + "x" * (n % 3) for n in lengths]

@@ -1,10 +1,11 @@
 """An archive job: the archive file first, then the instants' own files, in an order that survives a kill.
 
 1. a merge of archive files that was killed is finished or undone, 2. files that no commit reports go, with
-the markers that name them, 3. the archive file, whole or not at all, 4. requested and inflight files, 5.
-completed files, oldest first, so that no instant ever looks as if it were pending, and none in the middle
-is missing, 6. what older releases left in `.aux`, 7. small archive files are merged. After a kill the next
-run finds instants that are archived already, in the newest archive file, and only deletes their files.
+the markers that name them, 3. tokens of idempotent writes (timeline.tokens), 4. the archive file, whole or
+not at all, 5. what older releases left in `.aux`, 6. requested and inflight files, 7. completed files, oldest
+first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. small archive
+files are merged. After a kill the next run finds instants that are archived already, in the newest archive
+file, and only deletes their files.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hoodie.services.target import Target
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.properties import TableType
+from hoodie.timeline import tokens
 from hoodie.timeline.active import META_FOLDER, Timeline, instant_path, meta_path
 from hoodie.timeline.archived import (
     archive_files,
@@ -36,7 +38,7 @@ from hoodie.timeline.archived import (
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
 from hoodie.write import leftovers
 from hoodie.write.transaction import Transaction
 
@@ -143,14 +145,24 @@ def _run(target: Target, progress: Progress) -> _Done:
             leftovers.sweep_attempts(storage, base_path, timeline)
             files = _files(timeline, done.choice.instants)
             progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
+            _keep_tokens(target.storage, timeline, done.choice.instants)
             _write(target, folder, timeline, files, done)
             transaction.check_claim()
-            _delete(storage, base_path, files)
             _sweep_aux(storage, base_path, done.choice.instants)
+            _delete(storage, base_path, files)
         transaction.check_claim()
         merged = merge.merge(storage, folder, target.config)
         done.merged = merged.names if merged else []
     return done
+
+
+def _keep_tokens(storage: Storage, timeline: Timeline, instants: Iterable[Instant]) -> None:
+    """Tokens outlive their commits, also where the writer was killed before it kept its token."""
+    for instant in instants:
+        if instant.action in COMMIT_ACTIONS and instant.completed:
+            data = timeline.read(instant, storage)
+            if tokens.TOKEN_KEY.encode() in data:
+                tokens.keep(timeline, storage, instant, CommitMetadata.parse(data))
 
 
 def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:
@@ -230,7 +242,7 @@ def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bo
 
 
 def _archived(target: Target, timeline: Timeline) -> Callable[[Instant], bool]:
-    """Whose files a killed run has begun to delete. The archive is read only when an instant looks like it."""
+    """Whose files has a killed run begun to delete? The archive is read only when one looks like it."""
     folder = archive_folder(target.base_path, target.props.archive_folder)
     known: set[Instant] | None = None
 

@@ -1,0 +1,261 @@
+"""Cleaning and archiving between us and Apache Hudi: each goes on where the other stopped."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hoodie
+from hoodie.storage.local import LocalStorage
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import archive_folder, read_archived
+from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
+from hoodie.timeline.instant import Action, Instant
+from tests.support.faults import Faults, InjectedFault, injected
+from tests.support.hudi_client import HudiServer
+from tests.support.oracle import Model
+from tests.support.readers import read_hudi_rs
+from tests.support.rows import assert_same_rows
+from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+
+pytestmark = pytest.mark.interop
+
+STORAGE = LocalStorage()
+KEYS: dict[str, Any] = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "region",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.index.bloom.num_entries": 200,
+}
+FEW: dict[str, Any] = {
+    "hoodie.cleaner.commits.retained": 2,
+    "hoodie.keep.min.commits": 3,
+    "hoodie.keep.max.commits": 4,
+}
+OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+TYPE = "hoodie.datasource.write.table.type"
+PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
+
+
+class Table:
+    """A table that both write, and its model."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path = path
+        self.kind = kind
+        self.model = Model(["id"], ["region"], "ts")
+
+    def ours(self, version: int, options: Mapping[str, Any] = FEW) -> None:
+        rows = small_rows(range(version % 3, 60, 2), version)
+        settings = {**KEYS, TYPE: self.kind, **options}
+        if self.kind == "MERGE_ON_READ" and options is FEW:
+            settings |= {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": 2}
+        result = hoodie.write_table(as_table(rows, SMALL_SCHEMA), str(self.path), options=settings)
+        assert [item for item in result.warnings if "without effect" not in item] == []
+        self.model.upsert(rows)
+
+    def theirs(self, server: HudiServer, version: int, options: Mapping[str, Any] = FEW) -> None:
+        rows = small_rows(range(version % 3, 60, 2), version)
+        settings = {
+            **KEYS,
+            "hoodie.clean.automatic": "true",
+            "hoodie.archive.automatic": "true",
+            **options,
+            TYPE: self.kind,
+            "hoodie.table.name": self.path.name,
+            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+            "hoodie.datasource.write.payload.class": PAYLOAD,
+            "hoodie.metadata.enable": "false",
+            "hoodie.compact.inline": "false",
+        }
+        texts = {name: str(value) for name, value in settings.items()}
+        server.write(self.path, as_table(rows, SMALL_SCHEMA), texts)
+        self.model.upsert(rows)
+
+    def timeline(self) -> Timeline:
+        return Timeline.load(str(self.path), STORAGE)
+
+    def cleans(self) -> list[Instant]:
+        return self.timeline().filter([Action.CLEAN], completed=True)
+
+    def commits(self) -> set[str]:
+        return {instant.time for instant in self.timeline().commits()}
+
+    def archived(self) -> dict[Instant, Mapping[str, Any]]:
+        entries = read_archived(STORAGE, archive_folder(str(self.path)))
+        return {entry.instant: entry.record for entry in entries}
+
+    def known_as(self, server: HudiServer) -> str:
+        name = f"serviced_{self.path.name}"
+        server.sql(f"drop table if exists {name}")
+        server.sql(f"create table {name} using hudi location '{self.path}'")
+        return name
+
+    def check(self, what: str, servers: Iterable[HudiServer]) -> None:
+        expected = self.model.table(SMALL_SCHEMA)
+        assert_same_rows(hoodie.read_table(str(self.path)), expected, what=f"{what}: ours")
+        assert_same_rows(read_hudi_rs(self.path), expected, what=f"{what}: hudi-rs")
+        for server in servers:
+            for metadata in (True, False):
+                rows = server.read(self.path, metadata=metadata)
+                assert_same_rows(rows, expected, what=f"{what}: Hudi {server.version}, {metadata}")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_apache_hudi_reads_and_services_what_we_serviced(
+    tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
+) -> None:
+    """It shows our instants, its cleaner goes on from our last clean, and its archiver from our archive."""
+    table = Table(tmp_path / kind.lower(), kind)
+    for version in range(1, 13):
+        table.ours(version)
+    table.check("serviced by us", (hudi_015, hudi_12))
+    name = table.known_as(hudi_015)
+    assert {
+        row["commit_time"] for row in hudi_015.call("show_commits", table=name, limit=50)
+    } == table.commits()
+    archived = {item.time for item in table.archived() if item.completed and item.action is not Action.CLEAN}
+    years = {"start_ts": "20200101000000000", "end_ts": "20990101000000000"}
+    shown = hudi_015.call("show_archived_commits", table=name, limit=100, **years)
+    assert {row["commit_time"] for row in shown} == archived
+    cleans = [(item.time, _result(table, item)) for item in table.cleans()]
+    rows = hudi_12.call("show_cleans", table=table.known_as(hudi_12), limit=50)
+    told = {str(row["clean_time"]): row for row in rows}
+    assert set(told) == {time for time, _ in cleans}
+    for time, done in cleans:
+        assert int(told[time]["total_files_deleted"]) == done.total_files_deleted
+        assert told[time]["earliest_commit_to_retain"] == done.earliest
+    before, archive_before = table.cleans()[-1], set(table.archived())
+    for version in range(13, 17):
+        table.theirs(hudi_015, version)
+    table.check("serviced by Hudi", (hudi_015, hudi_12))
+    after = table.cleans()[-1]
+    assert after.time > before.time
+    assert _result(table, after).earliest > _result(table, before).earliest
+    assert set(table.archived()) > archive_before
+    assert len(table.commits()) <= 5
+    for version in range(17, 22):
+        table.ours(version)
+    table.check("by us again", (hudi_015, hudi_12))
+    assert len(table.commits()) <= 6
+    assert table.timeline().pending() == []
+
+
+def _result(table: Table, clean: Instant) -> CleanMetadata:
+    return CleanMetadata.from_bytes(table.timeline().read(clean))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_services_of_apache_hudi_on_our_table_as_procedures(
+    tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
+) -> None:
+    table = Table(tmp_path / f"called_{kind.lower()}", kind)
+    for version in range(1, 9):
+        table.ours(version, OFF)
+        if version == 5:
+            hoodie.clean_table(str(table.path), options={"hoodie.cleaner.commits.retained": 1})
+    name = table.known_as(hudi_015)
+    before = table.cleans()
+    settings = {"min_commits": 2, "max_commits": 3, "retain_commits": 1, "enable_metadata": False}
+    hudi_015.call("archive_commits", table=name, **settings)
+    assert len(table.commits()) <= 5
+    hudi_015.call("run_clean", table=name, retain_commits=1)
+    if kind == "COPY_ON_WRITE":  # the other has one slice only
+        assert len(table.cleans()) > len(before)
+    table.check("serviced", (hudi_015, hudi_12))
+    table.ours(9)
+    table.check("and written", (hudi_015, hudi_12))
+
+
+def test_our_pending_clean_is_finished_by_apache_hudi(
+    tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer
+) -> None:
+    table = Table(tmp_path / "planned", "COPY_ON_WRITE")
+    for version in range(1, 7):
+        table.ours(version, OFF)
+    options = {"hoodie.cleaner.commits.retained": 2}
+    planned = hoodie.clean_table(str(table.path), mode="schedule", options=options)
+    assert planned.num_files == 9
+    table.theirs(hudi_015, 7, {**FEW, "hoodie.archive.automatic": "false"})
+    done = [item for item in table.cleans() if item.time == planned.scheduled]
+    assert len(done) == 1
+    result = _result(table, done[0])
+    assert result.total_files_deleted == 9
+    assert result.earliest == planned.earliest
+    table.check("finished", (hudi_015, hudi_12))
+
+
+def test_a_pending_clean_of_apache_hudi_is_finished_by_us(
+    golden_tables: Path, tmp_path: Path, hudi_015: HudiServer
+) -> None:
+    source = golden_tables / "0.15.0-v6" / "cow_clean_commits" / "table"
+    path = tmp_path / "t"
+    shutil.copytree(source, path)
+    last = max(path.glob(".hoodie/*.clean"))
+    last.unlink()
+    Path(f"{last.parent}/.{last.name}.crc").unlink()
+    plan = CleanPlan.from_bytes(Path(f"{last}.requested").read_bytes())
+    before = hudi_015.read(path, metadata=False)
+    result = hoodie.clean_table(str(path), mode="execute")
+    assert result.cleaned == [last.name.split(".")[0]]
+    assert result.num_files == plan.num_files
+    assert_same_rows(hudi_015.read(path), before)
+
+
+def failed(table: Table, number: int) -> None:
+    """A write that dies, for the next one to roll back."""
+    changes = Faults()
+    copy = table.path.with_name("copy")
+    shutil.copytree(table.path, copy)
+    options = {**KEYS, **OFF, TYPE: table.kind}
+    rows = as_table(small_rows(range(9), number), SMALL_SCHEMA)
+    with injected(changes):
+        hoodie.write_table(rows, str(copy), options=options)
+    shutil.rmtree(copy)
+    at = next(n for n, change in enumerate(changes.log, 1) if change.name == "close_output")
+    with injected(Faults(at=at)), pytest.raises(InjectedFault):
+        hoodie.write_table(rows, str(table.path), options=options)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_archived_entries_are_those_that_apache_hudi_makes(
+    tmp_path: Path, kind: str, hudi_015: HudiServer
+) -> None:
+    """Of the same instants: commits, delta commits, compactions, cleans, rollbacks, all their states."""
+    table = Table(tmp_path / f"same_{kind.lower()}", kind)
+    merge_on_read = kind == "MERGE_ON_READ"
+    for version in range(1, 12):
+        table.ours(version, OFF)
+        if version in (2, 3, 4, 5):
+            failed(table, version)
+        if merge_on_read and version < 6:
+            options = {"hoodie.compact.inline.max.delta.commits": 1}
+            hoodie.compact_table(str(table.path), options=options)
+    for retained in range(14, 2, -1):
+        options = {"hoodie.cleaner.commits.retained": retained, "hoodie.clean.max.commits": 0}
+        hoodie.clean_table(str(table.path), options=options)
+    other = Table(tmp_path / f"theirs_{kind.lower()}", kind)
+    shutil.copytree(table.path, other.path)
+    hoodie.archive_table(
+        str(table.path),
+        options={
+            "hoodie.keep.min.commits": 2,
+            "hoodie.keep.max.commits": 3,
+            "hoodie.cleaner.commits.retained": 1,
+        },
+    )
+    settings = {"min_commits": 2, "max_commits": 3, "retain_commits": 1, "enable_metadata": False}
+    hudi_015.call("archive_commits", table=other.known_as(hudi_015), **settings)
+    ours, theirs = table.archived(), other.archived()
+    assert set(ours) == set(theirs)
+    assert {item.action for item in ours} >= {Action.CLEAN, Action.ROLLBACK} | (
+        {Action.DELTACOMMIT, Action.COMPACTION} if merge_on_read else {Action.COMMIT}
+    )
+    for instant, record in ours.items():
+        assert record == theirs[instant], instant
+    assert table.commits() == other.commits()
