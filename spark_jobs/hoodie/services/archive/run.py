@@ -3,9 +3,9 @@
 1. a merge of archive files that was killed is finished or undone, 2. files that no commit reports go, with
 the markers that name them, 3. tokens of idempotent writes (timeline.tokens), 4. the archive file, whole or
 not at all, 5. what older releases left in `.aux`, 6. requested and inflight files, 7. completed files, oldest
-first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. small archive
-files are merged. After a kill the next run finds instants that are archived already, in the newest archive
-file, and only deletes their files.
+first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. small
+archive files are merged. After a kill the next run finds instants that are archived already, in the newest
+archive file, and only deletes their files.
 """
 
 from __future__ import annotations
