@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow_hoodie.assets.events import commits_in
     from airflow_hoodie.operators.relay import PartitionRelayOperator
-    from airflow_hoodie.operators.services import CompactionOperator
+    from airflow_hoodie.operators.services import ArchiveOperator, CleanOperator, CompactionOperator
     from airflow_hoodie.operators.write import BulkInsertOperator, InsertOperator, UpsertOperator
     from airflow_hoodie.sensors.commit import CommitSensor
     from airflow_hoodie.sensors.freshness import FreshnessSensor
@@ -24,6 +24,8 @@ _HOME = {
     "UpsertOperator": "airflow_hoodie.operators.write",
     "InsertOperator": "airflow_hoodie.operators.write",
     "BulkInsertOperator": "airflow_hoodie.operators.write",
+    "ArchiveOperator": "airflow_hoodie.operators.services",
+    "CleanOperator": "airflow_hoodie.operators.services",
     "CompactionOperator": "airflow_hoodie.operators.services",
     "PartitionRelayOperator": "airflow_hoodie.operators.relay",
     "CommitSensor": "airflow_hoodie.sensors.commit",
@@ -34,7 +36,9 @@ _HOME = {
 }
 
 __all__ = [
+    "ArchiveOperator",
     "BulkInsertOperator",
+    "CleanOperator",
     "CommitEventTrigger",
     "CommitSensor",
     "CompactionOperator",

@@ -60,6 +60,9 @@ def get_provider_info() -> dict[str, Any]:
             },
         ],
         "hooks": [
-            {"integration-name": _INTEGRATION, "python-modules": ["airflow_hoodie.hooks.spark"]},
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": ["airflow_hoodie.hooks.local", "airflow_hoodie.hooks.spark"],
+            },
         ],
     }

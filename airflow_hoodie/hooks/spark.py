@@ -301,8 +301,8 @@ def parse_marker(line: str) -> tuple[str, dict[str, Any] | None]:
 
 def summary(result: dict[str, Any]) -> str:
     """One line for people about a job's result; tolerates missing keys."""
-    if result.get("operation") == "compact":
-        return _compaction_summary(result)
+    if service := _SERVICES.get(str(result.get("operation"))):
+        return service(result)
     partitions = result.get("partitions") or []
     return (
         f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "
@@ -327,6 +327,32 @@ def _compaction_summary(result: dict[str, Any]) -> str:
     if result.get("scheduled"):
         return f"Scheduled compaction {result['scheduled']} of {table}: {work}"
     return f"Skipped the compaction of {table}: {result.get('reason')}"
+
+
+def _clean_summary(result: dict[str, Any]) -> str:
+    work = f"{result.get('num_files', 0)} files in {len(result.get('partitions') or [])} partitions"
+    if result.get("cleaned"):
+        failed = f", {len(result['failed'])} could not be deleted" if result.get("failed") else ""
+        return (
+            f"Cleaned {result.get('table')}, {', '.join(result['cleaned'])}: {work}, "
+            f"{result.get('bytes', 0):,} bytes{failed}, {result.get('duration_s', 0):.1f} s"
+        )
+    if result.get("scheduled"):
+        return f"Scheduled clean {result['scheduled']} of {result.get('table')}: {work}"
+    return f"Skipped the clean of {result.get('table')}: {result.get('reason')}"
+
+
+def _archive_summary(result: dict[str, Any]) -> str:
+    if result.get("status") == "skipped":
+        return f"Skipped the archiving of {result.get('table')}: {result.get('reason')}"
+    return (
+        f"Archived {len(result.get('archived') or [])} instants of {result.get('table')}, "
+        f"{result.get('num_files', 0)} files; the active timeline begins with {result.get('first')}, "
+        f"{result.get('duration_s', 0):.1f} s"
+    )
+
+
+_SERVICES = {"compact": _compaction_summary, "clean": _clean_summary, "archive": _archive_summary}
 
 
 def installed_spark_home() -> str | None:

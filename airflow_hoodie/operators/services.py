@@ -1,15 +1,20 @@
-"""Operators of table services: compaction."""
+"""Operators of table services: compaction, cleaning, archiving."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.operators.base import HoodieSparkOperator
 from airflow_hoodie.table import HoodieTable, is_template
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
 MODES = ("schedule", "execute", "run")
+ENGINES = ("local", "spark")
 
 
 class CompactionOperator(HoodieSparkOperator):
@@ -69,6 +74,116 @@ class CompactionOperator(HoodieSparkOperator):
             "options": table.options_for(self.job, self.options),
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
         }
+
+
+class HoodieLocalOperator(HoodieSparkOperator):
+    """Base of the services that need no executors.
+
+    engine: `local` runs the job on the worker in a process of its own, without Spark and its connection; the
+    worker needs the packages of airflow-hoodie[local], and the table's storage. `spark` submits it.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        options: Mapping[str, Any] | None = None,
+        engine: str = "local",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, options=options, **kwargs)
+        HoodieTable.of(table).options_for(self.job, options)
+        if engine not in ENGINES:
+            raise HoodieConfigurationError(f"engine is {engine!r}; use one of {', '.join(ENGINES)}")
+        self.engine = engine
+        self._local: HoodieLocalHook | None = None
+
+    def request(self) -> dict[str, Any]:
+        """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""
+        table = HoodieTable.from_dict(self.table)
+        return {
+            "table": table.path,
+            "operation": self.job,
+            "options": table.options_for(self.job, self.options),
+        }
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Run the job; returns its result as a dict. Raises the exceptions of airflow_hoodie.exceptions."""
+        if self.engine == "spark":
+            return super().execute(context)
+        request = self.request()
+        self._local = HoodieLocalHook(
+            self.job, kill_grace_seconds=self.kill_grace_seconds, env_vars=self.env_vars
+        )
+        return self._local.run(request)
+
+    def on_kill(self) -> None:
+        """End the job with all its processes; the next run finishes what it had planned."""
+        if self._local is not None:
+            self._local.on_kill()
+        else:
+            super().on_kill()
+
+
+class CleanOperator(HoodieLocalOperator):
+    """Delete file slices that are older than what the cleaner's settings keep.
+
+    mode: `schedule` makes a plan if one is due, `execute` carries out the pending plans, oldest first, `run`
+    does both. Writers may go on while files are deleted; while a plan is made a writer makes the task fail
+    with HoodieConflictError, and a writer fails as long as it lasts, which is short. (templated)
+    engine: `local` or `spark`, see HoodieLocalOperator.
+    options: `hoodie.cleaner.*` and others over the table's; by default the last 10 commits are kept
+    (`hoodie.cleaner.commits.retained`). Writes clean by themselves, too (`hoodie.clean.automatic`).
+
+    The XCom `return_value` is the job's CleanResult without the names of all files: status (scheduled,
+    cleaned or skipped), reason (why it was skipped), scheduled, cleaned, pending (instants), instant,
+    earliest (from which on the table can be read as of a time), mode, policy, table, base_path, action,
+    operation, dry_run, partitions, deleted_partitions, num_files, bytes, failed, duration_s, warnings,
+    rolled_back, metadata_table_removed.
+    """
+
+    job = "clean"
+
+    template_fields: Sequence[str] = ("mode", *HoodieSparkOperator.template_fields)
+    ui_color = "#e3f1e1"
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        mode: str = "run",
+        options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, options=options, **kwargs)
+        if not _is_deferred(mode):
+            _check(mode, None)
+        self.mode = mode
+
+    def request(self) -> dict[str, Any]:
+        _check(self.mode, None)
+        return {**super().request(), "mode": self.mode}
+
+
+class ArchiveOperator(HoodieLocalOperator):
+    """Move old instants from the active into the archived timeline.
+
+    A writer at work makes the task fail with HoodieConflictError, and a writer fails as long as it lasts,
+    which is short.
+    engine: `local` or `spark`, see HoodieLocalOperator.
+    options: `hoodie.keep.*`, `hoodie.archive.*` and others over the table's; by default 20 to 30 commits stay
+    (`hoodie.keep.min.commits`, `hoodie.keep.max.commits`). Writes archive by themselves, too
+    (`hoodie.archive.automatic`).
+
+    The XCom `return_value` is the job's ArchiveResult: status (archived or skipped), reason (why it was
+    skipped), archived (instants and actions), held (what keeps more from being archived), first (the oldest
+    commit left), num_files, archive_file, bytes, merged, table, base_path, action, operation, dry_run,
+    duration_s, warnings.
+    """
+
+    job = "archive"
+
+    ui_color = "#f1ece1"
 
 
 def _is_deferred(value: Any) -> bool:

@@ -6,7 +6,8 @@ required. A write whose token has a commit of the same source is done already (h
 Request of `compact`: {"table": path, "operation": "compact", "mode": "schedule", "execute" or "run",
 "instant": time, "options": {settings}, "extra_metadata": {texts}}; only table is required.
 Request of `clean`: {"table": path, "operation": "clean", "mode": as above, "options": {settings}}, of
-`archive`: the same without mode; only table is required.
+`archive`: the same without mode; only table is required. These two need no Spark: they run as well as
+`python -m hoodie.jobs.clean --request JSON`.
 
 Lines on stdout, each `MARKER {json}`:
     HOODIE_PROGRESS {"step", "text"}     any number
@@ -40,13 +41,13 @@ SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 
 def main(operation: str, arguments: Sequence[str] | None = None) -> int:
     """Run a job; the exit code. Never raises but SystemExit on SIGTERM."""
-    parser = argparse.ArgumentParser(description=f"{operation} a table; started by spark-submit")
+    parser = argparse.ArgumentParser(description=f"{operation} a table; see hoodie.jobs._main")
     parser.add_argument("--request", required=True, help="JSON, see hoodie.jobs._main")
     text: str = parser.parse_args(arguments).request
     with terminated_by_signal():
         try:
             request = parse_request(text, operation)
-            with spark_session() as spark:
+            with spark_session() if _kind(operation).spark else contextlib.nullcontext() as spark:
                 result = run(spark, request)
         except HoodieError as error:
             emit("ERROR", error.to_dict())
@@ -85,12 +86,13 @@ def parse_request(text: str, operation: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Kind:
-    """Jobs with one form of request; `run` does it and gives the result as a dict."""
+    """Jobs with one form of request; `run` does it, with a session if it needs one, and gives a dict."""
 
     fields: tuple[str, ...]
     required: tuple[str, ...]
     defaults: Mapping[str, Any]
     run: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
+    spark: bool = True
 
 
 def run(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,9 +137,11 @@ def _compact(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _clean(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    return hoodie.clean_table(
+    result = hoodie.clean_table(
         request["table"], mode=request["mode"], options=request["options"] or {}, progress=progress
     ).to_dict()
+    del result["files"]  # there may be thousands, and the timeline has them
+    return result
 
 
 def _archive(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,9 +164,13 @@ _SERVICES = {
         _compact,
     ),
     "clean": Kind(
-        ("table", "operation", "mode", "options"), ("table",), {"mode": "run", "options": {}}, _clean
+        ("table", "operation", "mode", "options"),
+        ("table",),
+        {"mode": "run", "options": {}},
+        _clean,
+        spark=False,
     ),
-    "archive": Kind(("table", "operation", "options"), ("table",), {"options": {}}, _archive),
+    "archive": Kind(("table", "operation", "options"), ("table",), {"options": {}}, _archive, spark=False),
 }
 
 

@@ -1,0 +1,150 @@
+"""A hoodie job in a process of its own on the worker, without Spark, for jobs that need no executors.
+
+It prints the same HOODIE_* lines as under spark-submit, and ends the same way: as a whole.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieJobError,
+    HoodieJobKilledError,
+    from_error,
+    from_report,
+)
+from airflow_hoodie.hooks import process_group
+from airflow_hoodie.hooks.spark import parse_marker, summary
+from hoodie.bundle import job_script
+from hoodie.errors import HoodieError
+
+#: what the jobs import, beside hoodie
+NEEDED = ("fastavro", "numpy", "pyarrow")
+_TAIL_LINES = 30
+
+
+class HoodieLocalHook(BaseHook):
+    """Runs `hoodie/jobs/<job>.py` with this Python; `run`, once per hook.
+
+    kill_grace_seconds: how long the job may clean up between SIGTERM and SIGKILL.
+    env_vars: added to the worker's environment.
+    """
+
+    def __init__(
+        self, job: str, *, kill_grace_seconds: float = 30.0, env_vars: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self._job = job
+        self._grace_s = kill_grace_seconds
+        self._env_vars = {name: str(value) for name, value in (env_vars or {}).items()}
+        self._process: subprocess.Popen[str] | None = None
+        self._guard: process_group.Guard | None = None
+        self._killed = False
+        self._result: dict[str, Any] | None = None
+        self._report: dict[str, Any] | None = None
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+
+    def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The job's result. Raises the exception of the job's own error, HoodieJobError, or
+        HoodieConfigurationError where the worker lacks a package. Afterwards no process of it is alive.
+        """
+        command = self._command(request)
+        if self._killed:
+            raise HoodieJobKilledError("the task was killed before its job started")
+        self._process = process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, **self._env_vars},
+            start_new_session=True,
+        )
+        try:
+            self._guard = process_group.Guard(process.pid, self._grace_s)
+            if self._killed:
+                self._guard.kill()
+            assert process.stdout is not None
+            with process.stdout as lines:
+                for line in lines:
+                    self._take(line.rstrip("\n"))
+            code = process.wait()
+        finally:
+            process_group.terminate(process.pid, self._grace_s)
+            process.wait()
+            if self._guard is not None:
+                self._guard.release()
+        return self._outcome(code)
+
+    def on_kill(self) -> None:
+        """End the job with all its processes; returns at once, as HoodieSparkSubmitHook.on_kill."""
+        self._killed = True
+        if self._guard is not None:
+            self._guard.kill()
+        elif self._process is not None:
+            process_group.send_term(self._process.pid)
+
+    def _command(self, request: Mapping[str, Any]) -> list[str]:
+        missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+        if missing:
+            raise HoodieConfigurationError(
+                f"this worker has no {', '.join(missing)}, which the job needs: pip install "
+                "'airflow-hoodie[local]' there, or pass engine=\"spark\" to run it by spark-submit"
+            )
+        try:
+            script = job_script(self._job)
+        except HoodieError as error:
+            raise from_error(error) from error
+        # the jobs' own folder must not be the first on the path; the package's must be on it
+        boot = "import sys, runpy; sys.path.insert(0, sys.argv.pop(1)); "
+        boot += f"runpy.run_module('hoodie.jobs.{self._job}', run_name='__main__', alter_sys=True)"
+        return [
+            sys.executable,
+            "-c",
+            boot,
+            str(script.parents[2]),
+            "--request",
+            json.dumps(request, separators=(",", ":")),
+        ]
+
+    def _take(self, line: str) -> None:
+        kind, value = parse_marker(line)
+        if value is None:
+            self._tail.append(line)
+            self.log.info("%s", line)
+        elif kind == "PROGRESS":
+            self.log.info("[%s] %s", value.get("step", "job"), value.get("text", ""))
+        elif kind == "RESULT":
+            self._result = value
+            self.log.info("%s", summary(value))
+            for warning in value.get("warnings") or ():
+                self.log.warning("%s", warning)
+        else:
+            self._report = value
+            self.log.error("The job failed: %s", value.get("message"))
+
+    def _outcome(self, code: int) -> dict[str, Any]:
+        if self._result is not None:
+            return self._result
+        if self._killed or code < 0:
+            why = "because the task was" if self._killed else f"by signal {-code}"
+            raise HoodieJobKilledError(
+                f"the job was killed {why}; what it had planned is finished by the next run", exit_code=code
+            )
+        if self._report is not None:
+            raise from_report(self._report)
+        output = "\n".join(self._tail)
+        raise HoodieJobError(
+            f"the job ended with exit code {code} and without a report. Last output:\n{output}",
+            exit_code=code,
+        )

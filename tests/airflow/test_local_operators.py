@@ -1,0 +1,245 @@
+"""CleanOperator and ArchiveOperator: on the worker in a process of their own, or by spark-submit."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk import DAG
+
+import airflow_hoodie
+import hoodie
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieConflictError,
+    HoodieJobError,
+    HoodieJobKilledError,
+    HoodieTableNotFoundError,
+)
+from airflow_hoodie.hooks import local
+from airflow_hoodie.hooks.local import HoodieLocalHook
+from airflow_hoodie.operators import base
+from airflow_hoodie.operators.services import ArchiveOperator, CleanOperator
+from airflow_hoodie.table import HoodieTable
+from hoodie.config.key import Config
+from hoodie.services.archive.run import ArchiveResult
+from hoodie.services.clean.run import CleanResult
+from hoodie.storage.local import LocalStorage
+from hoodie.write.transaction import Transaction
+
+from .conftest import FakeSubmit
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+FEW = {
+    "hoodie.cleaner.commits.retained": 1,
+    "hoodie.keep.min.commits": 2,
+    "hoodie.keep.max.commits": 3,
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> HoodieTable:
+    """Five commits of one row each."""
+    made = HoodieTable(name="orders", path=str(tmp_path / "orders"), record_keys="id")
+    options = {
+        **made.options_for("upsert", {"hoodie.index.bloom.num_entries": 100}),
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+    }
+    for number in range(5):
+        hoodie.write_table(pa.table({"id": ["a"], "n": [number]}), made.path, options=options)
+    return made
+
+
+def run(task: Any) -> dict[str, Any]:
+    result: dict[str, Any] = task.execute(context={})
+    return json.loads(json.dumps(result))  # type: ignore[no-any-return]
+
+
+def test_a_clean_on_the_worker(table: HoodieTable, logged: Callable[[], str]) -> None:
+    before = len(list(Path(table.path).glob("*.parquet")))
+    result = run(CleanOperator(task_id="clean", table=table, options=FEW))
+    assert set(result) == {item.name for item in fields(CleanResult)} - {"files"}
+    assert (result["status"], result["num_files"], result["partitions"]) == ("cleaned", 3, [""])
+    assert len(list(Path(table.path).glob("*.parquet"))) == before - 3
+    said = logged()
+    assert f"Cleaned orders, {result['instant']}: 3 files in 1 partitions" in said
+    assert "[clean] instant" in said
+    again = run(CleanOperator(task_id="clean", table=table, options=FEW))
+    assert (again["status"], again["cleaned"]) == ("skipped", [])
+    assert "Skipped the clean of orders: no clean is due" in logged()
+
+
+def test_scheduled_and_executed_apart(table: HoodieTable, logged: Callable[[], str]) -> None:
+    planned = run(CleanOperator(task_id="plan", table=table, mode="schedule", options=FEW))
+    assert (planned["status"], planned["pending"]) == ("scheduled", [planned["scheduled"]])
+    done = run(CleanOperator(task_id="clean", table=table, mode="execute"))
+    assert done["cleaned"] == [planned["scheduled"]]
+    assert f"Scheduled clean {planned['scheduled']} of orders: 3 files" in logged()
+
+
+def test_archiving_on_the_worker(table: HoodieTable, logged: Callable[[], str]) -> None:
+    result = run(ArchiveOperator(task_id="archive", table=table, options=FEW))
+    assert set(result) == {item.name for item in fields(ArchiveResult)}
+    assert (result["status"], len(result["archived"]), result["num_files"]) == ("archived", 3, 9)
+    assert len(hoodie.instants(table.path, archived=True)) == 3
+    assert "Archived 3 instants of orders, 9 files; the active timeline begins with" in logged()
+    assert run(ArchiveOperator(task_id="archive", table=table, options=FEW))["status"] == "skipped"
+
+
+def test_it_needs_no_spark_connection_and_no_home_folder(
+    table: HoodieTable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nor must what lies in the worker's folder get in the way."""
+    (tmp_path / "work" / "hoodie").mkdir(parents=True)
+    (tmp_path / "work" / "hoodie" / "__init__.py").write_text("raise ImportError('another hoodie')")
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    assert run(CleanOperator(task_id="clean", table=table, options=FEW))["status"] == "cleaned"
+
+
+def test_errors_are_told_apart(table: HoodieTable, tmp_path: Path) -> None:
+    other = HoodieTable(name="none", path=str(tmp_path / "none"), record_keys="id")
+    with pytest.raises(HoodieTableNotFoundError, match="none"):
+        run(CleanOperator(task_id="clean", table=other))
+    options = {**FEW, "hoodie.keep.max.commits": 2}
+    with pytest.raises(HoodieConfigurationError, match=r"keep.min.commits=2 must be less than"):
+        run(ArchiveOperator(task_id="archive", table=table, options=options))
+    with Transaction(LocalStorage(), table.path, Config.of({}), True) as writer:
+        writer.begin()
+        with pytest.raises(HoodieConflictError, match="another writer is at work"):
+            run(ArchiveOperator(task_id="archive", table=table, options=FEW))
+
+
+def test_what_is_wrong_fails_when_the_dag_is_read(table: HoodieTable) -> None:
+    with pytest.raises(HoodieConfigurationError, match="engine is 'flink'; use one of local, spark"):
+        CleanOperator(task_id="clean", table=table, engine="flink")
+    with pytest.raises(HoodieConfigurationError, match="mode is 'all'; use one of schedule, execute, run"):
+        CleanOperator(task_id="clean", table=table, mode="all")
+    with pytest.raises(HoodieConfigurationError, match="contradicts"):
+        ArchiveOperator(task_id="archive", table=table, options={"hoodie.table.name": "x"})
+
+
+def test_a_worker_without_the_packages(table: HoodieTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        local.importlib.util,  # type: ignore[attr-defined]
+        "find_spec",
+        lambda name: None if name in ("pyarrow", "fastavro") else importlib.util.find_spec,
+    )
+    with pytest.raises(HoodieConfigurationError, match=r"no fastavro, pyarrow.*airflow-hoodie\[local\]"):
+        run(CleanOperator(task_id="clean", table=table))
+
+
+@pytest.mark.parametrize(("kind", "job"), [(CleanOperator, "clean"), (ArchiveOperator, "archive")])
+def test_by_spark_submit(
+    kind: Any, job: str, fake: FakeSubmit, table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / "jobs" / f"{name}.py")
+    fake.body(f'say("RESULT", {{"operation": "{job}", "status": "skipped", "reason": "nothing"}})')
+    task = kind(
+        task_id=job, table=table, options=FEW, engine="spark", master="local[2]",
+        spark_binary=str(fake.path), name="n",
+    )  # fmt: skip
+    assert run(task)["reason"] == "nothing"
+    args = fake.call()["args"]
+    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / f"{job}.py")
+    assert json.loads(fake.option("--request")) == {
+        "table": table.path,
+        "operation": job,
+        "options": table.options_for(job, FEW),
+        **({"mode": "run"} if job == "clean" else {}),
+    }
+
+
+def test_templates_reach_the_job(table: HoodieTable, tmp_path: Path) -> None:
+    declared = HoodieTable(name="orders", path=f"{tmp_path}/{{{{ params.name }}}}", record_keys="id")
+    options = {**FEW, "hoodie.cleaner.commits.retained": "{{ params.kept }}"}
+    with DAG("d", start_date=START, params={"name": "orders"}) as dag:
+        task = CleanOperator(task_id="clean", table=declared, mode="{{ params.mode }}", options=options)
+    params = {"name": "orders", "kept": "1", "mode": "schedule"}
+    ti = SimpleNamespace(dag_id="d", task_id="clean", run_id="manual__1", map_index=-1)
+    task.render_template_fields({"params": params, "dag": dag, "task": task, "ti": ti})  # type: ignore[arg-type]
+    assert run(task)["status"] == "scheduled"
+    for name in (*task.template_fields, *task.template_fields_renderers):
+        assert hasattr(task, name), name
+
+
+#: instead of the job: says its process id and that of a child, and waits
+ENDLESS = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print("cleaning up", flush=True), sys.exit(143)))
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("pids", os.getpid(), child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def endless(monkeypatch: pytest.MonkeyPatch, code: str = ENDLESS) -> None:
+    monkeypatch.setattr(HoodieLocalHook, "_command", lambda self, request: [sys.executable, "-c", code])
+
+
+def test_a_killed_task_ends_its_job(
+    table: HoodieTable, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
+) -> None:
+    endless(monkeypatch)
+    task = CleanOperator(task_id="clean", table=table, kill_grace_seconds=5)
+    said = threading.Event()
+    pids: list[int] = []
+    take = HoodieLocalHook._take
+
+    def watch(self: HoodieLocalHook, line: str) -> None:
+        if line.startswith("pids"):
+            pids.extend(map(int, line.split()[1:]))
+            said.set()
+        take(self, line)
+
+    monkeypatch.setattr(HoodieLocalHook, "_take", watch)
+    killer = threading.Thread(target=lambda: said.wait(20) and task.on_kill())
+    killer.start()
+    with pytest.raises(HoodieJobKilledError, match="killed because the task was"):
+        run(task)
+    killer.join()
+    assert "cleaning up" in logged()
+    for pid in pids:
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not Path(f"/proc/{pid}").exists() or _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_job_that_dies(table: HoodieTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    endless(monkeypatch, f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})")
+    with pytest.raises(HoodieJobKilledError, match="killed by signal 9") as killed:
+        run(CleanOperator(task_id="clean", table=table))
+    assert killed.value.exit_code == -signal.SIGKILL
+    endless(monkeypatch, "print('no module of that name'); raise SystemExit(3)")
+    with pytest.raises(HoodieJobError, match=r"exit code 3(.|\n)*no module of that name"):
+        run(CleanOperator(task_id="clean", table=table))
+
+
+def test_variables_reach_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless(monkeypatch, 'import os; print("HOODIE_RESULT", "{\\"seen\\": \\"%s\\"}" % os.environ["SEEN"])')
+    assert HoodieLocalHook("clean", env_vars={"SEEN": 7}).run({})["seen"] == "7"
+    assert "SEEN" not in os.environ
+
+
+def test_the_short_names() -> None:
+    assert airflow_hoodie.CleanOperator is CleanOperator
+    assert airflow_hoodie.ArchiveOperator is ArchiveOperator
