@@ -144,7 +144,7 @@ class Runner:
             answer = worker.call("bulk_insert", source=source, table=str(base), options=options)
             for operation in case.prepared:
                 more = str(self._inputs[case.name].upsert)
-                worker.call(operation, source=more, table=str(base), options=self._options(case.options))
+                worker.call(operation, source=more, table=str(base), options=options)
         self.outcomes[contestant.name, case.name].load_seconds = answer["seconds"]
         log(f"{contestant.name}: loaded {case.name} in {answer['seconds']:.1f} s")
 

@@ -6,6 +6,7 @@ is imported by whoever made the session.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,9 @@ from hoodie.read.query import Query
 from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import normalize, storage_for
 from hoodie.table.view import BaseFile, FileSlice
+
+_LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_DRIVER_LISTS = 10000
 
 
 def read_frame(
@@ -48,10 +52,11 @@ def read_frame(
     names = view.columns(columns, meta)
     wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, where)
     target = to_spark_schema(pa.schema([view.schema.field(name) for name in wanted]))
-    frames = [
-        _cast(spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target)
-        for schema, files in _by_types(view, storage, wanted)
-    ]
+    with _listing_on_the_driver(spark):
+        frames = [
+            _cast(spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target)
+            for schema, files in _by_types(view, storage, wanted)
+        ]
     if view.merged:
         frames.append(_merged(spark, view, wanted, target))
     frame = _union(frames) if frames else spark.createDataFrame([], target)
@@ -60,6 +65,17 @@ def read_frame(
     if where is not None:
         frame = frame.where(where)
     return frame.select(*[f"`{name}`" for name in names])
+
+
+@contextlib.contextmanager
+def _listing_on_the_driver(spark: Any) -> Iterator[None]:
+    """Spark looks at each named file by itself; beyond 32 of them it would run a job with a task for each."""
+    before = spark.conf.get(_LISTING_THRESHOLD)
+    spark.conf.set(_LISTING_THRESHOLD, str(_DRIVER_LISTS))
+    try:
+        yield
+    finally:
+        spark.conf.set(_LISTING_THRESHOLD, before)
 
 
 @dataclass(frozen=True)
