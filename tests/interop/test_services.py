@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import hoodie
@@ -257,3 +258,33 @@ def test_archived_entries_are_those_that_apache_hudi_makes(
     for instant, record in ours.items():
         assert record == theirs[instant], instant
     assert table.commits() == other.commits()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cow_insert_overwrite", "cow_delete_partition", "cow_savepoint", "cow_cdc", "cow_archived",
+     "mor_clustered", "mor_insert_overwrite", "mor_logcompaction", "mor_archived"],
+)  # fmt: skip
+def test_golden_tables_that_we_serviced_are_read_as_before(
+    golden_tables: Path, tmp_path: Path, name: str, hudi_015: HudiServer, hudi_12: HudiServer
+) -> None:
+    source = golden_tables / "0.15.0-v6" / name
+    path = tmp_path / name
+    shutil.copytree(source / "table", path)
+    expected = pq.read_table(source / "expected" / "snapshot.parquet")
+    options = {
+        "hoodie.cleaner.commits.retained": 1,
+        "hoodie.clean.max.commits": 0,
+        "hoodie.keep.min.commits": 1,
+        "hoodie.keep.max.commits": 2,
+        "hoodie.archive.merge.enable": "true",
+        "hoodie.archive.merge.files.batch.size": 2,
+    }
+    hoodie.clean_table(str(path), options=options)
+    hoodie.archive_table(str(path), options=options)
+    for server in (hudi_015, hudi_12):
+        for metadata in (True, False):
+            rows = server.read(path, metadata=metadata)
+            assert_same_rows(rows, expected, what=f"Hudi {server.version}, {metadata}")
+    active = {item.time for item in Timeline.load(str(path), STORAGE).commits()}
+    assert set(hudi_015.timeline(path)) == active

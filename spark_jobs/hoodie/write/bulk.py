@@ -35,9 +35,16 @@ SORT_MODE = enum_key(
 _COMPRESSION = 4
 
 
-def bulk_assignment(profile: Profile, config: Config, parallelism: Parallelism) -> Assignment:
-    """Buckets of about one file; the tasks roll files by their real size."""
-    target = min(config[MAX_FILE_SIZE] * _COMPRESSION, config[MERGE_BUDGET] // 3)
+def bulk_assignment(
+    profile: Profile, config: Config, parallelism: Parallelism, *, streamed: bool = False
+) -> Assignment:
+    """Buckets of about one file; the tasks roll files by their real size.
+
+    A bucket's rows fit in memory, unless they are `streamed` from where they are to their file.
+    """
+    target = config[MAX_FILE_SIZE] * _COMPRESSION
+    if not streamed:
+        target = min(target, config[MERGE_BUDGET] // 3)
     ordered = config[SORT_MODE] is SortMode.GLOBAL_SORT
     buckets: list[Bucket] = []
     inserts: dict[str, tuple[tuple[int, float], ...]] = {}

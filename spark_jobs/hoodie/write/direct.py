@@ -111,7 +111,7 @@ class DirectPlan:
     def write(
         self, context: WriteContext, config: Config, parallelism: Parallelism, instant: str
     ) -> DirectWrite:
-        assignment = bulk_assignment(self.profile, config, parallelism)
+        assignment = bulk_assignment(self.profile, config, parallelism, streamed=True)
         pieces: list[tuple[Piece, ...]] = [()] * len(assignment.buckets)
         for path, mine in self.pieces.items():
             shares = assignment.inserts[path]

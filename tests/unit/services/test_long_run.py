@@ -1,0 +1,74 @@
+"""Many small commits with everything automatic: what is on storage stays bounded, the rows stay right."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import hoodie
+from hoodie.config.key import Config
+from hoodie.services.archive.policy import MAX_COMMITS
+from hoodie.services.clean.policy import COMMITS_RETAINED
+from hoodie.storage.local import LocalStorage
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action
+from tests.support.rows import assert_same_rows
+from tests.support.tables import as_table, small_rows
+from tests.unit.write.support import OPTIONS, Pair
+
+TYPE = "hoodie.datasource.write.table.type"
+COMPACT = {"hoodie.compact.inline": "true"}
+COMMITS = 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{}, {TYPE: "MERGE_ON_READ", **COMPACT}], ids=["copy_on_write", "merge_on_read"]
+)
+def test_files_and_instants_stay_bounded(tmp_path: Path, options: dict[str, str]) -> None:
+    pair = Pair(tmp_path / "t", {**OPTIONS, **options})
+    chance = random.Random("long run")
+    kept, most = COMMITS_RETAINED.default, MAX_COMMITS.default
+    times: list[str] = []
+    for number in range(1, COMMITS + 1):
+        # a key that comes back is an insert, which makes a merge-on-read table a new file group each time
+        keys = range(90) if number == 1 else sorted(chance.sample(range(90), 20))
+        rows = small_rows(keys, number, deleted=number % 9 == 0 and not options)
+        table = as_table(rows, pair.schema)
+        result = hoodie.write_table(table, str(pair.path), options=pair.options)
+        assert result.warnings == []
+        times.append(result.instant)
+        pair.model.upsert(rows)
+        if number % 10 == 0:
+            pair.check(f"after {number}")
+        timeline = Timeline.load(str(pair.path), LocalStorage())
+        assert len(timeline.commits()) <= most + (2 if options else 1)
+        assert len(timeline.filter([Action.CLEAN])) <= most + 1
+        assert timeline.pending() == []
+        # of each of three groups: what the kept commits read, what one before them does, and the newest
+        assert sum(1 for _ in pair.path.rglob("*.parquet")) <= 3 * (kept + 2)
+        assert sum(1 for _ in pair.path.rglob("*.log.*")) <= 3 * 2 * (kept + 5)
+    archived = [item["instant"] for item in hoodie.instants(str(pair.path), archived=True)]
+    active = [item["instant"] for item in hoodie.instants(str(pair.path))]
+    assert set(times) <= {*archived, *active}
+    assert not set(archived) & set(active)
+    _as_of(pair, times)
+    assert list(pair.path.glob(".hoodie/.temp/*")) == []
+    assert len(list((pair.path / ".hoodie/archived").iterdir())) <= COMMITS // 10
+
+
+def _as_of(pair: Pair, times: list[str]) -> None:
+    """The kept commits can be read as of their time, and what has changed since each."""
+    result = hoodie.clean_table(str(pair.path), options={"hoodie.clean.max.commits": 0}, dry_run=True)
+    assert result.status == "skipped", "it is clean"
+    timeline = Timeline.load(str(pair.path), LocalStorage())
+    kept = [item.time for item in timeline.commits()][-Config.of({})[COMMITS_RETAINED] :]
+    newest = hoodie.read_table(str(pair.path))
+    for time in kept:
+        assert hoodie.read_table(str(pair.path), as_of=time).num_rows > 0
+        changed = hoodie.read_table(str(pair.path), query="incremental", begin=time)
+        expected = newest.filter([value > time for value in newest.column("_hoodie_commit_time").to_pylist()])
+        assert_same_rows(changed, expected)
+    assert times[-1] in kept
