@@ -38,23 +38,6 @@ def committed_before(path: str, token: str, operation: str, source: Mapping[str,
     return found if found is not None and found.fingerprint == fingerprint(operation, source) else None
 
 
-def already_committed(table: str, path: str, commit: TokenCommit) -> dict[str, Any]:
-    """The WriteResult, as a dict, of a write that was done before."""
-    return {
-        "status": "already_committed",
-        "table": table,
-        "base_path": normalize(path),
-        "action": commit.action,
-        "instant": commit.instant,
-        "operation": commit.operation,
-        **commit.totals,
-        "duration_s": 0.0,
-        "warnings": [],
-        "rolled_back": [],
-        "metadata_table_removed": False,
-    }
-
-
 def _stands_for(context: Mapping[str, Any], run: Any) -> str:
     start, end = getattr(run, "data_interval_start", None), getattr(run, "data_interval_end", None)
     if start is not None and end is not None:

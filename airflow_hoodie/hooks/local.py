@@ -24,7 +24,7 @@ from airflow_hoodie.exceptions import (
     from_report,
 )
 from airflow_hoodie.hooks import process_group
-from airflow_hoodie.hooks.spark import parse_marker, summary
+from airflow_hoodie.job_output import JobOutput
 from hoodie.bundle import job_script
 from hoodie.errors import HoodieError
 
@@ -50,8 +50,7 @@ class HoodieLocalHook(BaseHook):
         self._process: subprocess.Popen[str] | None = None
         self._guard: process_group.Guard | None = None
         self._killed = False
-        self._result: dict[str, Any] | None = None
-        self._report: dict[str, Any] | None = None
+        self._output = JobOutput(self.log)
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
 
     def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +76,10 @@ class HoodieLocalHook(BaseHook):
             assert process.stdout is not None
             with process.stdout as lines:
                 for line in lines:
-                    self._take(line.rstrip("\n"))
+                    line = line.rstrip("\n")
+                    if not self._output.take(line):
+                        self._tail.append(line)
+                        self.log.info("%s", line)
             code = process.wait()
         finally:
             process_group.terminate(process.pid, self._grace_s)
@@ -117,32 +119,16 @@ class HoodieLocalHook(BaseHook):
             json.dumps(request, separators=(",", ":")),
         ]
 
-    def _take(self, line: str) -> None:
-        kind, value = parse_marker(line)
-        if value is None:
-            self._tail.append(line)
-            self.log.info("%s", line)
-        elif kind == "PROGRESS":
-            self.log.info("[%s] %s", value.get("step", "job"), value.get("text", ""))
-        elif kind == "RESULT":
-            self._result = value
-            self.log.info("%s", summary(value))
-            for warning in value.get("warnings") or ():
-                self.log.warning("%s", warning)
-        else:
-            self._report = value
-            self.log.error("The job failed: %s", value.get("message"))
-
     def _outcome(self, code: int) -> dict[str, Any]:
-        if self._result is not None:
-            return self._result
+        if self._output.result is not None:
+            return self._output.result
         if self._killed or code < 0:
             why = "because the task was" if self._killed else f"by signal {-code}"
             raise HoodieJobKilledError(
                 f"the job was killed {why}; what it had planned is finished by the next run", exit_code=code
             )
-        if self._report is not None:
-            raise from_report(self._report)
+        if self._output.report is not None:
+            raise from_report(self._output.report)
         output = "\n".join(self._tail)
         raise HoodieJobError(
             f"the job ended with exit code {code} and without a report. Last output:\n{output}",

@@ -30,9 +30,9 @@ from airflow_hoodie.exceptions import (
     from_report,
 )
 from airflow_hoodie.hooks import process_group
+from airflow_hoodie.job_output import JobOutput
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
-_MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS) (\{.*\})\s*$")
 _SECRET_IN_JSON = re.compile(r'("[^"]*(?:password|secret)[^"]*"\s*:\s*")(?:[^"\\]|\\.)*', re.IGNORECASE)
 _TAIL_LINES = 30
 
@@ -60,8 +60,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         self._binary_given = spark_binary is not None
         self._guard: process_group.Guard | None = None
         self._killed = False
-        self._result: dict[str, Any] | None = None
-        self._report: dict[str, Any] | None = None
+        self._output = JobOutput(self.log)
         super().__init__(conn_id=conn_id, spark_binary=spark_binary, **kwargs)
 
     # --- connection and environment -------------------------------------------------------------------
@@ -174,20 +173,20 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
             driver_id = None
         finally:
             self._finish()
-        if self._report is not None and self._result is None:
-            raise from_report(self._report)
+        if self._output.report is not None and self._output.result is None:
+            raise from_report(self._output.report)
         return driver_id
 
     @property
     def result(self) -> dict[str, Any]:
         """The job's WriteResult as printed. Raises HoodieJobError when it printed none."""
-        if self._result is None:
+        if self._output.result is None:
             raise HoodieJobError(
                 "spark-submit ended without an error but the job printed no HOODIE_RESULT line; is the "
                 f"application a hoodie job? Last output:\n{self._tail()}",
                 exit_code=0,
             )
-        return self._result
+        return self._output.result
 
     def on_kill(self) -> None:
         """End the job with all its processes; returns at once.
@@ -234,15 +233,15 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
                 "the Spark job was killed because the task was; the next write rolls back what it left",
                 exit_code=code,
             ) from None
-        if self._result is not None:
+        if self._output.result is not None:
             self.log.warning(
                 "spark-submit ended with exit code %s after the commit %s, which stays",
                 code,
-                self._result.get("instant"),
+                self._output.result.get("instant"),
             )
             return
-        if self._report is not None:
-            raise from_report(self._report) from None
+        if self._output.report is not None:
+            raise from_report(self._output.report) from None
         if code is None:
             raise HoodieJobError(str(error)) from error
         if number := _signal_of(code):
@@ -262,97 +261,10 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
 
     def _take_markers(self, lines: Iterator[Any]) -> Iterator[Any]:
         """Lines without the HOODIE_* ones, which are kept or logged in readable form."""
-        for line in lines:
-            kind, value = parse_marker(line)
-            if value is None:
-                yield line
-            elif kind == "PROGRESS":
-                self.log.info("[%s] %s", value.get("step", "job"), value.get("text", ""))
-            elif kind == "RESULT":
-                self._result = value
-                self._log_result(value)
-            else:
-                self._report = value
-                self.log.error("The job failed: %s", value.get("message"))
-
-    def _log_result(self, result: dict[str, Any]) -> None:
-        self.log.info("%s", summary(result))
-        for warning in result.get("warnings") or ():
-            self.log.warning("%s", warning)
+        return (line for line in lines if not self._output.take(line))
 
     def _tail(self) -> str:
         return "\n".join(self._mask_cmd([line]) for line in list(self._last_submit_log_lines)[-_TAIL_LINES:])
-
-
-def parse_marker(line: str) -> tuple[str, dict[str, Any] | None]:
-    """A HOODIE_RESULT, HOODIE_ERROR or HOODIE_PROGRESS line -> its kind and object; else ("", None).
-
-    The marker need not start the line: Spark's progress bar may stand before it.
-    """
-    match = _MARKER.search(line)
-    if match is None:
-        return "", None
-    try:
-        value = json.loads(match[2])
-    except ValueError:
-        return "", None
-    return (match[1], value) if isinstance(value, dict) else ("", None)
-
-
-def summary(result: dict[str, Any]) -> str:
-    """One line for people about a job's result; tolerates missing keys."""
-    if service := _SERVICES.get(str(result.get("operation"))):
-        return service(result)
-    partitions = result.get("partitions") or []
-    return (
-        f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "
-        f"{result.get('instant')} to {result.get('table')}: {result.get('num_inserts', 0):,} inserted, "
-        f"{result.get('num_updates', 0):,} updated, {result.get('num_deletes', 0):,} deleted in "
-        f"{len(partitions)} partitions, {result.get('num_files', 0)} files, "
-        f"{result.get('bytes_written', 0):,} bytes, {result.get('duration_s', 0):.1f} s"
-    )
-
-
-def _compaction_summary(result: dict[str, Any]) -> str:
-    table = result.get("table")
-    work = (
-        f"{result.get('num_log_files', 0)} log files of {result.get('log_bytes', 0):,} bytes in "
-        f"{result.get('num_slices', 0)} file slices"
-    )
-    if result.get("compacted"):
-        return (
-            f"Compacted {table}, {', '.join(result['compacted'])}: {work}, {result.get('num_files', 0)} "
-            f"files and {result.get('bytes_written', 0):,} bytes written, {result.get('duration_s', 0):.1f} s"
-        )
-    if result.get("scheduled"):
-        return f"Scheduled compaction {result['scheduled']} of {table}: {work}"
-    return f"Skipped the compaction of {table}: {result.get('reason')}"
-
-
-def _clean_summary(result: dict[str, Any]) -> str:
-    work = f"{result.get('num_files', 0)} files in {len(result.get('partitions') or [])} partitions"
-    if result.get("cleaned"):
-        failed = f", {len(result['failed'])} could not be deleted" if result.get("failed") else ""
-        return (
-            f"Cleaned {result.get('table')}, {', '.join(result['cleaned'])}: {work}, "
-            f"{result.get('bytes', 0):,} bytes{failed}, {result.get('duration_s', 0):.1f} s"
-        )
-    if result.get("scheduled"):
-        return f"Scheduled clean {result['scheduled']} of {result.get('table')}: {work}"
-    return f"Skipped the clean of {result.get('table')}: {result.get('reason')}"
-
-
-def _archive_summary(result: dict[str, Any]) -> str:
-    if result.get("status") == "skipped":
-        return f"Skipped the archiving of {result.get('table')}: {result.get('reason')}"
-    return (
-        f"Archived {len(result.get('archived') or [])} instants of {result.get('table')}, "
-        f"{result.get('num_files', 0)} files; the active timeline begins with {result.get('first')}, "
-        f"{result.get('duration_s', 0):.1f} s"
-    )
-
-
-_SERVICES = {"compact": _compaction_summary, "clean": _clean_summary, "archive": _archive_summary}
 
 
 def installed_spark_home() -> str | None:

@@ -9,7 +9,8 @@ from airflow_hoodie.assets.events import record_commit, with_outlets
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieSparkOperator
 from airflow_hoodie.table import HoodieTable, is_template, option_texts
-from airflow_hoodie.tokens import already_committed, committed_before, task_token
+from airflow_hoodie.tokens import committed_before, task_token
+from hoodie.storage import normalize
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -85,7 +86,7 @@ class HoodieWriteOperator(HoodieSparkOperator):
         if found is None:
             return None
         self.log.info("%s was committed at %s; nothing is submitted", self.token, found.instant)
-        return already_committed(table.name, table.path, found)
+        return found.result(table.name, normalize(table.path))
 
     def request(self) -> dict[str, Any]:
         """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""

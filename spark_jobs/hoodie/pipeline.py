@@ -27,6 +27,7 @@ from hoodie.errors import HoodieError, JobError, TableNotFound
 from hoodie.services.inline import after_write
 from hoodie.services.retention import check_retention
 from hoodie.storage import Storage, normalize, storage_for
+from hoodie.table import properties
 from hoodie.table.pending import busy_groups, refuse_updates
 from hoodie.table.view import storage_listing
 from hoodie.timeline import tokens
@@ -78,7 +79,8 @@ def _committed(
         earlier = _earlier(storage, path, request)
         if earlier is not None and not request.force and earlier.is_of(request.fingerprint):
             progress("token", f"{request.token} was committed at {earlier.instant}")
-            return _already(path, earlier), None
+            name = properties.load(storage, path).name
+            return WriteResult(**earlier.result(name, path)), None
         plan = resolve(storage, path, request, _schema(engine, frame))
         check_retention(plan.config)
         progress("stage", f"{request.operation.value} into {path}")
@@ -107,22 +109,6 @@ def _earlier(storage: Storage, path: str, request: WriteRequest) -> TokenCommit 
         return tokens.find(Timeline.load(path, storage), storage, request.token)
     except TableNotFound:
         return None
-
-
-def _already(path: str, earlier: TokenCommit) -> WriteResult:
-    return WriteResult(
-        status="already_committed",
-        table=path.rsplit("/", 1)[-1],
-        base_path=path,
-        action=earlier.action,
-        instant=earlier.instant,
-        operation=earlier.operation,
-        **earlier.totals,
-        duration_s=0.0,
-        warnings=[],
-        rolled_back=[],
-        metadata_table_removed=False,
-    )
 
 
 def _remember(

@@ -12,7 +12,8 @@ import pytest
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.hooks import spark
-from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook, parse_marker, summary
+from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
+from airflow_hoodie.job_output import parse_marker, summary
 
 from .conftest import FakeSubmit
 

@@ -31,6 +31,7 @@ from airflow_hoodie.exceptions import (
 )
 from airflow_hoodie.hooks import local
 from airflow_hoodie.hooks.local import HoodieLocalHook
+from airflow_hoodie.job_output import JobOutput
 from airflow_hoodie.operators import base
 from airflow_hoodie.operators.services import ArchiveOperator, CleanOperator
 from airflow_hoodie.table import HoodieTable
@@ -198,15 +199,15 @@ def test_a_killed_task_ends_its_job(
     task = CleanOperator(task_id="clean", table=table, kill_grace_seconds=5)
     said = threading.Event()
     pids: list[int] = []
-    take = HoodieLocalHook._take
+    take = JobOutput.take
 
-    def watch(self: HoodieLocalHook, line: str) -> None:
+    def watch(self: JobOutput, line: str) -> bool:
         if line.startswith("pids"):
             pids.extend(map(int, line.split()[1:]))
             said.set()
-        take(self, line)
+        return take(self, line)
 
-    monkeypatch.setattr(HoodieLocalHook, "_take", watch)
+    monkeypatch.setattr(JobOutput, "take", watch)
     killer = threading.Thread(target=lambda: said.wait(20) and task.on_kill())
     killer.start()
     with pytest.raises(HoodieJobKilledError, match="killed because the task was"):

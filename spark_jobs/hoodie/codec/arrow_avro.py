@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.codec import avro_frames
+from hoodie.codec.arrays import whole
 from hoodie.codec.avro_cursor import Cursors, Damage, Raw
 from hoodie.codec.avro_decode import read, skip
 from hoodie.codec.avro_encode import write
@@ -108,7 +109,7 @@ def _encode(record: Record, rows: pa.Table) -> pa.Buffer:
 def _one_array(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return whole(column)
 
 
 def decode_records(data: Any, count: int, schema_text: str, columns: Sequence[str] | None = None) -> pa.Table:

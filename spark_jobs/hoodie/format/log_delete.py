@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.codec.arrays import whole
 from hoodie.codec.avro_cursor import Damage
 from hoodie.errors import InputError, TableError
 from hoodie.format.evolution import read_as
@@ -144,8 +145,8 @@ def _damaged(why: str) -> TableError:
 
 def _plain(values: Any) -> Any:
     """As one array without dictionary: columns of a table are taken, too."""
-    whole: Any = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
+    one: Any = whole(values)
+    return one.dictionary_decode() if pa.types.is_dictionary(one.type) else one
 
 
 def _wrap(ordering: Any) -> Any:

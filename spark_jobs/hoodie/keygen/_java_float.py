@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.keygen._arrow import Array, Column, array, pc
+from hoodie.codec.arrays import Array, Column, array, pc
 
 
 def double_text(values: Column) -> Column:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.codec.arrays import Array, Coded, Column, Rows, array, coded_texts, pc, whole
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
 from hoodie.keygen import (
@@ -23,12 +24,10 @@ from hoodie.keygen import (
     RECORDKEY_FIELD,
     URL_ENCODE,
 )
-from hoodie.keygen._arrow import Array, Coded, Column, Rows, array, coded_texts, pc
 from hoodie.keygen._text import (
     check_keyable,
     column,
     column_type,
-    combined,
     escape,
     is_string,
     sample_row,
@@ -68,7 +67,7 @@ class ValuePart:
         return cls(name, config[HIVE_STYLE], config[URL_ENCODE], config[CONSISTENT_TIMESTAMP])
 
     def codes(self, rows: Rows) -> Coded:
-        values = combined(column(rows, self.name))
+        values = whole(column(rows, self.name))
         if pa.types.is_null(values.type):
             values = values.cast(pa.string())
         coded = values.dictionary_encode()
@@ -224,7 +223,7 @@ def _like(rows: Rows, keys: Column) -> Column:
     """Chunked for a table, one Array for a batch."""
     if isinstance(rows, pa.Table):
         return keys if isinstance(keys, pa.ChunkedArray) else pa.chunked_array([keys])
-    return combined(keys)
+    return whole(keys)
 
 
 def _distinct(part: Coded) -> tuple[Codes, list[str]]:

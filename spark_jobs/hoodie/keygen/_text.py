@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.codec.arrays import Column, Rows, array, pc, whole
 from hoodie.errors import ConfigError, InputError
-from hoodie.keygen._arrow import Array, Column, Rows, array, pc
 from hoodie.keygen._java_float import double_text, float_text
 
 _ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^")]}
@@ -96,11 +96,6 @@ def epoch_micros(values: Column) -> Column:
     return values.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
 
 
-def combined(values: Column) -> Array:
-    """One Array, also of a chunked column."""
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
 def sample_row(rows: Rows, index: int, fields: Iterable[str]) -> str:
     """A row for an error message: the named columns first, at most eight, long values cut."""
     row: dict[str, Any] = rows.slice(index, 1).to_pylist()[0]
@@ -123,7 +118,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _by_distinct(values: Column, convert: Callable[[Any], str]) -> Column:
-    coded = combined(values).dictionary_encode()
+    coded = whole(values).dictionary_encode()
     made = [None if value is None else convert(value) for value in coded.dictionary.to_pylist()]
     text: Column = array(made, pa.string()).take(coded.indices)
     return text
@@ -145,6 +140,6 @@ def _dates(values: Column) -> Column:
     text = days.cast(pa.string())
     outside = pc.or_(pc.less(days, dt.date.min), pc.greater(days, dt.date.max))
     if pc.any(outside).as_py():
-        bad = combined(text).filter(combined(outside))[0].as_py()
+        bad = whole(text).filter(whole(outside))[0].as_py()
         raise InputError(f"date {bad} in a key is outside the years 1 to 9999.", value=bad)
     return text

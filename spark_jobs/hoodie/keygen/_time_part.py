@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hoodie.codec.arrays import Array, Coded, Ints, Rows, array, coded_texts, pc, whole
 from hoodie.config.key import Config, Key
 from hoodie.errors import ConfigError, InputError
 from hoodie.keygen import (
@@ -32,13 +33,11 @@ from hoodie.keygen import (
     TimestampType,
     TimeUnit,
 )
-from hoodie.keygen._arrow import Array, Coded, Ints, Rows, array, coded_texts, pc
 from hoodie.keygen._joda import Bad, BadValue, Parsed, Pattern
 from hoodie.keygen._text import (
     check_keyable,
     column,
     column_type,
-    combined,
     epoch_micros,
     escape,
     is_string,
@@ -109,7 +108,7 @@ class TimePart:
         )
 
     def codes(self, rows: Rows) -> Coded:
-        values = combined(column(rows, self.name))
+        values = whole(column(rows, self.name))
         if self.inputs:
             return self._from_texts(rows, values)
         return self._from_instants(self._millis(values))

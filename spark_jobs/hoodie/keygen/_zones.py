@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from hoodie.codec.arrays import Ints, array
 from hoodie.errors import ConfigError
-from hoodie.keygen._arrow import Ints, array
 
 _SHORT_IDS = {
     "GMT": "UTC",

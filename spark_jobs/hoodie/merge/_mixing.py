@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.merge._arrow import Array, Bools, Column, array, pc
+from hoodie.codec.arrays import Array, Bools, Column, array, pc, whole
 
 
 def filled(first: pa.Table, second: pa.Table, swap: Bools | None = None) -> pa.Table:
@@ -35,15 +35,11 @@ def _fill(mine: Column, other: Column, turn: Array | None) -> Column:
 
 def _first_of(head: Column, rest: Column) -> Column:
     if pa.types.is_nested(head.type):
-        return _choose(_whole(head).is_valid(), head, rest)
+        return _choose(whole(head).is_valid(), head, rest)
     result: Column = pc.coalesce(head, rest)
     return result
 
 
 def _choose(mask: Array, yes: Column, no: Column) -> Column:
-    result: Column = pc.if_else(mask, _whole(yes), _whole(no))
+    result: Column = pc.if_else(mask, whole(yes), whole(no))
     return result
-
-
-def _whole(values: Column) -> Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from hoodie.codec.arrays import Bools, Column, Ints, Rows, array, pc, whole
 from hoodie.errors import ConfigError, InputError
 from hoodie.merge import DELETED_COLUMN, PRECOMBINE_FIELD
-from hoodie.merge._arrow import Bools, Column, Ints, Rows, array, pc
 
 _NAN = np.int64(0x7FF8000000000000)
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -217,8 +217,8 @@ def _key_codes(keys: Column | Sequence[Column]) -> tuple[Ints, int]:
 
 
 def _codes(values: Column) -> tuple[Ints, int]:
-    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    coded = whole if isinstance(whole, pa.DictionaryArray) else whole.dictionary_encode()
+    one = whole(values)
+    coded = one if isinstance(one, pa.DictionaryArray) else one.dictionary_encode()
     return np.asarray(coded.indices).astype(np.int64), len(coded.dictionary)
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from hoodie.codec.arrays import Bools, Column, Ints, array
 from hoodie.config.key import Config
 from hoodie.merge import Outcome
-from hoodie.merge._arrow import Bools, Column, Ints, array
 from hoodie.merge._mixing import filled
 from hoodie.merge._ordering import Groups, OrderedRows, checked, stored_is_newer
 

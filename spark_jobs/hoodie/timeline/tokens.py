@@ -68,6 +68,22 @@ class TokenCommit:
         """Was the same source written, as far as both sides tell."""
         return not fingerprint or not self.fingerprint or fingerprint == self.fingerprint
 
+    def result(self, table: str, base_path: str) -> dict[str, Any]:
+        """What a write reports that finds itself done: the fields of a WriteResult."""
+        return {
+            "status": "already_committed",
+            "table": table,
+            "base_path": base_path,
+            "action": self.action,
+            "instant": self.instant,
+            "operation": self.operation,
+            **self.totals,
+            "duration_s": 0.0,
+            "warnings": [],
+            "rolled_back": [],
+            "metadata_table_removed": False,
+        }
+
 
 def find(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None:
     """The newest commit of the token that still counts: on the timeline, or archived."""

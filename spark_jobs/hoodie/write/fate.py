@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.codec.arrays import whole
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.evolution import read_as
 from hoodie.format.log_block import BlockType, LogBlock
@@ -191,10 +192,6 @@ def _ordering(context: WriteContext) -> str:
 
 def _found(keys: Any, among: Any) -> tuple[Ints, Ints]:
     """(rows of `keys` that are in `among`, their places there)"""
-    hits = np.asarray(pc.index_in(keys, value_set=_flat(among)).fill_null(-1)).astype(np.int64)
+    hits = np.asarray(pc.index_in(keys, value_set=whole(among)).fill_null(-1)).astype(np.int64)
     here = np.flatnonzero(hits >= 0)
     return here, hits[here]
-
-
-def _flat(values: Any) -> Any:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.codec.arrays import whole
 from hoodie.errors import TableError
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.format.log_block import BlockType
@@ -81,7 +82,7 @@ def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: Snapshot) -> str 
         if slice_.base is not None and len(lacking):
             with BaseFileReader(storage, slice_.base.path) as reader:
                 for stored in reader.record_keys(READ_BATCH_ROWS):
-                    known = pc.is_in(lacking, value_set=_flat(stored))
+                    known = pc.is_in(lacking, value_set=whole(stored))
                     lacking = lacking.filter(pc.invert(known))
         if len(lacking):
             return str(lacking[0].as_py())
@@ -94,8 +95,4 @@ def _logged_keys(storage: Storage, slice_: FileSlice, snapshot: Snapshot) -> Ite
         if block.type is not BlockType.DELETE:
             with LogFileReader(storage, log.path) as reader:
                 rows = read_data_block(block, reader.content(block), _KEY_SCHEMA, [RECORD_KEY])
-            yield _flat(rows.column(RECORD_KEY))
-
-
-def _flat(values: Any) -> Any:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+            yield whole(rows.column(RECORD_KEY))

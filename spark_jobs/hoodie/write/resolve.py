@@ -21,6 +21,7 @@ from hoodie.merge import PRECOMBINE_FIELD, Merger, merger
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.table import properties
+from hoodie.table.features import ROWS, Feature, refuse
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import schema_text
 from hoodie.table.view import Snapshot
@@ -244,20 +245,7 @@ def _check_supported(config: Config, props: TableProperties | None) -> None:
         )
     if props is None:
         return
-    unsupported = {
-        "hoodie.populate.meta.fields=false": not props.populate_meta_fields,
-        f"{properties.DROP_PARTITION_COLUMNS}=true": props.drop_partition_columns,
-        f"{properties.CDC_ENABLED}=true": (props.get(properties.CDC_ENABLED) or "").lower() == "true",
-        f"{properties.BASE_FILE_FORMAT}={props.base_file_format}": props.base_file_format.upper()
-        != "PARQUET",
-    }
-    for text, present in unsupported.items():
-        if present:
-            raise ConfigError(
-                f"table {props.name!r} has {text}, which can be read but not written here yet; write it with "
-                "Apache Hudi",
-                table=props.name,
-            )
+    refuse(props, "write", "written", *ROWS, Feature.CHANGE_DATA_CAPTURE)
 
 
 def _check_logged(merging: Merger) -> None:

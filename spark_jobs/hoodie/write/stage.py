@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.codec.arrays import whole
 from hoodie.engine import Task
 from hoodie.errors import HoodieError
 from hoodie.format.evolution import conform
@@ -170,7 +171,7 @@ def keyed_rows(
 ) -> tuple[pa.Array[Any], pa.DictionaryArray[Any, Any], pa.Table]:
     """(record keys, partition paths, the rows in the table's schema). Raises InputError for bad keys."""
     keyed = key_columns(context, rows)
-    keys = _flat(context.keys.record_keys(keyed))
+    keys = whole(context.keys.record_keys(keyed))
     paths = context.keys.partition_codes(keyed)
     return keys, paths, conform(rows, context.schema, null_for_missing=context.null_for_missing)
 
@@ -211,7 +212,3 @@ def _grouped(
     order = np.argsort(narrow, kind="stable")
     sizes = np.bincount(labels, minlength=count)
     return order, np.concatenate([[0], np.cumsum(sizes)])
-
-
-def _flat(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -13,7 +13,7 @@ from hoodie.services.clean.plan import Planned, View, make, why_not_due, why_not
 from hoodie.services.clean.policy import Retention
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
-from hoodie.table.properties import BASE_FILE_FORMAT
+from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant
@@ -95,24 +95,13 @@ def clean(
         raise ConfigError(f"mode is {mode!r}; use one of {', '.join(MODES)}", mode=mode)
     target = Target.open(path, options or {})
     check_retention(target.config)
-    _check(target)
+    refuse(target.props, "clean", "cleaned", Feature.OTHER_BASE_FILES)
     done = _Done()
     if dry_run:
         _plan_only(target, mode, done)
     else:
         _run(target, mode, progress, done)
     return _result(target, mode, dry_run, done, time.monotonic() - started)
-
-
-def _check(target: Target) -> None:
-    """Raises ConfigError for a table whose base files are not known by their names here."""
-    kind = target.props.base_file_format
-    if kind.upper() != "PARQUET":
-        raise ConfigError(
-            f"table {target.props.name!r} has {BASE_FILE_FORMAT}={kind}, which is not cleaned here yet; "
-            "clean it with Apache Hudi",
-            table=target.props.name,
-        )
 
 
 def pending(timeline: Timeline) -> list[Instant]:

@@ -16,7 +16,7 @@ from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.table_view import table_merger
 from hoodie.services.compaction.task import CompactionContext, CompactSlices
 from hoodie.services.target import Target
-from hoodie.table import properties
+from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
 from hoodie.table.table_schema import schema_text
 from hoodie.table.view import Snapshot
@@ -51,19 +51,7 @@ def check(target: Target) -> None:
             f"for {TableType.MERGE_ON_READ.value} tables",
             table=props.name,
         )
-    unsupported = {
-        "hoodie.populate.meta.fields=false": not props.populate_meta_fields,
-        f"{properties.DROP_PARTITION_COLUMNS}=true": props.drop_partition_columns,
-        f"{properties.BASE_FILE_FORMAT}={props.base_file_format}": props.base_file_format.upper()
-        != "PARQUET",
-    }
-    for text, present in unsupported.items():
-        if present:
-            raise ConfigError(
-                f"table {props.name!r} has {text}, which is not compacted here yet; compact it with Apache "
-                "Hudi",
-                table=props.name,
-            )
+    refuse(props, "compact", "compacted", *ROWS)
 
 
 def pending(timeline: Timeline) -> list[Instant]:

@@ -1,4 +1,4 @@
-"""Arrow types and kernels as this folder uses them."""
+"""Arrow types and kernels as all of this package uses them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ Rows: TypeAlias = pa.RecordBatch | pa.Table
 Array: TypeAlias = "pa.Array[Any]"
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 Coded: TypeAlias = "pa.DictionaryArray[Any, Any]"
+Bools: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 #: untyped on purpose: the stubs know neither plain Python values nor chunked arrays as arguments
 pc: Any = pyarrow.compute
 array: Any = pa.array
+
+
+def whole(values: Column) -> Array:
+    """One array, also of a chunked column; copied only where it has several chunks."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    joined: Any = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    return cast("Array", joined)
 
 
 def coded_texts(indices: Any, names: list[str]) -> Coded:

@@ -1,0 +1,107 @@
+"""What a hoodie job prints: HOODIE_PROGRESS, HOODIE_RESULT and HOODIE_ERROR lines (hoodie.jobs._main)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+_MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS) (\{.*\})\s*$")
+
+
+@dataclass
+class JobOutput:
+    """Reads a job's lines as they come: progress goes to the hook's log, result and error are kept."""
+
+    log: Any
+    result: dict[str, Any] | None = None
+    report: dict[str, Any] | None = None
+
+    def take(self, line: str) -> bool:
+        """Was this line for us."""
+        kind, value = parse_marker(line)
+        if value is None:
+            return False
+        if kind == "PROGRESS":
+            self.log.info("[%s] %s", value.get("step", "job"), value.get("text", ""))
+        elif kind == "RESULT":
+            self.result = value
+            self.log.info("%s", summary(value))
+            for warning in value.get("warnings") or ():
+                self.log.warning("%s", warning)
+        else:
+            self.report = value
+            self.log.error("The job failed: %s", value.get("message"))
+        return True
+
+
+def parse_marker(line: str) -> tuple[str, dict[str, Any] | None]:
+    """A HOODIE_RESULT, HOODIE_ERROR or HOODIE_PROGRESS line -> its kind and object; else ("", None).
+
+    The marker need not start the line: Spark's progress bar may stand before it.
+    """
+    match = _MARKER.search(line)
+    if match is None:
+        return "", None
+    try:
+        value = json.loads(match[2])
+    except ValueError:
+        return "", None
+    return (match[1], value) if isinstance(value, dict) else ("", None)
+
+
+def summary(result: dict[str, Any]) -> str:
+    """One line for people about a job's result; tolerates missing keys."""
+    if service := _SERVICES.get(str(result.get("operation"))):
+        return service(result)
+    partitions = result.get("partitions") or []
+    return (
+        f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "
+        f"{result.get('instant')} to {result.get('table')}: {result.get('num_inserts', 0):,} inserted, "
+        f"{result.get('num_updates', 0):,} updated, {result.get('num_deletes', 0):,} deleted in "
+        f"{len(partitions)} partitions, {result.get('num_files', 0)} files, "
+        f"{result.get('bytes_written', 0):,} bytes, {result.get('duration_s', 0):.1f} s"
+    )
+
+
+def _compaction_summary(result: dict[str, Any]) -> str:
+    table = result.get("table")
+    work = (
+        f"{result.get('num_log_files', 0)} log files of {result.get('log_bytes', 0):,} bytes in "
+        f"{result.get('num_slices', 0)} file slices"
+    )
+    if result.get("compacted"):
+        return (
+            f"Compacted {table}, {', '.join(result['compacted'])}: {work}, {result.get('num_files', 0)} "
+            f"files and {result.get('bytes_written', 0):,} bytes written, {result.get('duration_s', 0):.1f} s"
+        )
+    if result.get("scheduled"):
+        return f"Scheduled compaction {result['scheduled']} of {table}: {work}"
+    return f"Skipped the compaction of {table}: {result.get('reason')}"
+
+
+def _clean_summary(result: dict[str, Any]) -> str:
+    work = f"{result.get('num_files', 0)} files in {len(result.get('partitions') or [])} partitions"
+    if result.get("cleaned"):
+        failed = f", {len(result['failed'])} could not be deleted" if result.get("failed") else ""
+        return (
+            f"Cleaned {result.get('table')}, {', '.join(result['cleaned'])}: {work}, "
+            f"{result.get('bytes', 0):,} bytes{failed}, {result.get('duration_s', 0):.1f} s"
+        )
+    if result.get("scheduled"):
+        return f"Scheduled clean {result['scheduled']} of {result.get('table')}: {work}"
+    return f"Skipped the clean of {result.get('table')}: {result.get('reason')}"
+
+
+def _archive_summary(result: dict[str, Any]) -> str:
+    if result.get("status") == "skipped":
+        return f"Skipped the archiving of {result.get('table')}: {result.get('reason')}"
+    return (
+        f"Archived {len(result.get('archived') or [])} instants of {result.get('table')}, "
+        f"{result.get('num_files', 0)} files; the active timeline begins with {result.get('first')}, "
+        f"{result.get('duration_s', 0):.1f} s"
+    )
+
+
+_SERVICES = {"compact": _compaction_summary, "clean": _clean_summary, "archive": _archive_summary}
