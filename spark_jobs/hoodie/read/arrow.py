@@ -36,7 +36,7 @@ def read_table(
 ) -> pa.Table:
     """The answer as an Arrow table; `where` is a SQL predicate (DuckDB evaluates it)."""
     storage = storage_for(normalize(path))
-    view = TableView.load(path, query, Config.of(options or {}), storage)
+    view = TableView.load(path, query, Config.of(options or {}), storage, where)
     names = view.columns(columns, meta)
     if where is None:
         rows = _concat(view, storage, view.slices, names if view.span is None else _with_time(view, names))

@@ -1,7 +1,7 @@
 """Rows of one file slice: its base file merged with its logs, batch by batch.
 
-Queries, compaction and clustering read slices here. Memory: a batch of the base file, its footer, 6 bytes for
-each of its rows, and the log records within their budget.
+Queries, compaction and clustering read slices here. Memory: two batches of the base file, its footer, 6 bytes
+for each of its rows, and the log records within their budget.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from contextlib import ExitStack
 
 import pyarrow as pa
 
-from hoodie.format.base_file import BaseFileReader
+from hoodie.codec.ahead import ahead
+from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.log_merge import SliceContext, merged_log
@@ -58,6 +59,7 @@ class SliceReader:
         self._context = context
         self._names = list(context.schema.names if columns is None else columns)
         self._stack = ExitStack()
+        self._parts: list[Part] = []
 
     def __enter__(self) -> SliceReader:
         return self
@@ -67,33 +69,49 @@ class SliceReader:
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows, once."""
-        if not self.scan.queue:
-            if self._slice.base is not None:
-                yield from self._stored(self._open(self._slice.base.path), self._names)
-            return
-        records = self._stack.enter_context(merged_log(self._storage, self.scan, self._context, self._names))
-        yield from self._merged(records.parts)
+        yield from self.stored()
+        yield from self.inserted()
 
-    def _merged(self, parts: list[Part]) -> Iterator[pa.Table]:
-        merger, schema = self._context.merger, self._context.schema
-        assert merger is not None
-        if self._slice.base is not None:
-            reader = self._open(self._slice.base.path)
-            places = Places.looked_up(reader.record_keys(_LOOK_UP_ROWS), reader.rows, parts)
-            merged_by = looked_at(merger, schema)
-            wanted = {RECORD_KEY, *self._names, *merged_by}
-            start = 0
-            for stored in self._stored(reader, [name for name in schema.names if name in wanted]):
-                matches = places.between(start, start + stored.num_rows)
-                start += stored.num_rows
-                merged = merge_batch(merger, merged_by, stored, matches, parts)
-                self.updates += merged.updates
-                self.deletes += merged.deletes
-                yield merged.rows.select(self._names)
-        for part in parts:
+    def stored(self) -> Iterator[pa.Table]:
+        """The rows of the base file, merged with the logs, in its order."""
+        base = self._slice.base
+        if not self.scan.queue:
+            if base is not None:
+                yield from ahead(self._stored(self._open(base.path), self._names))
+            return
+        log = merged_log(self._storage, self.scan, self._context, self._names)
+        self._parts = self._stack.enter_context(log).parts
+        if base is not None:
+            yield from ahead(self._merged(self._open(base.path)))
+
+    def inserted(self) -> Iterator[pa.Table]:
+        """The rows that only the logs have; to be called when `stored` is through."""
+        merger = self._context.merger
+        for part in self._parts:
+            assert merger is not None
             rows = live(merger, part.unmatched())
             self.inserts += rows.num_rows
             yield rows.select(self._names)
+
+    def key_summary(self, format_: BaseFileFormat) -> KeySummary | None:
+        """That of the base file; None without one, and where it lacks what `format_` asks for."""
+        base = self._slice.base
+        return None if base is None else self._open(base.path).summary(format_)
+
+    def _merged(self, reader: BaseFileReader) -> Iterator[pa.Table]:
+        merger, schema, parts = self._context.merger, self._context.schema, self._parts
+        assert merger is not None
+        places = Places.looked_up(reader.record_keys(_LOOK_UP_ROWS), reader.rows, parts)
+        merged_by = looked_at(merger, schema)
+        wanted = {RECORD_KEY, *self._names, *merged_by}
+        start = 0
+        for stored in self._stored(reader, [name for name in schema.names if name in wanted]):
+            matches = places.between(start, start + stored.num_rows)
+            start += stored.num_rows
+            merged = merge_batch(merger, merged_by, stored, matches, parts)
+            self.updates += merged.updates
+            self.deletes += merged.deletes
+            yield merged.rows.select(self._names)
 
     def _open(self, path: str) -> BaseFileReader:
         return self._stack.enter_context(BaseFileReader(self._storage, path))

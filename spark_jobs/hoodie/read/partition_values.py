@@ -18,14 +18,23 @@ def partition_columns(
     """Value of each of `names` in a partition, in the column's type; the null partition gives null."""
     if not names:
         return {}
+    texts = partition_texts(props, partition)
+    return {
+        name: pa.scalar(texts[name], pa.string()).cast(schema.field(name).type)
+        for name in names
+        if name in texts
+    }
+
+
+def partition_texts(props: TableProperties, partition: str) -> dict[str, str | None]:
+    """What the path says of each partition column, None: null or an empty text; {} where it is unclear."""
     fields = props.partition_fields
     parts = [partition] if len(fields) == 1 else partition.split("/")
-    out: dict[str, pa.Scalar[Any]] = {}
-    for field, part in zip(fields, parts, strict=False):
-        if field not in names:
-            continue
+    if len(parts) != len(fields):
+        return {}
+    out: dict[str, str | None] = {}
+    for field, part in zip(fields, parts, strict=True):
         text = part.removeprefix(f"{field}=") if props.hive_style else part
         text = unquote(text) if props.url_encode else text
-        value = pa.scalar(None if text == DEFAULT_PARTITION else text, pa.string())
-        out[field] = value.cast(schema.field(field).type)
+        out[field] = None if text == DEFAULT_PARTITION else text
     return out

@@ -43,7 +43,7 @@ def read_frame(
     Which files are read is decided now; that logs can be merged shows when the DataFrame is used.
     """
     storage = storage_for(normalize(path))
-    view = TableView.load(path, query, Config.of(options or {}), storage)
+    view = TableView.load(path, query, Config.of(options or {}), storage, where)
     if view.from_path:
         raise ConfigError(
             f"{path} keeps {', '.join(view.from_path)} in partition paths only; read it without `spark`",

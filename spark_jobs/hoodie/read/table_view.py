@@ -15,6 +15,7 @@ from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without
 from hoodie.format.schema import from_avro
 from hoodie.merge import PAYLOAD_CLASS, Merger, merger
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.pruning import possible
 from hoodie.read.query import HOLES_POLICY, Query, QueryType
 from hoodie.read.retained import check_begin, check_retained, last_before_hole
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
@@ -76,9 +77,12 @@ class TableView:
         query: Query | None = None,
         config: Config | None = None,
         storage: Storage | None = None,
+        where: str | None = None,
     ) -> TableView:
-        """Raises TableNotFound, TornProperties, UnsupportedVersion, or TableError for a table that can't be
-        read; ConfigError, which says what is there, for a query that the table can't answer.
+        """`where` leaves out partitions that it rules out; the rows of the others are not filtered.
+
+        Raises TableNotFound, TornProperties, UnsupportedVersion, TableError for a table that can't be read,
+        and ConfigError, which says what is there, for a query that the table can't answer.
         """
         query, config = query or Query(), config or Config()
         base_path = normalize(path)
@@ -95,8 +99,10 @@ class TableView:
             if touched is None
             else sorted({place for place, _ in touched})
         )
-        found = _slices(query, snapshot, storage_listing(storage, base_path), partitions, touched)
         text = schema_text(timeline, storage, props, as_of if query.type is QueryType.TIME_TRAVEL else None)
+        if text:
+            partitions = possible(where, props, from_avro(text), partitions)
+        found = _slices(query, snapshot, storage_listing(storage, base_path), partitions, touched)
         schema, dropped = _schema(props, text, found, storage)
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
