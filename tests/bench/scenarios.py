@@ -90,6 +90,8 @@ def _bulk_insert(rows: int, late: Late) -> list[Case]:
 def _merge_on_read(rows: int, late: Late) -> list[Case]:
     """The daily upsert into log files, their compaction, and a full snapshot query before it.
 
+    Both after one upsert, and after five, which is when a compaction is due by default.
+
     Packing is off on both sides: a late row that is packed makes both rewrite the base file at once, and
     nothing would be left to log.
     """
@@ -97,17 +99,39 @@ def _merge_on_read(rows: int, late: Late) -> list[Case]:
         "hoodie.datasource.write.table.type": "MERGE_ON_READ",
         "hoodie.parquet.small.file.limit": "0",
     }
-    # one delta commit is enough to compact; Hudi would wait for five
-    compaction = {"hoodie.compact.inline.max.delta.commits": "1"}
+    trigger = "hoodie.compact.inline.max.delta.commits"
+    # Apache Hudi's data source compacts by itself when it is due
+    never = {trigger: "100"}
     work = daily(rows, late)
 
     def case(name: str, operation: str, *prepared: str, **options: str) -> Case:
-        return Case(name, operation, work, table, table | options, prepared, "MERGE_ON_READ")
+        return Case(name, operation, work, table | never, table | options, prepared, "MERGE_ON_READ")
+
+    a_day, five_days = ("upsert",), ("upsert",) * 5
+    return [
+        case("mor_upsert", "upsert", **never),
+        case("mor_compaction_1", "compact", *a_day, **{trigger: "1"}),
+        case("mor_compaction_5", "compact", *five_days),
+        case("mor_snapshot_1", "snapshot", *a_day),
+        case("mor_snapshot_5", "snapshot", *five_days),
+    ]
+
+
+def _clustering(rows: int, late: Late) -> list[Case]:
+    """Small files of each day sorted into larger ones; of the whole table where it has one partition only."""
+    prefix = "hoodie.clustering.plan.strategy."
+    small = {"hoodie.parquet.max.file.size": str(4 << 20)}
+    options = {prefix + "sort.columns": "account,event_time", prefix + "target.file.max.bytes": str(64 << 20)}
+    whole = daily(rows, late, days=4)
+
+    def case(name: str, work: Workload, **more: str) -> Case:
+        named = {f"hoodie.layout.optimize.{key}": value for key, value in more.items()}
+        return Case(name, "cluster", work, small, options | named)
 
     return [
-        case("mor_upsert", "upsert"),
-        case("mor_compaction", "compact", "upsert", **compaction),
-        case("mor_snapshot", "snapshot", "upsert"),
+        case("clustering", daily(rows, late)),
+        case("clustering_hilbert", daily(rows, late), strategy="hilbert"),
+        case("clustering_4_partitions", whole),
     ]
 
 
@@ -145,6 +169,7 @@ SCENARIOS = {
             _bulk_insert,
         ),
         Scenario("mor", 4_000_000, ("ours", "hudi-0.15.0-simple"), _merge_on_read),
+        Scenario("clustering", 2_000_000, ("ours", "ours-local", "hudi-0.15.0-simple"), _clustering),
         Scenario("partitions", 2_000_000, ("ours", "ours-local", *HUDI[:2]), _partitions),
         Scenario("memory", 4_000_000, ("ours",), _memory),
     )
