@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import pyarrow as pa
@@ -74,8 +75,7 @@ class FileFrame:
             return None
         if not all(isinstance(fragment, ds.ParquetFileFragment) for fragment in fragments):
             return None
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            footers = tuple(pool.map(lambda fragment: fragment.metadata, fragments))
+        footers = tuple(read_footers(fragments))
         pieces = []
         for number, footer in enumerate(footers):
             for group in range(footer.num_row_groups):
@@ -99,6 +99,11 @@ class FileFrame:
     @property
     def rows(self) -> int:
         return sum(piece.rows for piece in self.pieces)
+
+    def only(self, names: Sequence[str]) -> FileFrame:
+        """The same rows with these columns; nothing else is read then."""
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return FileFrame(FileScan(self.scan.files, schema), self.pieces, self.footers)
 
     def tasks(self, parallelism: int) -> tuple[tuple[Piece, ...], ...]:
         """Pieces by task: neighbours together, at least one task."""
@@ -137,11 +142,24 @@ class FileFrame:
         return found is not None and found.has_null_count and found.null_count == 0
 
     def _statistics(self, piece: Piece, name: str) -> Any:
-        footer = self.footers[piece.file]
-        for index in range(footer.num_columns):
-            if footer.schema.column(index).path == name:
-                return footer.row_group(piece.row_group).column(index).statistics
-        return None
+        index = self._places[piece.file].get(name)
+        if index is None:
+            return None
+        return self.footers[piece.file].row_group(piece.row_group).column(index).statistics
+
+    @cached_property
+    def _places(self) -> list[dict[str, int]]:
+        """Where each file has the column of a path."""
+        return [
+            {footer.schema.column(index).path: index for index in range(footer.num_columns)}
+            for footer in self.footers
+        ]
+
+
+def read_footers(fragments: Sequence[Any]) -> list[pq.FileMetaData]:
+    """Footers of Parquet fragments, several at a time. Fragments keep theirs: asked again, none is read."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda fragment: fragment.metadata, fragments))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from hoodie.engine.files import read_footers
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, data_files
 from hoodie.storage import normalize
@@ -102,17 +103,23 @@ def parquet_dataset(source: Source) -> ds.Dataset | None:
             for path in group
         ):
             return None
+        dataset: Any = ds.dataset(paths, format="parquet")
+        fragments = list(dataset.get_fragments())
         types: dict[str, pa.DataType] = {}
-        for footer in map(pq.read_schema, paths):
+        for footer, schema in zip(
+            read_footers(fragments), (file.physical_schema for file in fragments), strict=True
+        ):
             if any(key.startswith(b"org.apache.spark.legacy") for key in footer.metadata or ()):
                 return None
-            for field in footer:
+            for field in schema:
                 if types.setdefault(field.name, field.type) != field.type or not _is_common(field.type):
                     return None
-        if len({name.lower() for name in types}) < len(types) or len(set(footer.names)) < len(footer.names):
+            if len(set(schema.names)) < len(schema.names):
+                return None
+        if len({name.lower() for name in types}) < len(types):
             return None
         fields = [pa.field(name, _micros(dtype)) for name, dtype in types.items()]
-        return ds.dataset(paths, schema=pa.schema(fields), format="parquet")
+        return ds.FileSystemDataset(fragments, pa.schema(fields), dataset.format, dataset.filesystem)
     except (InputError, pa.ArrowException, OSError, ValueError):
         return None  # Spark's own message is the one that its users know
 

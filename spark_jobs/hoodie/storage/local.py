@@ -122,9 +122,9 @@ class LocalStorage:
         return open(path, "rb")
 
     def sweep_partial(self, path: str) -> int:
-        leftovers = [item for item in self.list(path) if item.name.endswith(TMP_SUFFIX)]
-        for item in leftovers:
-            _remove(item.path)
+        leftovers = [name for name in self.names(path) if name.endswith(TMP_SUFFIX)]
+        for name in leftovers:
+            _remove(os.path.join(path, name))
         return len(leftovers)
 
     def _create_empty(self, path: str) -> None:
