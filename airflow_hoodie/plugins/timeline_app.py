@@ -1,0 +1,99 @@
+"""The timeline page in Airflow's API server: hoodie.serve's answers, for who may read assets.
+
+Which tables: the option `tables` in Airflow's section `[hoodie]`, a JSON object of names and paths, and with
+`tables_of_assets` those of all assets that DAGs declare. Nothing else can be named by a request. Who is not
+signed in gets 401, and for the page itself Airflow's sign-in; who may not read assets gets 403.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from urllib.parse import quote, urlencode, urlsplit
+
+from airflow.api_fastapi.core_api.security import requires_access_asset
+from airflow.configuration import conf
+from airflow.models.asset import AssetModel
+from airflow.utils.session import create_session
+from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
+from fastapi.responses import JSONResponse, RedirectResponse
+from sqlalchemy import select
+
+from airflow_hoodie.assets.hoodie import SCHEME, table_folder
+from hoodie.errors import ConfigError
+from hoodie.serve.page import HEADERS, Page
+from hoodie.serve.tables import allow_list
+
+_UNFIT = re.compile(r"[^\w.-]")
+SECTION, OPTION, ASSETS = "hoodie", "tables", "tables_of_assets"
+
+
+def listed_tables() -> dict[str, str]:
+    """The allow-list. Raises ConfigError, StorageError."""
+    given = configured_tables()
+    if not conf.getboolean(SECTION, ASSETS, fallback=False):
+        return given
+    return {**named(asset_paths() - set(given.values()), taken=set(given)), **given}
+
+
+def asset_paths() -> set[str]:
+    """Folders of the tables of Airflow's assets, on file systems."""
+    with create_session() as session:
+        uris = session.scalars(select(AssetModel.uri).where(AssetModel.uri.like(f"{SCHEME}://%"))).all()
+    paths = {table_folder(uri) for uri in uris}
+    return {path for path in paths if path is not None}
+
+
+def named(paths: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """A name for each path: its last folder, and as many of those above as it takes to be the only one."""
+    names = {path: [_UNFIT.sub("_", part) for part in path.strip("/").split("/")] for path in paths}
+    out: dict[str, str] = {}
+    for path, parts in sorted(names.items()):
+        tails = [".".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+        others = {".".join(other[-n:]) for key, other in names.items() if key != path for n in range(1, 99)}
+        free = [tail for tail in tails if tail not in others and tail not in taken and tail not in out]
+        out[free[0] if free else f"{tails[-1]}.{len(out)}"] = path
+    return out
+
+
+def configured_tables() -> dict[str, str]:
+    """Those that Airflow's configuration names. Raises ConfigError, StorageError."""
+    text = conf.get(SECTION, OPTION, fallback="") or "{}"
+    try:
+        tables = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(
+            f'[{SECTION}] {OPTION} is no JSON ({error}); write such as {{"orders": "/data/orders"}}'
+        ) from None
+    if not isinstance(tables, Mapping):
+        raise ConfigError(f'[{SECTION}] {OPTION} is {text[:80]}; write such as {{"orders": "/data/orders"}}')
+    return allow_list(tables)
+
+
+def base_path() -> str:
+    """Path of Airflow's own pages, without a trailing slash."""
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+
+
+app = FastAPI(title="Hoodie timeline", docs_url=None, redoc_url=None, openapi_url=None)
+page = Page(listed_tables, base_path())
+
+
+@app.get("/{path:path}", dependencies=[Depends(requires_access_asset("GET"))])
+def answer(path: str, request: Request) -> Response:
+    """The page's answer; in a thread, as it reads files."""
+    reply = page.get(quote(path), request.url.query)
+    return Response(reply.body, reply.status, dict(reply.headers), media_type=reply.content_type)
+
+
+@app.exception_handler(HTTPException)
+async def refused(request: Request, error: HTTPException) -> Response:
+    """People who open the page are sent to sign in; scripts get the status."""
+    if error.status_code == status.HTTP_401_UNAUTHORIZED and request.url.path.endswith("/"):
+        query = urlencode({"next": str(request.url)})
+        return RedirectResponse(
+            f"{base_path()}/api/v2/auth/login?{query}", status.HTTP_307_TEMPORARY_REDIRECT
+        )
+    document = {"error": {"code": "refused", "message": str(error.detail)}}
+    return JSONResponse(document, error.status_code, dict(HEADERS))

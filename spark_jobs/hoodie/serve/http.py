@@ -1,0 +1,91 @@
+"""`hoodie serve`: the page without Airflow, with the standard library's server.
+
+It asks nobody who they are, so it listens on this machine only unless told otherwise. Requests whose Host is
+another name are refused: a foreign page could otherwise have its own name lead here and read the answers.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+from hoodie.errors import ConfigError
+from hoodie.serve.page import Page, Reply
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_TIMEOUT_S = 30
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves `page` at `url`. `hosts` are names that requests may use besides this machine's own."""
+
+    daemon_threads = True
+
+    def __init__(
+        self, page: Page, host: str = "127.0.0.1", port: int = 0, hosts: Collection[str] = ()
+    ) -> None:
+        """Raises ConfigError where the address can't be had."""
+        self.page = page
+        self.host = host
+        # who opens it to others decides by which names they come
+        self.names = None if host not in LOOPBACK and not hosts else {*LOOPBACK, host, *hosts}
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise ConfigError(
+                f"can't listen on {host}:{port} ({error}); choose another --host or --port", port=port
+            ) from None
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.server_address[1]}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    server_version = "hoodie"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+    timeout = _TIMEOUT_S
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: the command's output is its own."""
+
+    def _answer(self, with_body: bool) -> None:
+        reply = self._reply()
+        self.send_response(reply.status)
+        for name, text in reply.headers.items():
+            self.send_header(name, text)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(reply.body)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(reply.body)
+
+    def _reply(self) -> Reply:
+        if self.server.names is not None and self._host() not in self.server.names:
+            error = {"code": "host", "message": f"this server is {self.server.url}, use that address"}
+            return Reply.of({"error": error}, HTTPStatus.MISDIRECTED_REQUEST)
+        try:
+            path, _, query = self.path.partition("?")
+            return self.server.page.get(path, query)
+        except Exception as error:  # noqa: BLE001  a bug; the page says so and the server goes on
+            found = {"code": "internal", "message": f"{type(error).__name__}: {error}"}
+            return Reply.of({"error": found}, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    def _host(self) -> str | None:
+        try:
+            return urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        except ValueError:
+            return None

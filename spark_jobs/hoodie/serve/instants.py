@@ -1,0 +1,336 @@
+"""The instants of a table as the page lists them, a page at a time, newest last.
+
+What a commit wrote is read once and kept: a completed instant's file never changes. Times: `start_ms` is the
+instant's wall clock in the timeline's own zone, as if it were UTC, so that the page needs no zones. Lengths
+are differences of modification times of the instant's files, which no zone touches: `elapsed_ms` from
+requested to completed (to now, if it is running), of which a table service's plan lay waiting for
+`waited_ms`; `duration_ms` is the work; `age_ms` is how old an unfinished one is. They are None where there is
+no end, and where the files do not have the times of the writes, as in a table that was copied.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timezone
+from typing import Any
+
+from hoodie.errors import ConfigError
+from hoodie.serve.tables import ShownTable
+from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat
+from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
+from hoodie.timeline.clock import instant_millis, parse_instant
+from hoodie.timeline.commit_details import CommitDetails
+from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
+from hoodie.timeline.task_run import TaskRun
+
+LIMIT, MAX_LIMIT = 200, 1000
+
+#: the plan of these may lie for long before somebody carries it out
+_PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLEAN, Action.INDEXING})
+#: a writer creates its first file this soon after it took the instant, clocks of storages differing
+_PROMPT_MS = 60_000
+_QUARTER_MS = 15 * 60_000
+_DAY_MS = 26 * 3_600_000
+
+
+@dataclass(frozen=True)
+class StateTimes:
+    """When the files of an instant's states were written: epoch milliseconds, None where it is not known."""
+
+    requested: int | None = None
+    inflight: int | None = None
+    completed: int | None = None
+
+    @classmethod
+    def of(cls, timeline: Timeline, instant: Instant) -> StateTimes:
+        """By modification times. A completed commit may have been a compaction."""
+        actions = [instant.action, *(plan for plan, done in COMPLETES_AS.items() if done is instant.action)]
+
+        def changed(state: State) -> int | None:
+            names = (Instant(instant.time, action, state).file_name for action in actions)
+            return next((time for name in names if (time := timeline.mtimes.get(name)) is not None), None)
+
+        inflight = changed(State.INFLIGHT)
+        if inflight is None and instant.action is Action.COMMIT:
+            inflight = timeline.mtimes.get(f"{instant.time}.inflight")
+        return cls(changed(State.REQUESTED), inflight, changed(State.COMPLETED))
+
+    def told(self, time: str, utc: bool) -> bool:
+        """Are these the times of the writes, and not those of a copy?"""
+        if self.requested is None or self.requested == self.completed:
+            return False
+        late = self.requested - instant_millis(time, utc)
+        if abs(late) <= _PROMPT_MS:
+            return True
+        away = abs((late + _QUARTER_MS // 2) % _QUARTER_MS - _QUARTER_MS // 2)
+        return not utc and _QUARTER_MS // 2 < abs(late) <= _DAY_MS and away <= _PROMPT_MS
+
+
+@dataclass(frozen=True)
+class ShownInstant:
+    """One instant in the list.
+
+    `status` is completed, running (its writer's heart beats), failed (it has stopped beating), scheduled (a
+    plan that waits) or open (unfinished, and nobody tells: it failed, or Apache Hudi writes without a
+    heartbeat). `details` are a commit's.
+    """
+
+    instant: Instant
+    status: str
+    times: StateTimes | None
+    now_ms: int
+    details: CommitDetails | None = None
+    beat: Beat | None = None
+    service: bool = False
+    archived: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = {
+            "instant": self.instant.time,
+            "action": self.instant.action.value,
+            "state": self.instant.state.name.lower(),
+            "status": self.status,
+            "service": self.service,
+            "archived": self.archived,
+            "start_ms": wall_millis(self.instant.time),
+            **self._lengths(),
+        }
+        if self.details is not None:
+            out |= {
+                "operation": self.details.operation.lower() or None,
+                "partitions": len(self.details.partitions),
+                **self.details.counts,
+            }
+            run = TaskRun.of(self.details.extra_metadata)
+            out["run"] = vars(run) if run is not None else None
+        if self.beat is not None:
+            out["writer"] = {"owner": self.beat.owner, "silent_ms": max(0, self.beat.age_ms)}
+        return out
+
+    def _lengths(self) -> dict[str, int | None]:
+        times = self.times
+        if times is None or times.requested is None:
+            return dict.fromkeys(("elapsed_ms", "waited_ms", "duration_ms"))
+        begun = times.inflight if self.service else times.requested
+        ends = {"completed": times.completed, "running": self.now_ms}
+        end = ends.get(self.status)
+        return {
+            "elapsed_ms": _length(times.requested, end),
+            "waited_ms": _length(times.requested, begun) if self.service else None,
+            "duration_ms": _length(begun, end),
+            **({} if self.instant.completed else {"age_ms": _length(times.requested, self.now_ms)}),
+        }
+
+
+class Summaries:
+    """What completed commits wrote, by file: the newest looked at are kept. Threads may share it."""
+
+    def __init__(self, size: int = 20_000) -> None:
+        self._size = size
+        self._kept: OrderedDict[tuple[str, Instant, int | None], CommitDetails] = OrderedDict()
+        self._archives: OrderedDict[str, tuple[Any, list[ShownInstant]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def commit(self, table: ShownTable, timeline: Timeline, instant: Instant) -> CommitDetails | None:
+        """None while the file can't be read, or is no commit's."""
+        if not instant.completed or instant.action not in COMMIT_ACTIONS:
+            return None
+        key = (table.base_path, instant, timeline.mtimes.get(instant.file_name))
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        try:
+            found = CommitDetails.parse(table.storage.read(instant_path(table.base_path, instant)))
+        except FileNotFoundError:
+            return None
+        if found is not None:
+            with self._lock:
+                self._kept[key] = found
+                while len(self._kept) > self._size:
+                    self._kept.popitem(last=False)
+        return found
+
+    def archived(self, table: ShownTable) -> list[ShownInstant]:
+        """All archived instants, oldest first. Raises TableError, HoodieError without fastavro."""
+        files = [tuple(item) for item in archive_files(table.storage, table.archive_folder)]
+        with self._lock:
+            seen, known = self._archives.get(table.base_path, (None, []))
+        if seen == files:
+            return known
+        found = _archived(table)
+        with self._lock:
+            self._archives[table.base_path] = (files, found)
+            while len(self._archives) > 8:
+                self._archives.popitem(last=False)
+        return found
+
+
+def wall_millis(time: str) -> int | None:
+    """The wall clock of an instant, as milliseconds since 1970 in its own zone; None where it is no time."""
+    try:
+        return int(parse_instant(time).replace(tzinfo=timezone.utc).timestamp() * 1000)
+    except ValueError:
+        return None  # such as 00000000000000010 of the metadata table
+
+
+def parse_limit(text: str | None) -> int:
+    """Raises ConfigError for what is no number from 1 to 1000."""
+    if text is None:
+        return LIMIT
+    if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MAX_LIMIT:
+        return int(text)
+    raise ConfigError(f"limit={text!r}; use a number from 1 to {MAX_LIMIT}", limit=text)
+
+
+def parse_before(text: str | None) -> str | None:
+    if text is None or (text.isascii() and text.isdigit() and len(text) <= 20):
+        return text
+    raise ConfigError(f"before={text!r} is no instant; use the digits that `next_before` gave", before=text)
+
+
+def active_page(
+    table: ShownTable, summaries: Summaries, limit: int = LIMIT, before: str | None = None
+) -> dict[str, Any]:
+    """The `limit` newest instants of the active timeline before a time (exclusive), and all of one time.
+
+    The first page also names the unfinished instants that are older than it.
+    """
+    timeline = table.timeline()
+    beats = table.beats() if timeline.pending() else {}
+    chosen, cursor = _page(timeline.instants, limit, before)
+
+    def shown(instants: Iterable[Instant]) -> list[dict[str, Any]]:
+        return [show(table, timeline, summaries, instant, beats).to_dict() for instant in instants]
+
+    older = [] if before is not None or cursor is None else [i for i in timeline.pending() if i.time < cursor]
+    return {
+        "table": table.to_dict(),
+        "now_ms": table.now_ms,
+        "total": len(timeline.instants),
+        "pending": len(timeline.pending()),
+        "instants": shown(chosen),
+        "older_pending": shown(older),
+        "next_before": cursor,
+    }
+
+
+def archived_page(
+    table: ShownTable, summaries: Summaries, limit: int = LIMIT, before: str | None = None
+) -> dict[str, Any]:
+    """The same of the archived timeline."""
+    found = summaries.archived(table)
+    by_instant = {item.instant: item for item in found}
+    chosen, cursor = _page(list(by_instant), limit, before)
+    return {
+        "table": table.to_dict(),
+        "now_ms": table.now_ms,
+        "total": len(found),
+        "pending": 0,
+        "instants": [by_instant[instant].to_dict() for instant in chosen],
+        "older_pending": [],
+        "next_before": cursor,
+    }
+
+
+def show(
+    table: ShownTable,
+    timeline: Timeline,
+    summaries: Summaries,
+    instant: Instant,
+    beats: Mapping[str, Beat],
+) -> ShownInstant:
+    """One instant of the active timeline; opens it if it is a completed commit."""
+    details = summaries.commit(table, timeline, instant)
+    times = StateTimes.of(timeline, instant)
+    planned = any(
+        Instant(instant.time, plan, State.REQUESTED).file_name in timeline.mtimes
+        for plan, done in COMPLETES_AS.items()
+        if instant.action in (plan, done)
+    )
+    beat = beats.get(instant.time) if not instant.completed else None
+    return ShownInstant(
+        instant,
+        _status(instant, beat),
+        times if times.told(instant.time, table.props.timeline_utc) else None,
+        table.now_ms,
+        details,
+        beat,
+        service=planned or instant.action in _PLANNED or (details is not None and details.is_service),
+    )
+
+
+def _status(instant: Instant, beat: Beat | None) -> str:
+    if instant.completed:
+        return "completed"
+    if beat is not None:
+        return "running" if beat.alive(INTERVAL_MS.default or 0, TOLERABLE_MISSES.default or 0) else "failed"
+    waits = instant.action in _PLANNED or instant.action is Action.REPLACECOMMIT
+    return "scheduled" if instant.state is State.REQUESTED and waits else "open"
+
+
+def _page(
+    instants: Sequence[Instant], limit: int, before: str | None
+) -> tuple[Sequence[Instant], str | None]:
+    """The last `limit` before a time, and the time before which the next page ends; None at the beginning."""
+    known = [instant for instant in instants if before is None or instant.time < before]
+    start = max(0, len(known) - limit)
+    while start > 0 and known[start - 1].time == known[start].time:
+        start -= 1
+    return known[start:], known[start].time if start else None
+
+
+@dataclass
+class _Archived:
+    """What is kept of the entries of one instant while the archive is read."""
+
+    last: Instant
+    changed: dict[State, str | None]
+    details: CommitDetails | None = None
+    planned: bool = False
+
+    def take(self, entry: ArchivedEntry) -> None:
+        instant = entry.instant
+        self.last = max(self.last, instant, key=lambda item: item.state)
+        self.changed[instant.state] = entry.changed
+        self.planned = self.planned or instant.action in _PLANNED
+        if instant.completed and (commit := entry.commit) is not None:
+            self.details = CommitDetails.parse(commit.to_json())
+
+
+def _archived(table: ShownTable) -> list[ShownInstant]:
+    found: dict[tuple[str, str], _Archived] = {}
+    for entry in read_archived(table.storage, table.archive_folder):
+        key = (entry.instant.time, entry.instant.comparable_action.value)
+        found.setdefault(key, _Archived(entry.instant, {})).take(entry)
+    utc = table.props.timeline_utc
+    out: list[ShownInstant] = []
+    for _, item in sorted(found.items()):
+        times = StateTimes(*(_millis(item.changed.get(state), utc) for state in State))
+        out.append(
+            ShownInstant(
+                item.last,
+                "completed" if item.last.completed else "open",
+                times if times.told(item.last.time, utc) else None,
+                table.now_ms,
+                item.details,
+                service=item.planned or (item.details is not None and item.details.is_service),
+                archived=True,
+            )
+        )
+    return out
+
+
+def _millis(time: str | None, utc: bool) -> int | None:
+    try:
+        return instant_millis(time, utc) if time else None
+    except ValueError:
+        return None
+
+
+def _length(start: int | None, end: int | None) -> int | None:
+    return None if start is None or end is None else max(0, end - start)

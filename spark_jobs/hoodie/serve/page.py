@@ -1,0 +1,165 @@
+"""The answers of the page: a path and its query in, status, headers and body out. Every host uses it.
+
+    GET /                                     the page (and its files: page.css, *.js, icon*.svg)
+    GET /tables                               the list
+    GET /tables/NAME/instants                 ?limit=1..1000&before=T&archived=true
+    GET /tables/NAME/instants/T               ?action=A&archived=true
+
+A table is known by its name on the list; no request names a path. Errors are `{"error": {code, message,
+values}}`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote
+
+from hoodie.errors import ConfigError, HoodieError, TableNotFound
+from hoodie.serve import details, instants, tables
+from hoodie.serve.instants import Summaries, parse_before, parse_limit
+from hoodie.serve.tables import ShownTable
+
+#: the page's own files and no others
+STATIC = {
+    "": ("index.html", "text/html; charset=utf-8"),
+    "index.html": ("index.html", "text/html; charset=utf-8"),
+    "page.css": ("page.css", "text/css; charset=utf-8"),
+    "page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "axis.js": ("axis.js", "text/javascript; charset=utf-8"),
+    "details.js": ("details.js", "text/javascript; charset=utf-8"),
+    "list.js": ("list.js", "text/javascript; charset=utf-8"),
+    "format.js": ("format.js", "text/javascript; charset=utf-8"),
+    "icon.svg": ("icon.svg", "image/svg+xml"),
+    "icon-dark.svg": ("icon-dark.svg", "image/svg+xml"),
+}
+JSON = "application/json; charset=utf-8"
+#: nothing from elsewhere, nothing inline; a page of the same origin (Airflow's) may frame it
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=lambda: dict(HEADERS))
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], status: int = HTTPStatus.OK) -> Reply:
+        return cls(int(status), JSON, json.dumps(document, separators=(",", ":")).encode())
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page of the tables that `allowed` names; it is asked at each request.
+
+    airflow: where Airflow's own pages are, without a trailing slash ("" for the same host), so that task
+    runs are links; None: they are text.
+    """
+
+    allowed: Callable[[], Mapping[str, str]]
+    airflow: str | None = None
+    summaries: Summaries = field(default_factory=Summaries)
+
+    def get(self, path: str, query: str = "") -> Reply:
+        """`path` is the rest of the URL below the page's own, still quoted. Never raises for a request."""
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        try:
+            if len(parts) == 1 and parts[0] in STATIC:
+                name, content_type = STATIC[parts[0]]
+                return Reply(HTTPStatus.OK, content_type, _static(name))
+            values = {name: items[-1] for name, items in parse_qs(query, keep_blank_values=True).items()}
+            document = self._document(parts, values)
+        except TableNotFound as error:
+            return _failed(error.to_dict(), HTTPStatus.NOT_FOUND)
+        except ConfigError as error:
+            return _failed(error.to_dict(), HTTPStatus.BAD_REQUEST)
+        except HoodieError as error:
+            return _failed(error.to_dict(), HTTPStatus.INTERNAL_SERVER_ERROR)
+        except OSError as error:
+            message = f"{error.filename or 'the storage'}: {error.strerror or error}; check the storage"
+            return _failed({"code": "storage", "message": message}, HTTPStatus.INTERNAL_SERVER_ERROR)
+        if document is None:
+            where = "/".join(parts)[:200]
+            return _failed({"code": "not_found", "message": f"there is no {where!r}"}, HTTPStatus.NOT_FOUND)
+        return Reply.of(document)
+
+    def _document(self, parts: list[str], query: Mapping[str, str]) -> dict[str, Any] | None:
+        match parts:
+            case ["tables"]:
+                return {"tables": tables.describe(self.allowed())}
+            case ["tables", name, "instants"]:
+                return self._instants(self._table(name), query)
+            case ["tables", name, "instants", time]:
+                return self._instant(self._table(name), time, query)
+        return None
+
+    def _table(self, name: str) -> ShownTable:
+        allowed = self.allowed()
+        if name not in allowed:
+            raise TableNotFound(
+                f"no table {name[:100]!r} is on this page's list; there are "
+                f"{', '.join(sorted(allowed)) or 'none'}",
+                name=name[:100],
+            )
+        return ShownTable.open(name, allowed[name])
+
+    def _instants(self, table: ShownTable, query: Mapping[str, str]) -> dict[str, Any]:
+        choose = instants.archived_page if _flag(query, "archived") else instants.active_page
+        limit, before = parse_limit(query.get("limit")), parse_before(query.get("before"))
+        out = choose(table, self.summaries, limit, before)
+        for item in (*out["instants"], *out["older_pending"]):
+            self._link(item)
+        return out
+
+    def _instant(self, table: ShownTable, time: str, query: Mapping[str, str]) -> dict[str, Any] | None:
+        choose = details.archived_details if _flag(query, "archived") else details.active_details
+        out = choose(table, self.summaries, time, query.get("action"))
+        if out is None:
+            return None
+        self._link(out)
+        return {"table": table.to_dict(), **out}
+
+    def _link(self, item: dict[str, Any]) -> None:
+        """Add where Airflow shows the run; its task, where the commit does not name the run."""
+        run = item.get("run")
+        if not run or self.airflow is None:
+            return
+        place = f"{self.airflow}/dags/{quote(run['dag_id'], safe='')}"
+        if run["run_id"]:
+            place += f"/runs/{quote(run['run_id'], safe='')}"
+        place += f"/tasks/{quote(run['task_id'], safe='')}"
+        if run["run_id"] and run["map_index"] >= 0:
+            place += f"/mapped/{run['map_index']}"
+        item["run"] = {**run, "href": place}
+
+
+@functools.cache
+def _static(name: str) -> bytes:
+    return importlib.resources.files("hoodie.serve").joinpath("static", name).read_bytes()
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "false")
+    if text not in ("true", "false"):
+        raise ConfigError(f"{name}={text!r}; use true or false", **{name: text})
+    return text == "true"
+
+
+def _failed(error: Mapping[str, Any], status: int) -> Reply:
+    return Reply.of({"error": error}, status)

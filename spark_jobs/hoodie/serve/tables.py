@@ -1,0 +1,112 @@
+"""The allow-list, and one table as the page finds it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from hoodie.errors import ConfigError, HoodieError
+from hoodie.storage import Storage, normalize, storage_for
+from hoodie.table import heartbeat, properties
+from hoodie.table.heartbeat import Beat
+from hoodie.table.properties import TableProperties
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import archive_files, archive_folder
+
+#: a name is a part of URLs
+_NAME = re.compile(r"[\w.-]{1,100}")
+#: tries at properties that another process may be replacing; a request should not wait for long
+_ROUNDS = 3
+
+
+def allow_list(tables: Mapping[str, str]) -> dict[str, str]:
+    """Names and paths of the tables that may be shown -> normalized. Raises ConfigError, StorageError."""
+    for name, path in tables.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or set(name) == {"."}:
+            raise ConfigError(
+                f"table name {name!r}: use up to 100 letters, digits, '_', '.' and '-'", name=str(name)
+            )
+        if not isinstance(path, str) or not path.strip():
+            raise ConfigError(f"table {name!r} has the path {path!r}; give the table's folder", name=name)
+    return {name: normalize(path) for name, path in tables.items()}
+
+
+def parse_tables(texts: Iterable[str]) -> dict[str, str]:
+    """`NAME=PATH` texts -> the allow-list. Raises ConfigError."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals:
+            raise ConfigError(f"table {text!r} is not NAME=PATH; write such as orders=/data/orders")
+        if name in found:
+            raise ConfigError(f"two tables have the name {name!r}; give each a name of its own", name=name)
+        found[name] = path
+    return allow_list(found)
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table as it is now. `timeline` is None where only the properties were asked for."""
+
+    name: str
+    base_path: str
+    props: TableProperties
+    storage: Storage
+    now_ms: int
+
+    @classmethod
+    def open(cls, name: str, base_path: str) -> ShownTable:
+        """Raises TableNotFound, TornProperties, UnsupportedVersion, StorageError."""
+        storage = storage_for(base_path)
+        props = properties.load(storage, base_path, rounds=_ROUNDS)
+        return cls(name, base_path, props, storage, int(time.time() * 1000))
+
+    def timeline(self, before: Timeline | None = None) -> Timeline:
+        return Timeline.load(self.base_path, self.storage, before)
+
+    def beats(self) -> dict[str, Beat]:
+        """Heartbeats of writers and services, by instant."""
+        return {beat.instant: beat for beat in heartbeat.read_beats(self.storage, self.base_path)}
+
+    @property
+    def archive_folder(self) -> str:
+        return archive_folder(self.base_path, self.props.archive_folder)
+
+    def zone(self) -> str:
+        """The time zone of the timeline's instants, for people."""
+        if self.props.timeline_utc:
+            return "UTC"
+        here = datetime.fromtimestamp(self.now_ms / 1000, tz=timezone.utc).astimezone()
+        offset = f"{here:%z}"
+        zone = "UTC" if offset == "+0000" else f"{here.tzname()} (UTC{offset[:3]}:{offset[3:5]})"
+        return f"local time of the writers, taken as this server's: {zone}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able: what the page says of a table."""
+        return {
+            "name": self.name,
+            "table": self.props.name,
+            "base_path": self.base_path,
+            "type": self.props.table_type.value,
+            "version": self.props.version,
+            "zone": self.zone(),
+            "archive_files": len(archive_files(self.storage, self.archive_folder)),
+        }
+
+
+def describe(tables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Every table on the list, by name; one that can't be opened with its error instead."""
+    out: list[dict[str, Any]] = []
+    for name, base_path in sorted(tables.items()):
+        try:
+            out.append(ShownTable.open(name, base_path).to_dict())
+        except HoodieError as error:
+            out.append({"name": name, "base_path": base_path, "error": error.to_dict()})
+        except OSError as error:
+            found = {"code": "storage", "message": f"{error.filename or base_path}: {error.strerror}"}
+            out.append({"name": name, "base_path": base_path, "error": found})
+    return out

@@ -1,0 +1,69 @@
+"""The part of a commit's metadata that waiting and looking need, without its files.
+
+A sensor or a page may have to open a thousand commits of a thousand files each, so only the keys of
+hoodie.timeline.commit.CommitMetadata that are wanted are read, and no object is made per file. Stdlib only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hoodie.timeline.commit import SCHEMA_KEY
+
+#: operation types of table services: they rewrite files and change no row
+SERVICE_OPERATIONS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
+
+#: what a commit counts; the names are those of a write's result
+COUNTS = ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "bytes_written")
+_STAT_KEYS = {
+    "num_inserts": "numInserts",
+    "num_updates": "numUpdateWrites",
+    "num_deletes": "numDeletes",
+    "num_writes": "numWrites",
+    "bytes_written": "totalWriteBytes",
+}
+
+
+@dataclass(frozen=True)
+class CommitDetails:
+    """The part of a commit's metadata that conditions and events look at.
+
+    `operation` is upper case, "" where the commit names none. `partitions` are sorted partition paths as in
+    the table, those whose files were replaced included; "" is the one of a table without partitions.
+    `dropped` are those of them that have no rows any more: files were replaced, and none was written.
+    """
+
+    operation: str = ""
+    partitions: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    extra_metadata: Mapping[str, str | None] = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()
+
+    @property
+    def is_service(self) -> bool:
+        return self.operation in SERVICE_OPERATIONS
+
+    @classmethod
+    def parse(cls, data: bytes) -> CommitDetails | None:
+        """A completed commit's file -> what it says; None while it is empty or torn."""
+        try:
+            value = json.loads(data)
+            stats = value.get("partitionToWriteStats") or {}
+            written = [stat for group in stats.values() for stat in group]
+            counts = {name: sum(stat.get(key) or 0 for stat in written) for name, key in _STAT_KEYS.items()}
+            counts["num_files"] = sum(stat.get("path") is not None for stat in written)
+            operation = str(value.get("operationType") or "").upper()
+            replaced = frozenset(value.get("partitionToReplaceFileIds") or ())
+            extra = dict(value.get("extraMetadata") or {})
+            extra.pop(SCHEMA_KEY, None)
+            return cls(
+                operation="" if operation == "UNKNOWN" else operation,
+                partitions=tuple(sorted({*stats, *replaced})),
+                counts={name: counts[name] for name in COUNTS},
+                extra_metadata=extra,
+                dropped=replaced - stats.keys(),
+            )
+        except (ValueError, TypeError, AttributeError):
+            return None

@@ -1,0 +1,218 @@
+"""The timeline page in Airflow: who may see it, and how it looks in Airflow's own pages, in Chromium.
+
+A real API server, whose address has a path of its own, so that no link of the page may forget it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hoodie.errors import ConfigError
+from hoodie.serve.tables import allow_list
+from hoodie.timeline.task_run import RUN_KEY
+from tests.airflow.api_server import ApiServer, serve, sign_in
+from tests.airflow.timelines import WrittenTimeline
+from tests.support.browser import Browser
+
+SUB_PATH = "/airflow"
+FRAME = "document.querySelector('iframe').contentDocument"
+ROUTE = "plugin/hoodie-timeline"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> WrittenTimeline:
+    written = WrittenTimeline.create(tmp_path_factory.mktemp("lake"))
+    for number in range(3):
+        written.commit(**{RUN_KEY: f"hourly/upsert/-1/run=run_{number}"})
+    return written
+
+
+@pytest.fixture(scope="module")
+def server(
+    airflow_db: None, table: WrittenTimeline, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiServer]:
+    with serve(tmp_path_factory.mktemp("airflow"), {"orders": table.path}, SUB_PATH) as made:
+        yield made
+
+
+def test_nobody_is_served_without_signing_in(server: ApiServer) -> None:
+    for path in ("tables", "tables/orders/instants", "page.js", "page.css", "icon.svg", "nothing"):
+        status, headers, body = server.get(f"hoodie/{path}")
+        assert (status, b"orders" in body) == (401, False), path
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert server.get(f"hoodie/{path}", token="forged")[0] == 403
+    status, headers, _ = server.get("hoodie/?table=orders")
+    assert status == 307
+    assert headers["Location"].startswith(f"{SUB_PATH}/api/v2/auth/login?next=http")
+    status, headers, _ = server.get(headers["Location"].removeprefix(f"{SUB_PATH}/"))
+    assert status == 307, "Airflow takes the page's address as the one to come back to"
+    assert "hoodie" in headers["Location"]
+
+
+def test_who_signed_in_sees_the_list_and_nothing_else(server: ApiServer, table: WrittenTimeline) -> None:
+    token = server.token()
+    status, headers, body = server.get("hoodie/tables", token)
+    assert (status, [item["name"] for item in json.loads(body)["tables"]]) == (200, ["orders"])
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    status, _, body = server.get("hoodie/tables/orders/instants?limit=2", token)
+    page = json.loads(body)
+    assert [item["instant"] for item in page["instants"]] == table.commits[1:]
+    assert page["instants"][1]["run"]["href"] == f"{SUB_PATH}/dags/hourly/runs/run_2/tasks/upsert"
+    for path in ("tables/other/instants", "tables/..%2f..%2fetc/instants", "../etc/passwd", "api_server.py"):
+        status, _, body = server.get(f"hoodie/{path}", token)
+        assert (status, b"root:" in body) == (404, False), path
+    assert server.get("hoodie/tables/orders/instants?limit=x", token)[0] == 400
+
+
+def test_airflow_lists_the_plugin(server: ApiServer) -> None:
+    status, _, body = server.get("api/v2/plugins", server.token())
+    assert status == 200
+    [plugin] = [item for item in json.loads(body)["plugins"] if item["name"] == "hoodie_timeline"]
+    assert [view["destination"] for view in plugin["external_views"]] == ["nav"]
+    assert [item["url_prefix"] for item in plugin["fastapi_apps"]] == ["/hoodie"]
+
+
+def test_in_airflows_own_pages(browser: Browser, server: ApiServer, table: WrittenTimeline) -> None:
+    sign_in(browser, server)
+    browser.until("document.querySelector('nav')?.innerText.includes('Browse') "
+                  "|| document.body.innerText.includes('Browse')")  # fmt: skip
+    browser.run("localStorage.setItem('theme', 'dark')")
+    first = table.commits[0]
+    browser.open(f"{server.url}{ROUTE}/{SUB_PATH[1:]}/hoodie/?table={table.path}&instant={first}")
+    browser.until(f"{FRAME}?.querySelectorAll('.mark').length === 3")
+    browser.until(f"{FRAME}.querySelector('#details h2')")
+    assert browser.run(f"{FRAME}.querySelector('#details h2').innerText").endswith(first)
+    back = f"getComputedStyle({FRAME}.body).backgroundColor"
+    browser.until(f"{back} === 'rgb(17, 20, 24)'")
+    ours = [url for url in browser.requests if "/hoodie/" in url and ROUTE not in url]
+    assert len(ours) >= 8
+    assert all(url.startswith(f"{server.url}hoodie/") for url in ours)
+    own = [error for error in browser.errors if "/hoodie/" in error or "Content Security" in error]
+    assert own == []
+    browser.run(f"{FRAME}.querySelector('#details a').click()")
+    browser.until("location.pathname.endsWith('/dags/hourly/runs/run_0/tasks/upsert')")
+
+
+def test_the_page_comes_back_after_signing_in(browser: Browser, server: ApiServer) -> None:
+    sign_in(browser, server, "hoodie/?table=orders")
+    browser.until("location.pathname.endsWith('/hoodie/') && document.querySelectorAll('.mark').length === 3")
+    assert browser.run("new URLSearchParams(location.search).get('table')") == "orders"
+
+
+def test_the_menu_leads_to_it(browser: Browser, server: ApiServer) -> None:
+    sign_in(browser, server)
+    browse = (
+        "[...document.querySelectorAll('nav button, button, a')].find((e) => e.innerText.trim() === 'Browse')"
+    )
+    browser.until(browse)
+    browser.run(f"{browse}.setAttribute('data-test', 'browse')")
+    browser.click("[data-test=browse]")
+    entry = "[...document.querySelectorAll('a')].find((e) => e.innerText.trim() === 'Hoodie timeline')"
+    browser.until(entry)
+    browser.until(f"{entry}.querySelector('img')?.naturalWidth > 0")
+    browser.run(f"{entry}.click()")
+    browser.until(f"{FRAME}?.querySelectorAll('.mark').length === 3")
+
+
+def test_the_right_to_read_assets_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.api_fastapi.core_api import security
+    from fastapi.testclient import TestClient
+
+    from airflow_hoodie.plugins.timeline_app import app
+
+    asked: list[str] = []
+
+    def refuse(*, method: str, **details: Any) -> bool:
+        asked.append(method)
+        return False
+
+    monkeypatch.setattr(security, "get_auth_manager", lambda: SimpleNamespace(is_authorized_asset=refuse))
+    monkeypatch.setitem(app.dependency_overrides, security.get_user, lambda: SimpleNamespace())
+    with TestClient(app) as client:
+        assert client.get("/").status_code == client.get("/tables").status_code == 403
+    assert asked == ["GET", "GET"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[1]", r"tables is \[1\]; write such as"),
+        ('{"a": 1}', "has the path 1"),
+        ('{"a/b": "/x"}', "table name 'a/b'"),
+    ],
+)
+def test_a_wrong_list(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_hoodie.plugins.timeline_app import listed_tables, page
+
+    monkeypatch.setenv("AIRFLOW__HOODIE__TABLES", text)
+    with pytest.raises(ConfigError, match=message):
+        listed_tables()
+    assert page.get("tables").status == 400
+
+
+def test_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_hoodie.plugins.timeline_app import listed_tables
+
+    monkeypatch.delenv("AIRFLOW__HOODIE__TABLES", raising=False)
+    assert listed_tables() == {}
+    monkeypatch.setenv("AIRFLOW__HOODIE__TABLES", '{"orders": "file:/data/orders/"}')
+    assert listed_tables() == {"orders": "/data/orders"}
+
+
+def test_tables_of_assets(
+    load_dag: Callable[[str], Any], publish: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_hoodie.plugins.timeline_app import listed_tables
+
+    dag = """
+        from datetime import datetime, timezone
+        from airflow.sdk import DAG, Asset, task
+        from airflow_hoodie import HoodieTable
+
+        orders = HoodieTable(name="orders", path="/shown/eu/or ders", record_keys="id")
+        others = [orders.partitions, Asset("hoodie://s3/bucket/t"), Asset("hoodie://file/shown/listed")]
+        begin = datetime(2026, 1, 1, tzinfo=timezone.utc)
+        with DAG("page_assets", schedule=[orders.asset], start_date=begin):
+            @task(outlets=others)
+            def seen(): ...
+            seen()
+    """
+    publish(load_dag(dag))
+    monkeypatch.setenv("AIRFLOW__HOODIE__TABLES", '{"mine": "/shown/listed"}')
+    assert listed_tables() == {"mine": "/shown/listed"}
+    monkeypatch.setenv("AIRFLOW__HOODIE__TABLES_OF_ASSETS", "True")
+    found = {name: path for name, path in listed_tables().items() if path.startswith("/shown/")}
+    assert found == {"mine": "/shown/listed", "or_ders": "/shown/eu/or ders"}
+
+
+def test_names_of_tables_of_assets() -> None:
+    from airflow_hoodie.plugins.timeline_app import named
+
+    assert named({"/lake/eu/orders", "/lake/us/orders", "/a/items", "/x"}, taken={"x"}) == {
+        "items": "/a/items",
+        "eu.orders": "/lake/eu/orders",
+        "us.orders": "/lake/us/orders",
+        "x.3": "/x",
+    }
+    paths = {"/t", "/a/t", "/b/a/t", "/a.t"}
+    names = named(paths, taken=())
+    assert set(names.values()) == paths
+    assert allow_list(names) == names
+
+
+def test_the_plugin_costs_a_task_nothing() -> None:
+    """Every process imports the plugin's module: no web framework comes with it."""
+    import subprocess
+    import sys
+
+    code = "import sys; from airflow_hoodie.plugins import timeline; print('fastapi' in sys.modules)"
+    path = ["-c", code]
+    run = subprocess.run([sys.executable, *path], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert run.stdout.strip() == "False"

@@ -1,0 +1,318 @@
+"""The timeline page in Chromium: what it shows, by keyboard, in the dark, of long timelines, of errors."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+import hoodie
+from hoodie.errors import TableError
+from hoodie.serve import instants
+from hoodie.serve.http import PageServer
+from hoodie.serve.page import Page
+from hoodie.timeline.task_run import RUN_KEY
+from tests.airflow.timelines import WrittenTimeline
+from tests.support.browser import Browser
+
+AIRFLOW = "http://airflow.example:8080"
+EVIL = '<img src=x onerror="document.title=1">'
+FOCUSED = "document.activeElement"
+MARKS = "document.querySelectorAll('.mark').length"
+
+
+@dataclass(frozen=True)
+class Site:
+    server: PageServer
+    tables: dict[str, str]
+    written: dict[str, WrittenTimeline]
+
+    def url(self, **query: str) -> str:
+        return f"{self.server.url}?{urlencode(query)}"
+
+
+@pytest.fixture(scope="module")
+def site(golden_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("tables")
+    names = ("long", "empty", "torn", "runs")
+    written = {name: WrittenTimeline.create(folder, name) for name in names}
+    written["long"].fill(1200)
+    written["runs"].commit(**{RUN_KEY: "hourly/upsert/-1/run=r1"})
+    written["runs"].commit(EVIL, note=EVIL)
+    Path(written["torn"].path, ".hoodie", "hoodie.properties").write_text("hoodie.table.name=torn\n")
+    tables = {name: table.path for name, table in written.items()}
+    for name in ("all_instants", "mor_archived"):
+        tables[name] = str(golden_tables / "0.15.0-v6" / name / "table")
+    tables["gone"] = str(folder / "nowhere")
+    with PageServer(Page(lambda: tables, AIRFLOW)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Site(server, tables, written)
+        server.shutdown()
+
+
+def focused(browser: Browser) -> str:
+    """What the focused mark, row or control is called."""
+    name: str = browser.run(
+        f"{FOCUSED}.dataset.key ?? {FOCUSED}.closest('tr')?.dataset.key ?? {FOCUSED}.id ?? ''"
+    )
+    return name
+
+
+def listed(table: str) -> list[str]:
+    return [f"{item['instant']}/{item['action']}" for item in hoodie.instants(table)]
+
+
+def test_it_shows_every_instant_and_asks_nobody_else(browser: Browser, site: Site) -> None:
+    expected = listed(site.tables["all_instants"])
+    browser.open(site.url(table="all_instants"))
+    browser.until(MARKS)
+    marks = browser.run("[...document.querySelectorAll('.mark')].map((mark) => mark.dataset.key)")
+    rows = browser.run("[...document.querySelectorAll('.list tbody tr')].map((row) => row.dataset.key)")
+    assert sorted(marks) == sorted(expected)
+    assert sorted(rows, reverse=True) == rows
+    assert sorted(rows) == sorted(expected)
+    lanes = browser.run("[...document.querySelectorAll('.lane')].map((lane) => lane.ariaLabel)")
+    names = "deltacommit replacecommit compaction clustering clean savepoint rollback restore"
+    assert lanes == names.split()
+    assert browser.text("#count") == "19 of 19 instants, 2 unfinished"
+    assert "local time of the writers" in browser.text("#about")
+    browser.click(f'.mark[data-key="{expected[9]}"]')
+    browser.until("document.querySelector('#details h2')")
+    assert "14 inserted, 26 updated, 0 deleted" in browser.text("#details")
+    assert {"scheduled", "open"} <= set(browser.text(".list").split())
+    assert browser.errors == []
+    assert [url for url in browser.requests if not url.startswith(site.server.url)] == []
+
+
+def test_by_keyboard(browser: Browser, site: Site) -> None:
+    order = listed(site.tables["all_instants"])
+    browser.open(site.url(table="all_instants"))
+    browser.until(MARKS)
+    reached: list[str] = []
+    while not reached or reached[-1] != order[-1]:
+        browser.press("Tab")
+        reached.append(focused(browser))
+        assert browser.run(f"getComputedStyle({FOCUSED}).outlineStyle") != "none", reached
+        assert len(reached) < 15, reached
+    assert {"table", "refresh", "by-time", "by-order", "zoom-in"} <= set(reached)
+    browser.press("ArrowLeft", "ArrowLeft", "ArrowLeft")
+    assert focused(browser) == order[-4]
+    assert browser.text("#readout").startswith(
+        "deltacommit 2026-11-21 00:59:24; completed; insert; 20 inserted"
+    )
+    browser.press("Home")
+    assert focused(browser) == order[0]
+    browser.press("PageDown", "ArrowRight")
+    assert focused(browser) == order[11]
+    browser.press("End", "ArrowDown")
+    assert focused(browser).endswith("/replacecommit")
+    browser.press("ArrowUp")
+    assert focused(browser).endswith("/deltacommit")
+    chosen = focused(browser)
+    browser.press("Enter")
+    browser.until(f"{FOCUSED}.tagName === 'H2'")
+    assert browser.run("document.querySelector('.mark[aria-selected=true]').dataset.key") == chosen
+    assert browser.run("document.querySelector('tr[aria-current]').dataset.key") == chosen
+    browser.press("Escape")
+    assert focused(browser) == chosen
+    browser.press("Tab")
+    while not browser.run(f"Boolean({FOCUSED}.closest('tr'))"):
+        browser.press("Tab")
+    row = focused(browser)
+    assert row == chosen, "the list is entered at the instant that is chosen"
+    browser.press("ArrowDown", "Enter")
+    browser.until(f"{FOCUSED}.tagName === 'H2'")
+    below = order[order.index(chosen) - 1]
+    assert below.split("/")[0] in browser.text("#details h2")
+    browser.press("Tab", shift=True)
+    assert focused(browser) == below
+    assert browser.errors == []
+
+
+def test_what_assistive_technology_is_told(browser: Browser, site: Site) -> None:
+    browser.open(site.url(table="all_instants"))
+    browser.until(MARKS)
+    browser.send("Accessibility.enable")
+    nodes = browser.send("Accessibility.getFullAXTree")["nodes"]
+    named = [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in nodes
+        if not node.get("ignored") and "role" in node
+    ]
+    assert ("listbox", "Instants") in named
+    options = [name for role, name in named if role == "option" and " 2026-11-21 " in name]
+    assert len(options) == 19
+    assert any("clean 2026-11-21 00:59:21; completed" in name for name in options)
+    assert [name for role, name in named if role == "table"] == ["Instants, newest first"]
+    unnamed = [role for role, name in named if role in ("button", "combobox", "link", "option") and not name]
+    assert unnamed == []
+
+
+#: contrast of an element's text with what is behind it, after WCAG 2
+CONTRAST = """(selector) => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const pixel = (colour) => {
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 :
+    ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const text = document.querySelector(selector);
+  const clear = (e) => getComputedStyle(e).backgroundColor.replace(/ /g, '') === 'rgba(0,0,0,0)';
+  let back = text;
+  while (back && clear(back)) back = back.parentElement;
+  const pair = [getComputedStyle(text).color, getComputedStyle(back ?? document.body).backgroundColor];
+  const [a, b] = pair.map(pixel).map(light).sort((x, y) => y - x);
+  return (a + 0.05) / (b + 0.05);
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_light_and_dark(browser: Browser, site: Site, dark: bool) -> None:
+    browser.dark(dark)
+    browser.open(site.url(table="all_instants", instant=listed(site.tables["all_instants"])[9].split("/")[0]))
+    browser.until("document.querySelector('#details h2')")
+    back = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert back == ("rgb(17, 20, 24)" if dark else "rgb(255, 255, 255)")
+    for selector in (
+        "h1", "#about", "#count", "#by-time", "#table", ".name", ".tick", "th", ".list tbody td",
+        "tr[aria-current] .instant", ".operation", "dt", "dd", "#details h3", "summary", "kbd",
+    ):  # fmt: skip
+        assert browser.run(f"({CONTRAST})({json.dumps(selector)})") >= 4.5, selector
+
+
+def test_a_long_timeline(browser: Browser, site: Site) -> None:
+    order = site.written["long"].commits
+    browser.open(site.url(table="long"))
+    browser.until(f"{MARKS} === 200")
+    assert browser.text("#count") == "200 of 1,200 instants"
+    for number in range(2, 7):
+        browser.click("#older")
+        browser.until(f"{MARKS} === {200 * number}")
+    assert browser.run("document.querySelector('#older').disabled")
+    assert browser.run("document.querySelectorAll('.list tbody tr').length") == 1200
+    browser.run("document.querySelector('.mark[tabindex=\"0\"]').focus()")
+    browser.press("Home")
+    assert focused(browser) == f"{order[0]}/commit"
+    width = "document.querySelector('.lanes').offsetWidth"
+    seen = (
+        "(() => { const r = document.activeElement.getBoundingClientRect(), p = document.querySelector("
+        "'.plot').getBoundingClientRect(); return r.left >= p.left && r.right <= p.right; })()"
+    )
+    before = browser.run(width)
+    browser.press("+", "+", "+")
+    assert browser.run(width) == 8 * before
+    browser.press("End")
+    assert focused(browser) == f"{order[-1]}/commit"
+    assert browser.run(seen)
+    browser.press("0")
+    assert browser.run(width) == before
+    browser.click("#by-order")
+    assert browser.run("document.querySelector('#by-order').ariaPressed") == "true"
+    lefts = browser.run("[...document.querySelectorAll('.mark')].map((mark) => mark.offsetLeft)")
+    assert all(later - earlier >= 17 for earlier, later in itertools.pairwise(lefts))
+    assert browser.errors == []
+
+
+def test_an_address_of_an_old_instant(browser: Browser, site: Site) -> None:
+    time = site.written["long"].commits[2]
+    browser.open(site.url(table=site.tables["long"], instant=time))
+    browser.until("document.querySelector('#details h2')")
+    assert time in browser.text("#details h2")
+    assert browser.run("document.querySelector('.mark[aria-selected=true]').dataset.key") == f"{time}/commit"
+    browser.open(site.url(table="long", instant="20200101000000000"))
+    browser.until("document.querySelector('#details .problem')")
+    assert "20200101000000000" in browser.text("#details")
+
+
+def test_the_archive_on_demand(browser: Browser, site: Site) -> None:
+    path = site.tables["mor_archived"]
+    browser.open(site.url(table="mor_archived"))
+    browser.until(MARKS)
+    active, archived = hoodie.instants(path), hoodie.instants(path, archived=True)
+    assert browser.run(MARKS) == len(active)
+    browser.click("#archived")
+    browser.until("document.querySelector('.mark.archived')")
+    keys = {f"{item['instant']}/{item['action']}" for item in (*active, *archived)}
+    assert browser.run(MARKS) == len(keys)
+    oldest = archived[0]
+    browser.click(f'.mark[data-key="{oldest["instant"]}/{oldest["action"]}"]')
+    browser.until("document.querySelector('#details h2')")
+    assert f"{oldest['inserts']} inserted" in browser.text("#details")
+    assert browser.errors == []
+
+
+def test_an_archive_that_cannot_be_read(
+    browser: Browser, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(storage: object, folder: str) -> Iterator[None]:
+        raise TableError(f"archive file {folder}/1 is damaged")
+
+    browser.open(site.url(table="mor_archived"))
+    browser.until(MARKS)
+    before = browser.run(MARKS)
+    monkeypatch.setattr(instants, "read_archived", refuse)
+    monkeypatch.setattr(site.server.page.summaries, "_archives", OrderedDict())
+    browser.click("#archived")
+    browser.until("document.querySelector('#message').innerText.includes('is damaged')")
+    assert browser.run(MARKS) == before
+    assert browser.text("#timeline")
+
+
+def test_task_runs_are_links_and_texts_are_texts(browser: Browser, site: Site) -> None:
+    browser.open(site.url(table="runs"))
+    browser.until(MARKS)
+    [href] = browser.run("[...document.querySelectorAll('.list a')].map((a) => a.href)")
+    assert href == f"{AIRFLOW}/dags/hourly/runs/r1/tasks/upsert"
+    browser.press("Tab")
+    browser.click(f'.mark[data-key="{site.written["runs"].commits[1]}/commit"]')
+    browser.until("document.querySelector('#details h2')")
+    assert browser.text("#details").count(EVIL) == 2
+    assert browser.run("document.title") == "Hoodie timeline"
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("gone", "is no Hudi table"),
+        ("torn", "restore the file"),
+        ("empty", "has no instants yet"),
+        ("elsewhere", "elsewhere is not on this page's list"),
+    ],
+)
+def test_what_is_wrong_is_said(browser: Browser, site: Site, table: str, says: str) -> None:
+    browser.open(site.url(table=table))
+    browser.until("!document.querySelector('#message').hidden")
+    assert says in browser.text("#message")
+    assert browser.run("document.querySelector('#message').role") == "alert"
+    browser.run("(() => { const s = document.querySelector('#table'); s.value = 'runs';"
+                " s.dispatchEvent(new Event('change')); })()")  # fmt: skip
+    browser.until(f"{MARKS} === 2")
+    assert browser.run("document.querySelector('#message').hidden")
+
+
+def test_a_list_without_tables(browser: Browser) -> None:
+    with PageServer(Page(dict)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser.open(server.url)
+        browser.until("!document.querySelector('#message').hidden")
+        assert "No table is on this page's list yet" in browser.text("#message")
+        browser.send(
+            "Network.emulateNetworkConditions",
+            offline=True,
+            latency=0,
+            downloadThroughput=-1,
+            uploadThroughput=-1,
+        )
+        browser.click("#refresh")
+        browser.until("document.querySelector('#message').innerText.includes('does not answer')")
+        server.shutdown()
