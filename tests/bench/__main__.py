@@ -7,17 +7,26 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import codec, poll, report
+from . import backfill, codec, layout, model, poll, report, year
 from .contestants import CODEC, CONTESTANTS, chosen
 from .runner import Runner, Settings
 from .scenarios import SCENARIOS, Late
+
+#: scenarios that are no contest of contestants; each has arguments of its own
+LONG_RUNS = {
+    backfill.NAME: backfill.main,
+    layout.NAME: layout.main,
+    model.NAME: model.main,
+    year.NAME: year.main,
+}
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description="Our writer beside Apache Hudi, Delta and plain Spark, in one run, repeats interleaved.",
-        epilog=f"contestants: {', '.join(CONTESTANTS)}",
+        epilog=f"contestants: {', '.join(CONTESTANTS)}. Other scenarios, see their --help: "
+        f"{', '.join(LONG_RUNS)}",
     )
     parser.add_argument("scenario", choices=[*SCENARIOS, codec.NAME, poll.NAME])
     parser.add_argument("--rows", type=int, help="rows of the base table (default: the scenario's)")
@@ -48,6 +57,8 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Exit status 1 when a contestant failed or its rows differ."""
+    if sys.argv[1:] and sys.argv[1] in LONG_RUNS:
+        return LONG_RUNS[sys.argv[1]](sys.argv[2:])
     args = _arguments()
     if args.scenario == codec.NAME:
         return codec.main(args.rows or codec.ROWS, args.repeat, args.out)

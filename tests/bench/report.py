@@ -29,6 +29,9 @@ _MERGE_ON_READ = (
 )
 
 
+_CLUSTERING = (("clustering_linear", 5.0), ("clustering_hilbert", 5.0), ("clustering_4_partitions", 5.0))
+
+
 def document(scenario: str, settings: Settings, cases: list[Case], outcomes: list[Outcome]) -> Row:
     """`results` has a row per contestant and case; `ratios` compares each with `ours`, case by case."""
     results = [_row(outcome) for outcome in outcomes]
@@ -117,7 +120,7 @@ def _targets(scenario: str, rows: list[Row]) -> list[Row]:
             found.append((f"peak memory of {ours} to {peer}", "<=", 0.6, ratio(ours, peer, "peak_mib")))
         if scenario == "bulk_insert":
             found.append((f"time of {ours} to {floor}", "<=", 0.7, ratio(ours, floor, "median_seconds")))
-    for case, bound in _MERGE_ON_READ:
+    for case, bound in (*_MERGE_ON_READ, *_CLUSTERING):
         for peer in peers:
             mine, other = by.get(("ours", case)), by.get((peer, case))
             if mine and other:

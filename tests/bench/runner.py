@@ -202,7 +202,7 @@ class Runner:
         key = (case.name, merged)
         if key not in self._expected:
             inputs = self._inputs[case.name]
-            if case.operation == "bulk_insert":
+            if case.operation in ("bulk_insert", "cluster"):
                 self._expected[key] = rows.digest(rows.parquet_files(inputs.base))
             elif merged:
                 self._expected[key] = rows.expected_after_upsert(inputs)

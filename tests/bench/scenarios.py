@@ -129,7 +129,7 @@ def _clustering(rows: int, late: Late) -> list[Case]:
         return Case(name, "cluster", work, small, options | named)
 
     return [
-        case("clustering", daily(rows, late)),
+        case("clustering_linear", daily(rows, late)),
         case("clustering_hilbert", daily(rows, late), strategy="hilbert"),
         case("clustering_4_partitions", whole),
     ]

@@ -15,7 +15,7 @@ Message = dict[str, Any]
 
 def _answer(worker: Worker, request: Message) -> Message:
     match request["command"]:
-        case "bulk_insert" | "upsert" | "compact" | "snapshot" as operation:
+        case "bulk_insert" | "upsert" | "compact" | "cluster" | "snapshot" as operation:
             start = time.perf_counter()
             result = getattr(worker, operation)(request["source"], request["table"], request["options"])
             return {"seconds": time.perf_counter() - start, "result": result}

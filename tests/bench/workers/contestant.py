@@ -28,6 +28,10 @@ class Worker(Protocol):
         """Schedules and executes a compaction of a merge-on-read table; nothing is read from `source`."""
         ...
 
+    def cluster(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """Schedules and executes a clustering; nothing is read from `source`."""
+        ...
+
     def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         """Reads all rows and columns, and throws them away."""
         ...
@@ -61,6 +65,9 @@ class SparkWorker:
 
     def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         raise NotImplementedError(f"{type(self).__name__} has no merge-on-read tables")
+
+    def cluster(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no clustering")
 
     def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         raise NotImplementedError(f"{type(self).__name__} has no merge-on-read tables")

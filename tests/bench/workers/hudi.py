@@ -47,6 +47,20 @@ class Hudi(SparkWorker):
             raise RuntimeError("Hudi compacted nothing")
         return {}
 
+    def cluster(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        settings = self.options | options
+        # the procedure's options are cut at commas
+        order = settings.pop("hoodie.clustering.plan.strategy.sort.columns")
+        curve = settings.pop("hoodie.layout.optimize.strategy", "linear")
+        texts = ",".join(f"{name}={value}" for name, value in settings.items())
+        plan = (
+            f"call run_clustering(path => '{table}', order => '{order}', order_strategy => '{curve}', "
+            f"options => '{texts}')"
+        )
+        if not self.spark.sql(plan).collect():
+            raise RuntimeError("Hudi clustered nothing")
+        return {}
+
     def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         discard(self.spark.read.format("hudi").load(table))
         return {}

@@ -75,8 +75,11 @@ class OursOnSpark(SparkWorker):
         return self._write(source, "upsert", table, options)
 
     def _write(self, source: str, operation: str, table: str, options: dict[str, str]) -> dict[str, Any]:
-        rows = read(Source.of(source), self.spark)
+        rows = self.incoming(source)
         return _write(rows, operation, table, self.options | options, self.spark)
+
+    def incoming(self, source: str) -> Any:
+        return read(Source.of(source), self.spark)
 
     def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return _compact(table, self.options | options, self.spark)
@@ -90,6 +93,13 @@ class OursOnSpark(SparkWorker):
 
     def rows(self, table: str, out: str) -> list[str]:
         return _rows(table, out)
+
+
+class OursOnFrames(OursOnSpark):
+    """A DataFrame as its users write it: rows come through the JVM."""
+
+    def incoming(self, source: str) -> Any:
+        return self.read(source)
 
 
 class OursLocal:
@@ -124,4 +134,6 @@ class OursLocal:
 
 
 def create(session: dict[str, str], options: dict[str, str], engine: str) -> OursOnSpark | OursLocal:
-    return OursLocal(options) if engine == "local" else OursOnSpark(session, options)
+    if engine == "local":
+        return OursLocal(options)
+    return (OursOnFrames if engine == "frame" else OursOnSpark)(session, options)

@@ -6,25 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hoodie.engine import Engine
-from hoodie.errors import ConfigError, JobError, TableError
-from hoodie.format.base_file import BaseFileFormat
-from hoodie.format.meta_fields import OPERATION as OPERATION_COLUMN
-from hoodie.format.meta_fields import with_meta, without_meta
-from hoodie.format.schema import from_avro, record_full_name, to_avro_text
-from hoodie.read.log_merge import SliceContext
-from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
-from hoodie.read.table_view import table_merger
-from hoodie.services.compaction.task import CompactionContext, CompactSlices
+from hoodie.errors import ConfigError, TableError
+from hoodie.services.compaction.task import CompactSlices
+from hoodie.services.rewrite import rewrite_context, run_tasks
 from hoodie.services.target import Target
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
-from hoodie.table.table_schema import schema_text
-from hoodie.table.view import Snapshot
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
 from hoodie.write.transaction import Transaction
 
 #: Hudi's WriteOperationType of a compaction
@@ -71,7 +62,7 @@ def execute(
     plan = read_plan(target, instant)
     with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
         transaction.resume(instant, plan.partitions)
-        context = _context(target, instant.time)
+        context = rewrite_context(target, instant.time, "compact")
         logs = sum(len(operation.log_files) for operation in plan.operations)
         progress("compact", f"instant {instant.time}: {len(plan.operations)} file slices, {logs} log files")
         stats = _stats(engine, CompactSlices(context, plan.operations))
@@ -100,43 +91,11 @@ def read_plan(target: Target, instant: Instant) -> CompactionPlan:
         ) from None
 
 
-def _context(target: Target, instant: str) -> CompactionContext:
-    config, timeline = target.config, target.timeline()
-    text = schema_text(timeline, target.storage, target.props)
-    if text is None:
-        raise TableError(f"no commit of {target.base_path} tells the table's schema", path=target.base_path)
-    stored = from_avro(text)
-    if OPERATION_COLUMN in stored.names:
-        raise TableError(
-            f"{target.base_path} keeps a change log ({OPERATION_COLUMN}), which is not supported; compact it "
-            "with Apache Hudi",
-            path=target.base_path,
-        )
-    schema = without_meta(stored)
-    slices = SliceContext(
-        schema=with_meta(schema),
-        snapshot=Snapshot.of(timeline, target.storage),
-        merger=table_merger(target.props, config, schema),
-        ordering=target.props.precombine_field,
-        budget=config[MERGE_BUDGET],
-        spill_path=config[SPILL_PATH] or "",
-    )
-    avro_schema = to_avro_text(schema, target.props.name, full_name=record_full_name(text))
-    return CompactionContext(target.base_path, instant, avro_schema, BaseFileFormat.of(config), slices)
-
-
 def _stats(engine: Engine, task: CompactSlices) -> dict[str, list[WriteStat]]:
     """One slice a task; write statistics by partition."""
     stats: dict[str, list[WriteStat]] = {}
     count = len(task.operations)
-    if not count:
-        return stats
-    frame = engine.map_batches(engine.tasks(count), task, STAGED_SCHEMA)
-    answers = raise_errors(engine.collect(frame, (SUMMARY, ERROR)))
-    if len(answers) != count:
-        raise JobError(
-            f"{count} file slices were to be compacted, {len(answers)} tasks answered", slices=count
-        )
+    answers = run_tasks(engine, task, count, "file slices were to be compacted")
     for answer in answers:
         stat = WriteStat.from_dict(answer)
         stats.setdefault(stat.partition_path or "", []).append(stat)

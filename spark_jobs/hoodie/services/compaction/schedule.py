@@ -67,7 +67,7 @@ def schedule(target: Target) -> Scheduled:
 
     Raises ConflictError while a writer is at work, with nothing changed.
     """
-    early = _due(target, target.timeline())
+    early = plan_now(target, target.timeline())
     if early.plan is None:
         return Scheduled(reason=early.reason)
     made = early
@@ -75,7 +75,7 @@ def schedule(target: Target) -> Scheduled:
 
     def make(timeline: Timeline, now: str) -> bytes | None:
         nonlocal made
-        made = _due(target, timeline, now)
+        made = plan_now(target, timeline, now)
         return replace(made.plan, extra_metadata=target.extra or None).to_bytes() if made.plan else None
 
     with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
@@ -89,7 +89,8 @@ def schedule(target: Target) -> Scheduled:
         )
 
 
-def _due(target: Target, timeline: Timeline, now: str | None = None) -> Planned:
+def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Planned:
+    """What a compaction scheduled at the instant `now` would do, if one is due."""
     due = trigger.due(timeline, target.config, now or target.next_time(timeline))
     if not due.due:
         return Planned(None, f"no compaction is due: {due.reason}")

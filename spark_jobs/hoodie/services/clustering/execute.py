@@ -1,0 +1,158 @@
+"""Pending clustering plans, executed: ours and Apache Hudi's, while writers add to other file groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hoodie.engine import Engine
+from hoodie.errors import ConflictError, TableError
+from hoodie.services.clustering.order import Order
+from hoodie.services.clustering.split import shares_of
+from hoodie.services.clustering.strategy import TARGET_BYTES, executes
+from hoodie.services.clustering.task import ClusterShares
+from hoodie.services.rewrite import rewrite_context, run_tasks
+from hoodie.services.target import Target
+from hoodie.table.features import ROWS, refuse
+from hoodie.table.pending import clustering_plan
+from hoodie.table.view import Snapshot, file_slices, storage_listing
+from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
+from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.plans import RequestedReplace
+from hoodie.write.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One clustering that was completed."""
+
+    instant: str
+    plan: ClusteringPlan
+    metadata: CommitMetadata
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+def check(target: Target) -> None:
+    """Raises ConfigError for a table that we can't cluster."""
+    refuse(target.props, "cluster", "clustered", *ROWS)
+
+
+def pending(timeline: Timeline, target: Target) -> list[Instant]:
+    """Clusterings to execute, oldest first. Pending replacecommits of other kinds are writes."""
+    return [
+        instant
+        for instant in timeline.filter([Action.REPLACECOMMIT], completed=False)
+        if clustering_plan(target.storage, target.base_path, instant) is not None
+    ]
+
+
+def execute(
+    engine: Engine, target: Target, instant: Instant, progress: Callable[[str, str], None]
+) -> Executed:
+    """Run a pending clustering to its commit, beginning anew where an earlier run failed.
+
+    Raises ConflictError while another process executes it, when it has been completed or rolled back, or when
+    the plan's file groups were changed since; an error leaves the plan pending and no new file.
+    """
+    storage, base_path = target.storage, target.base_path
+    requested, plan = read_plan(target, instant)
+    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+        transaction.resume(instant, plan.partitions)
+        context = rewrite_context(target, instant.time, "cluster")
+        _refuse_changed(target, instant, plan)
+        order = Order.of(plan.params, target.config)
+        if order is not None:
+            order.check(context.file_schema)
+        shares = shares_of(engine, storage, context, plan, order)
+        progress(
+            "cluster",
+            f"instant {instant.time}: {len(plan.slices)} file slices in {len(plan.groups)} groups, "
+            f"{len(shares)} tasks",
+        )
+        preserve = plan.preserve_metadata is not False
+        task = ClusterShares(context, shares, _target_bytes(target, plan), preserve)
+        stats: dict[str, list[WriteStat]] = {}
+        for answer in run_tasks(engine, task, len(shares), "parts were to be clustered"):
+            for value in answer["stats"]:
+                stat = WriteStat.from_dict(value)
+                stats.setdefault(stat.partition_path or "", []).append(stat)
+        progress("commit", f"instant {instant.time}")
+        _refuse_changed(target, instant, plan)
+        extra = {**(requested.extra_metadata or {}), **target.extra, SCHEMA_KEY: context.avro_schema}
+        metadata = transaction.commit(stats, OPERATION, extra, replaced_by(plan))
+        return Executed(
+            instant.time,
+            plan,
+            metadata,
+            list(transaction.rolled_back),
+            transaction.metadata_table_removed,
+        )
+
+
+def _target_bytes(target: Target, plan: ClusteringPlan) -> int:
+    """What the settings say, else the plan, else the default."""
+    text = plan.params.get(TARGET_BYTES.name)
+    return (
+        target.config[TARGET_BYTES]
+        if text is None or target.config.given(TARGET_BYTES)
+        else TARGET_BYTES.read(text)
+    )
+
+
+def replaced_by(plan: ClusteringPlan) -> dict[str, list[str]]:
+    """Ids of the plan's file groups by partition."""
+    out: dict[str, list[str]] = {}
+    for item in plan.slices:
+        out.setdefault(item.partition_path, []).append(item.file_id)
+    return out
+
+
+def read_plan(target: Target, instant: Instant) -> tuple[RequestedReplace, ClusteringPlan]:
+    """Raises TableError for a plan that is torn or gone, or that only Apache Hudi can execute."""
+    path = instant_path(target.base_path, instant.with_state(State.REQUESTED))
+    try:
+        requested = RequestedReplace.from_bytes(target.storage.read(path))
+    except FileNotFoundError:
+        raise TableError(
+            f"clustering {instant.time} has no plan: {path} is missing; restore it, or roll the clustering "
+            "back",
+            path=path,
+        ) from None
+    if requested.clustering_plan is None:
+        raise TableError(f"{path} is no clustering; it belongs to a write", path=path)
+    plan = ClusteringPlan.from_record(requested.clustering_plan)
+    if not executes(plan.strategy_class):
+        raise TableError(
+            f"clustering {instant.time} is to be executed by {plan.strategy_class}, which is not here; "
+            "execute it with Apache Hudi, or roll it back",
+            path=path,
+        )
+    return requested, plan
+
+
+def _refuse_changed(target: Target, instant: Instant, plan: ClusteringPlan) -> None:
+    """ConflictError when a file group has other files than the plan says: what was added would be lost.
+
+    Our writers leave the groups alone; Apache Hudi's may be set to update them.
+    """
+    timeline = target.timeline()
+    snapshot = Snapshot.of(timeline, target.storage)
+    listing = storage_listing(target.storage, target.base_path)
+    found = {partition: file_slices(snapshot, listing, partition) for partition in plan.partitions}
+    for item in plan.slices:
+        latest = found[item.partition_path].get(item.file_id)
+        now = latest[0] if latest else None
+        base = now.base.name if now and now.base else None
+        logs = {log.name for log in now.logs} if now else set()
+        if now is None or base != item.base_name or not logs <= set(item.log_names):
+            raise ConflictError(
+                f"file group {item.file_id} of partition {item.partition_path!r} was changed since "
+                f"clustering {instant.time} was scheduled, and the change would be lost; roll that "
+                "clustering back and schedule a new one",
+                instant=instant.time,
+                partition=item.partition_path,
+                file_id=item.file_id,
+            )

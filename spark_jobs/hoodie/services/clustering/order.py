@@ -1,0 +1,303 @@
+"""Sort keys of a clustering: the sort columns themselves, or one place on a curve through all of them.
+
+For a curve each column's values are numbers on a scale of cells. `direct` cells are of equal width between
+the least and the greatest value, `sample` cells hold about equally many rows (Apache Hudi's build methods;
+the numbers are our own). Of texts and binaries 8 bytes count, those behind what all values begin with. NaN
+come behind all other values, and nulls last.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from hoodie.config.key import Config, Key, enum_key, fields_key, int_key, parse_fields
+from hoodie.errors import ConfigError
+from hoodie.services.clustering import curves
+
+#: the stubs refuse plain values where the kernels take them
+pc: Any = pyarrow.compute
+
+
+class Layout(enum.Enum):
+    LINEAR = "linear"
+    ZORDER = "z-order"
+    HILBERT = "hilbert"
+
+
+class BuildMethod(enum.Enum):
+    DIRECT = "direct"
+    SAMPLE = "sample"
+
+
+def parse_layout(text: str) -> Layout:
+    name = text.strip().lower()
+    try:
+        return Layout.ZORDER if name == "zorder" else Layout(name)
+    except ValueError:
+        raise ValueError(f"expected one of {', '.join(item.value for item in Layout)}") from None
+
+
+SORT_COLUMNS = fields_key(
+    "hoodie.clustering.plan.strategy.sort.columns",
+    (),
+    "Columns by which a clustering sorts rows; none: rows stay in the order of their files.",
+    group="clustering",
+)
+LAYOUT: Key[Layout] = Key(
+    "hoodie.layout.optimize.strategy",
+    Layout.LINEAR,
+    "Order of the sort columns: one after the other (linear), or along a z-order or hilbert curve, for "
+    "queries that filter by any of several columns.",
+    parse_layout,
+    group="clustering",
+)
+BUILD_METHOD = enum_key(
+    "hoodie.layout.optimize.curve.build.method",
+    BuildMethod.DIRECT,
+    "Curves: cells of equal width between a column's least and greatest value (direct), or of about equally "
+    "many rows (sample), which is better for values that are spread unevenly.",
+    group="clustering",
+)
+SAMPLE_SIZE = int_key(
+    "hoodie.layout.optimize.build.curve.sample.size",
+    200000,
+    "Rows that are looked at to find the cells of a curve, and where a group is cut into tasks.",
+    minimum=100,
+    group="clustering",
+)
+
+#: column with a row's place on the curve
+PLACE = "_hoodie_clustering_place"
+_PREFIX_BYTES = 8
+_Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What rows are sorted by. Picklable."""
+
+    columns: tuple[str, ...]
+    layout: Layout = Layout.LINEAR
+    method: BuildMethod = BuildMethod.DIRECT
+    sample_size: int = SAMPLE_SIZE.default
+
+    @classmethod
+    def of(cls, params: Mapping[str, str], config: Config) -> Order | None:
+        """That of a plan with these strategy parameters; None when rows are not sorted.
+
+        The settings tell what the plan does not: Apache Hudi's plans name the columns only.
+        """
+        columns = parse_fields(params.get(SORT_COLUMNS.name, ""))
+        if not columns:
+            return None
+        layout, method = config[LAYOUT], config[BUILD_METHOD]
+        if LAYOUT.name in params and not config.given(LAYOUT):
+            layout = LAYOUT.read(params[LAYOUT.name])
+        if BUILD_METHOD.name in params and not config.given(BUILD_METHOD):
+            method = BUILD_METHOD.read(params[BUILD_METHOD.name])
+        return cls(columns, layout, method, config[SAMPLE_SIZE])
+
+    @property
+    def curved(self) -> bool:
+        """One column alone is in the same order on any curve."""
+        return self.layout is not Layout.LINEAR and len(self.columns) > 1
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises ConfigError for columns that the table lacks, or that have no order."""
+        missing = [name for name in self.columns if name not in schema.names]
+        if missing:
+            raise ConfigError(
+                f"{SORT_COLUMNS.name} names {', '.join(missing)}, which the table does not have; it has "
+                f"{', '.join(schema.names)}",
+                columns=", ".join(missing),
+            )
+        for name in self.columns:
+            kind = schema.field(name).type
+            if pa.types.is_nested(kind):
+                raise ConfigError(
+                    f"{SORT_COLUMNS.name} names {name!r}, which is {kind} and has no order; name columns "
+                    "with single values",
+                    column=name,
+                )
+        if self.curved and len(self.columns) > _MOST_COLUMNS:
+            raise ConfigError(
+                f"{SORT_COLUMNS.name} names {len(self.columns)} columns; a {self.layout.value} curve through "
+                f"more than {_MOST_COLUMNS} helps no query. Name those that queries filter by",
+                columns=len(self.columns),
+            )
+
+
+#: with 8 columns a cell is an eighth of a word, 256 steps a column
+_MOST_COLUMNS = 8
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Cells of one column: `low` and `high` numbers, or the `bounds` between cells. `prefix` is what all
+    texts begin with.
+    """
+
+    low: float
+    high: float
+    bounds: _Floats | None = None
+    prefix: bytes = b""
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray[Any], method: BuildMethod) -> Scale:
+        prefix = _common_prefix(column)
+        numbers = _numbers(column, prefix)
+        known = np.sort(numbers[np.isfinite(numbers)])
+        if not len(known):
+            return cls(0.0, 0.0, None, prefix)
+        bounds = known if method is BuildMethod.SAMPLE else None
+        return cls(float(known[0]), float(known[-1]), bounds, prefix)
+
+    def cells(self, column: pa.ChunkedArray[Any], bits: int) -> curves.Cells:
+        """The cell of every value; values beyond the scale are in its first or last."""
+        numbers = _numbers(column, self.prefix)
+        last = (1 << bits) - 1
+        if self.bounds is not None:
+            share = np.searchsorted(self.bounds, numbers) / max(1, len(self.bounds))
+        else:
+            width = self.high - self.low
+            with np.errstate(invalid="ignore", over="ignore"):
+                share = (numbers - self.low) / width if 0 < width < np.inf else np.zeros(len(numbers))
+        share = np.where(np.isnan(numbers), 1.0, np.nan_to_num(share, nan=0.0))
+        return (np.clip(share, 0.0, 1.0) * last).astype(np.uint32)
+
+
+@dataclass(frozen=True)
+class SortKeys:
+    """How to sort: `names` of columns, after `with_keys` has added what is not stored. Picklable."""
+
+    order: Order
+    scales: tuple[Scale, ...] = ()
+
+    @classmethod
+    def of(cls, order: Order, rows: pa.Table) -> SortKeys:
+        """`rows`: all rows or a sample of them, that tells how values are spread."""
+        if not order.curved:
+            return cls(order)
+        return cls(order, tuple(Scale.of(rows.column(name), order.method) for name in order.columns))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (PLACE,) if self.order.curved else self.order.columns
+
+    def with_keys(self, rows: pa.Table) -> pa.Table:
+        """The rows with the columns of `names`."""
+        if not self.order.curved:
+            return rows
+        bits = curves.bits_for(len(self.scales))
+        cells = [
+            scale.cells(rows.column(name), bits)
+            for scale, name in zip(self.scales, self.order.columns, strict=True)
+        ]
+        curve = curves.hilbert if self.order.layout is Layout.HILBERT else curves.z_order
+        return rows.append_column(PLACE, pa.array(curve(cells, bits)))
+
+    def indices(self, rows: pa.Table) -> npt.NDArray[np.int64]:
+        """The rows' numbers in the order of their keys, which are there: values, then NaN, then nulls."""
+        if self.order.curved:
+            return np.argsort(rows.column(PLACE).to_numpy(), kind="stable")
+        keys = [(name, "ascending") for name in self.names]
+        found: npt.NDArray[np.int64] = pc.sort_indices(
+            rows.select(list(self.names)), sort_keys=keys
+        ).to_numpy()
+        return found
+
+    def at_least(self, rows: pa.Table, bound: Sequence[Any], behind: bool = False) -> Any:
+        """Which rows, a boolean array, are at or behind `bound`, or behind it only: a scalar for each of
+        `names`.
+        """
+        mask: Any = pa.array(np.full(rows.num_rows, not behind, dtype=np.bool_))
+        for name, value in reversed(list(zip(self.names, bound, strict=True))):
+            greater, equal = _compared(rows.column(name).combine_chunks(), value)
+            mask = pc.or_(greater, pc.and_(equal, mask))
+        return mask
+
+    def quantiles(self, rows: pa.Table, shares: Sequence[float]) -> list[tuple[Any, ...]]:
+        """The bounds below which these shares of the rows are. `rows` have their keys."""
+        if rows.num_rows == 0:
+            return []
+        chosen = self.indices(rows)[[min(rows.num_rows - 1, int(share * rows.num_rows)) for share in shares]]
+        picked = rows.select(list(self.names)).take(chosen)
+        return [tuple(column[number] for column in picked.columns) for number in range(len(shares))]
+
+
+def _compared(column: Any, value: Any) -> tuple[Any, Any]:
+    """Which values are behind one, and which are equal to it; NaN is behind all other values, null behind
+    NaN.
+    """
+    null = pc.is_null(column)
+    if not value.is_valid:
+        return pa.array(np.zeros(len(column), dtype=np.bool_)), null
+    greater, equal = pc.greater(column, value), pc.equal(column, value)
+    if pa.types.is_floating(column.type):
+        nan = pc.is_nan(column)
+        greater, equal = (null, nan) if np.isnan(value.as_py()) else (pc.or_(greater, nan), equal)
+    return pc.fill_null(greater, True), pc.fill_null(equal, False)
+
+
+def _numbers(column: pa.ChunkedArray[Any], prefix: bytes) -> _Floats:
+    """Values as numbers in their order; nulls are NaN. Texts that differ late, or long integers, may be
+    equal.
+    """
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        numbers = _text_numbers(column, len(prefix))
+    else:
+        if pa.types.is_temporal(kind):
+            column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        numbers = pc.fill_null(column.cast(pa.float64(), safe=False), np.nan).to_numpy()
+    nulls = column.is_null()
+    if column.null_count:
+        numbers = np.where(nulls.to_numpy(), np.nan, numbers)
+    return numbers
+
+
+def _text_numbers(column: pa.ChunkedArray[Any], skip: int) -> _Floats:
+    """The 8 bytes from `skip` on as one big-endian number; shorter texts are filled up with zeros."""
+    texts = column.cast(pa.binary()) if not pa.types.is_binary(column.type) else column
+    parts = [_chunk_numbers(chunk, skip) for chunk in texts.chunks]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _chunk_numbers(chunk: Any, skip: int) -> _Floats:
+    count = len(chunk)
+    _, offsets_buffer, data = chunk.buffers()
+    if count == 0 or data is None or data.size == 0:
+        return np.zeros(count)
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[chunk.offset : chunk.offset + count + 1]
+    content = np.frombuffer(data, dtype=np.uint8)
+    begin, end = offsets[:-1].astype(np.int64) + skip, offsets[1:].astype(np.int64)
+    out = np.zeros(count, dtype=np.uint64)
+    for place in range(_PREFIX_BYTES):
+        at = begin + place
+        there = at < end
+        byte = np.where(there, content[np.where(there, at, 0)], 0)
+        out = (out << np.uint64(8)) | byte.astype(np.uint64)
+    return out.astype(np.float64)
+
+
+def _common_prefix(column: pa.ChunkedArray[Any]) -> bytes:
+    """What all texts of a column begin with; empty for other types."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_fixed_size_binary(kind):
+        column = column.cast(pa.binary())
+    elif not pa.types.is_binary(kind):
+        return b""
+    ends = pc.min_max(column).as_py()
+    if ends["min"] is None:
+        return b""
+    low, high = bytes(ends["min"]), bytes(ends["max"])
+    same = (number for number, (a, b) in enumerate(zip(low, high, strict=False)) if a != b)
+    return low[: next(same, min(len(low), len(high)))]

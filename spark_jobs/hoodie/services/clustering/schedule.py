@@ -1,0 +1,170 @@
+"""A clustering plan: made from a view, and put on the timeline while no writer is at work.
+
+From then on the plan's file groups stay as they are: updates of them are refused until it is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+
+from hoodie.config.key import Config
+from hoodie.services.clustering import strategy, trigger
+from hoodie.services.clustering.order import BUILD_METHOD, LAYOUT, SORT_COLUMNS, Layout, Order
+from hoodie.services.rewrite import rewrite_context
+from hoodie.services.target import Target
+from hoodie.storage import Storage
+from hoodie.table.partition import list_partitions
+from hoodie.table.pending import BusyGroups, busy_groups, clustering_plan
+from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices, storage_listing
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.plans import RequestedReplace
+from hoodie.write.transaction import Transaction
+
+_LISTERS = 8
+#: tells whether rewriting slices into so many files would change nothing
+Settled = Callable[[Sequence[FileSlice], int], bool]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, or why there is none."""
+
+    plan: ClusteringPlan | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """What scheduling did; `instant` is "" when it did nothing, for `reason`."""
+
+    instant: str = ""
+    plan: ClusteringPlan | None = None
+    reason: str = ""
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+def plan(
+    snapshot: Snapshot,
+    listing: Listing,
+    partitions: Sequence[str],
+    busy: BusyGroups,
+    config: Config,
+    settled: Settled,
+) -> Planned:
+    """Small slices, as the strategy chooses and groups them; `busy` file groups are left out."""
+    wanted = strategy.candidates(partitions, config)
+    if not wanted:
+        return Planned(None, f"the settings choose none of the {len(partitions)} partitions")
+
+    def look(partition: str) -> list[FileSlice]:
+        latest = (group[0] for group in file_slices(snapshot, listing, partition).values())
+        return [item for item in latest if strategy.eligible(item, config)]
+
+    with ThreadPoolExecutor(_LISTERS) as pool:
+        small = list(pool.map(look, wanted))
+    count = sum(map(len, small))
+    if not count:
+        limit = config[strategy.SMALL_FILE_LIMIT]
+        return Planned(None, f"no file is smaller than {limit} bytes ({strategy.SMALL_FILE_LIMIT.name})")
+    free = [[item for item in items if (item.partition, item.file_id) not in busy] for items in small]
+    if not any(free):
+        return Planned(None, f"all {count} small file slices are in pending plans already")
+    chosen = [group for items in free for group in strategy.groups(items, config, settled)]
+    if not chosen:
+        return Planned(None, f"rewriting the {sum(map(len, free))} small file slices would change nothing")
+    groups = tuple(chosen[: config[strategy.MAX_GROUPS]])
+    return Planned(ClusteringPlan(groups, strategy.EXECUTION_CLASS, params(config)))
+
+
+def params(config: Config) -> dict[str, str]:
+    """Strategy parameters of a plan: how it is to be executed. Apache Hudi reads the sort columns of them,
+    and asks its own settings for the rest.
+    """
+    sizes = {key.name: str(config[key]) for key in (strategy.TARGET_BYTES, strategy.MAX_GROUP_BYTES)}
+    sorted_by = config[SORT_COLUMNS]
+    if not sorted_by:
+        return sizes
+    columns = {SORT_COLUMNS.name: ",".join(sorted_by)}
+    if config[LAYOUT] is not Layout.LINEAR:
+        columns |= {LAYOUT.name: config[LAYOUT].value, BUILD_METHOD.name: config[BUILD_METHOD].value}
+    return {**columns, **sizes}
+
+
+def schedule(target: Target) -> Scheduled:
+    """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
+
+    Raises ConflictError while a writer is at work, ConfigError for sort columns that can't be used; nothing
+    is changed then.
+    """
+    early = plan_now(target, target.timeline())
+    if early.plan is None:
+        return Scheduled(reason=early.reason)
+    made = early
+    storage, base_path = target.storage, target.base_path
+
+    def make(timeline: Timeline, now: str) -> bytes | None:
+        nonlocal made
+        made = plan_now(target, timeline)
+        if made.plan is None:
+            return None
+        return RequestedReplace(OPERATION, made.plan.to_record(), dict(target.extra), 1).to_bytes()
+
+    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+        instant = transaction.schedule(Action.REPLACECOMMIT, make)
+        return Scheduled(
+            instant.time if instant else "",
+            made.plan,
+            made.reason,
+            list(transaction.rolled_back),
+            transaction.metadata_table_removed,
+        )
+
+
+def plan_now(target: Target, timeline: Timeline) -> Planned:
+    """What a clustering scheduled now would do, if one is due."""
+    storage, base_path, config = target.storage, target.base_path, target.config
+    due = trigger.due(timeline, storage, config)
+    if not due.due:
+        return Planned(None, f"no clustering is due: {due.reason}")
+    order = Order.of(params(config), config)
+    if order is not None:
+        order.check(rewrite_context(target, "", "cluster").file_schema)
+    return plan(
+        Snapshot.of(timeline, storage),
+        storage_listing(storage, base_path),
+        list_partitions(storage, base_path),
+        busy_groups(timeline, storage),
+        config,
+        _settled(timeline, storage, config),
+    )
+
+
+def _settled(timeline: Timeline, storage: Storage, config: Config) -> Settled:
+    """Slices without logs that one clustering made with the same parameters; where no order is wanted, also
+    those that would become as many files as they are.
+    """
+    wanted = params(config)
+
+    @cache
+    def made_so(instant: str) -> bool:
+        found = Instant(instant, Action.REPLACECOMMIT, State.COMPLETED)
+        if found not in timeline.instants:
+            return False
+        record = clustering_plan(storage, timeline.base_path, found)
+        return record is not None and dict(ClusteringPlan.from_record(record).params) == wanted
+
+    def settled(slices: Sequence[FileSlice], outputs: int) -> bool:
+        if any(item.logs or item.base is None for item in slices):
+            return False
+        if not config[SORT_COLUMNS] and len(slices) <= outputs:
+            return True
+        instants = {item.instant for item in slices}
+        return len(instants) == 1 and made_so(instants.pop())
+
+    return settled

@@ -1,0 +1,221 @@
+"""What a task does: rows of the slices of one group, or of a range of its order, written to new file
+groups.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.engine import Task
+from hoodie.engine.files import task_numbers
+from hoodie.errors import HoodieError
+from hoodie.format.base_file import KeySummary
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.format.names import new_file_id
+from hoodie.read.file_slice import read_slice
+from hoodie.services.clustering.order import Order, SortKeys
+from hoodie.services.clustering.sort import SortedRows
+from hoodie.services.rewrite import RewriteContext
+from hoodie.storage import Storage, storage_for
+from hoodie.table.view import FileSlice
+from hoodie.timeline.commit import RuntimeStats, WriteStat
+from hoodie.write.handles import OutputFile, pieces
+from hoodie.write.staged import SUMMARY, error_message, message
+
+#: rows that would make less than this share of another full file stay in the full one
+_TAIL = 0.1
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one task writes: the rows of slices of one partition that lie from `low` on and before `high` in
+    the order of `keys`, in `outputs` files. Without `keys` all rows, sorted by `order` if there is one.
+    """
+
+    partition: str
+    slices: tuple[FileSlice, ...]
+    outputs: int
+    order: Order | None
+    keys: SortKeys | None = None
+    low: tuple[Any, ...] | None = None
+    high: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ClusterShares:
+    """The function given to `map_batches`; a row of its input is the number of a share.
+
+    `preserve`: rows keep their commit time and sequence number. Files end at `target_bytes` at the latest.
+    """
+
+    context: RewriteContext
+    shares: tuple[Share, ...]
+    target_bytes: int
+    preserve: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        storage = storage_for(self.context.base_path)
+        try:
+            for number in task_numbers(batches):
+                stats = self.write(storage, self.shares[number], task)
+                yield message(SUMMARY, {"stats": [stat.to_dict() for stat in stats]})
+        except HoodieError as error:
+            yield error_message(error)
+
+    def write(self, storage: Storage, share: Share, task: Task) -> list[WriteStat]:
+        """The new files of a share, none for one without rows."""
+        started = time.monotonic()
+        with _Files(self, storage, share.partition, task) as files:
+            if share.order is None:
+                for slice_ in share.slices:
+                    for rows in read_slice(storage, slice_, self.context.slices):
+                        files.add(rows)
+            else:
+                self._sorted(storage, share, share.order, files)
+            stats = files.close()
+        millis = int((time.monotonic() - started) * 1000)
+        return [replace(stat, runtime_stats=RuntimeStats(0, 0, millis)) for stat in stats]
+
+    def _sorted(self, storage: Storage, share: Share, order: Order, files: _Files) -> None:
+        slices, context = share.slices, self.context.slices
+        rows = SortedRows(
+            order,
+            context.budget,
+            context.spill_path,
+            lambda: sample(storage, self.context, slices, order),
+            share.keys,
+        )
+        with rows:
+            for slice_ in slices:
+                for table in read_slice(storage, slice_, context):
+                    rows.add(_within(share, table))
+            files.expect(rows.rows, share.outputs)
+            for table in rows.stream(files.step):
+                files.add(table)
+
+
+def sample(
+    storage: Storage, context: RewriteContext, slices: tuple[FileSlice, ...], order: Order
+) -> pa.Table:
+    """The sort columns of rows that are evenly spread over the slices' base files; of slices that have none,
+    over their logs.
+    """
+    columns, held, count, step = list(order.columns), [], 0, 1
+    schema = pa.schema([context.file_schema.field(name) for name in columns])
+    for slice_ in slices:
+        read = replace(slice_, logs=()) if slice_.base else slice_
+        for rows in read_slice(storage, read, context.slices, columns):
+            held.append(rows.take(np.arange(0, rows.num_rows, step)))
+            count += held[-1].num_rows
+            if count > 2 * order.sample_size:
+                # every other row from here on, and of those that are held
+                thinned = pa.concat_tables(held)
+                held, step = [thinned.take(np.arange(0, thinned.num_rows, 2))], step * 2
+                count = held[0].num_rows
+    return pa.concat_tables(held) if held else schema.empty_table()
+
+
+def _within(share: Share, rows: pa.Table) -> pa.Table:
+    """Those rows of a table that are the share's."""
+    keys = share.keys
+    if keys is None or (share.low is None and share.high is None):
+        return rows
+    keyed = keys.with_keys(rows)
+    mask = np.ones(rows.num_rows, dtype=np.bool_)
+    if share.low is not None:
+        mask &= keys.at_least(keyed, share.low).to_numpy(zero_copy_only=False)
+    if share.high is not None:
+        mask &= ~keys.at_least(keyed, share.high).to_numpy(zero_copy_only=False)
+    return rows.filter(pa.array(mask))
+
+
+class _Files:
+    """New file groups of a partition, one after the other. A context manager: leaving it lets go of a file
+    that a failure left open.
+    """
+
+    def __init__(self, work: ClusterShares, storage: Storage, partition: str, task: Task) -> None:
+        self._work = work
+        self._storage = storage
+        self._partition = partition
+        self._task = task
+        self._prefix = str(uuid.uuid4())
+        self._stats: list[WriteStat] = []
+        self._output: OutputFile | None = None
+        self._left: int | None = None
+        self._share: int | None = None
+        self._written = 0
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._output is not None:
+            self._output.abandon()
+
+    @property
+    def step(self) -> int:
+        """Bytes of rows after which a file's size is looked at again."""
+        return max(1, min(self._work.context.files.block_size, self._work.target_bytes // 2))
+
+    def expect(self, rows: int, outputs: int) -> None:
+        """So many rows are to come, for so many files of one size."""
+        self._left, self._share = rows, -(-rows // max(1, outputs))
+
+    def add(self, rows: pa.Table) -> None:
+        for piece in pieces(rows, self.step):
+            while piece.num_rows:
+                output = self._open()
+                count = piece.num_rows
+                if self._share is not None:
+                    count = min(count, self._share - output.rows)
+                self._write(output, piece.slice(0, count))
+                piece = piece.slice(count)
+                if self._full(output):
+                    self._close()
+
+    def close(self) -> list[WriteStat]:
+        self._close()
+        return self._stats
+
+    def _write(self, output: OutputFile, rows: pa.Table) -> None:
+        output.summary.add(rows.column(RECORD_KEY))
+        output.carry(rows, np.full(rows.num_rows, not self._work.preserve))
+        output.counts.inserts += rows.num_rows
+        if self._left is not None:
+            self._left -= rows.num_rows
+
+    def _full(self, output: OutputFile) -> bool:
+        if self._share is not None and output.rows >= self._share:
+            return True
+        few = self._left is not None and self._left <= output.rows * _TAIL
+        return output.size >= self._work.target_bytes and not few
+
+    def _open(self) -> OutputFile:
+        if self._output is None:
+            context = self._work.context
+            self._output = OutputFile(
+                context,
+                self._storage,
+                context.instant,
+                self._partition,
+                new_file_id(self._prefix, len(self._stats)),
+                self._task,
+                None,
+                KeySummary(context.files.new_filter()),
+                self._written,
+            )
+        return self._output
+
+    def _close(self) -> None:
+        if self._output is not None:
+            self._written += self._output.rows
+            self._stats.append(self._output.close())
+            self._output = None

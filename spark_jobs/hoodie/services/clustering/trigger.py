@@ -1,0 +1,91 @@
+"""When a clustering is due, counted as Apache Hudi 0.15.0 does (ClusteringPlanActionExecutor)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hoodie.config.key import Config, bool_key, int_key
+from hoodie.errors import ConfigError
+from hoodie.storage import Storage
+from hoodie.table.pending import clustering_plan
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action, Instant
+
+INLINE = bool_key(
+    "hoodie.clustering.inline",
+    False,
+    "After each write run pending clusterings, then schedule and run one if it is due. What fails there is a "
+    "warning of the write, which stays.",
+    aliases=("hoodie.datasource.clustering.inline.enable",),
+    group="clustering",
+)
+SCHEDULE_INLINE = bool_key(
+    "hoodie.clustering.schedule.inline",
+    False,
+    "After each write schedule a clustering if none is pending; another job runs it.",
+    group="clustering",
+)
+INLINE_MAX_COMMITS = int_key(
+    "hoodie.clustering.inline.max.commits",
+    4,
+    "Commits since the last clustering that make the next inline one due.",
+    minimum=1,
+    group="clustering",
+)
+ASYNC = bool_key(
+    "hoodie.clustering.async.enabled",
+    False,
+    "After each write schedule a clustering if it is due and none is pending; another job runs it beside the "
+    "writers.",
+    aliases=("hoodie.datasource.clustering.async.enable",),
+    group="clustering",
+)
+ASYNC_MAX_COMMITS = int_key(
+    "hoodie.clustering.async.max.commits",
+    4,
+    "Commits since the last clustering that make the next one due, with hoodie.clustering.async.enabled.",
+    minimum=1,
+    group="clustering",
+)
+
+
+@dataclass(frozen=True)
+class Due:
+    """An answer, and the numbers it comes from, for people."""
+
+    due: bool
+    reason: str
+
+
+def check(config: Config) -> None:
+    """Raises ConfigError where a write is asked to schedule only, and to run what it schedules, too."""
+    if config[INLINE] and config[SCHEDULE_INLINE]:
+        raise ConfigError(
+            f"{INLINE.name} and {SCHEDULE_INLINE.name} are both true: the first runs what is scheduled, the "
+            "second leaves that to another job. Set one of them to false",
+            **{INLINE.name: True, SCHEDULE_INLINE.name: True},
+        )
+
+
+def due(timeline: Timeline, storage: Storage, config: Config) -> Due:
+    """Is it time for a clustering? Only inline and async ones wait for commits, and who sets a number of
+    them.
+    """
+    last = last_clustering(timeline, storage)
+    since = last.time if last else ""
+    commits = sum(instant.time > since for instant in timeline.commits())
+    for switch, wanted in ((INLINE, INLINE_MAX_COMMITS), (ASYNC, ASYNC_MAX_COMMITS)):
+        if (config[switch] or config.given(wanted)) and commits < config[wanted]:
+            after = f"since {since}" if since else "so far"
+            return Due(False, f"{commits} of {config[wanted]} commits {after} ({wanted.name})")
+    if not commits and not since:
+        return Due(False, "the table has no commits")
+    return Due(True, f"{commits} commits since {since}" if since else f"{commits} commits, never clustered")
+
+
+def last_clustering(timeline: Timeline, storage: Storage) -> Instant | None:
+    """The newest clustering, in whatever state."""
+    for instant in reversed(timeline.filter([Action.REPLACECOMMIT])):
+        if clustering_plan(storage, timeline.base_path, instant) is not None:
+            return instant
+    return None

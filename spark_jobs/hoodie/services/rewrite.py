@@ -1,0 +1,154 @@
+"""What compaction and clustering share: the slices of a plan, read as a query reads them, and written
+anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.engine import BatchFunction, Engine
+from hoodie.errors import JobError, TableError
+from hoodie.format.base_file import BaseFileFormat
+from hoodie.format.meta_fields import OPERATION, with_meta, without_meta
+from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.schema import from_avro, record_full_name, to_avro_text
+from hoodie.read.log_merge import SliceContext
+from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
+from hoodie.read.table_view import table_merger
+from hoodie.services.target import Target
+from hoodie.storage import Storage
+from hoodie.table.properties import TableType
+from hoodie.table.table_schema import schema_text
+from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot
+from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
+
+
+@dataclass(frozen=True)
+class RewriteContext:
+    """What every task needs to know. Picklable; built once on the driver. `instant` is the service's."""
+
+    base_path: str
+    instant: str
+    avro_schema: str
+    files: BaseFileFormat
+    slices: SliceContext
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """Schema of base files: meta columns first."""
+        return self.slices.schema
+
+
+def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
+    """The table as it is now. `verb` is what the service does, for the errors: TableError for a table whose
+    schema nobody knows, or that keeps a change log.
+    """
+    config, timeline = target.config, target.timeline()
+    text = schema_text(timeline, target.storage, target.props)
+    if text is None:
+        raise TableError(f"no commit of {target.base_path} tells the table's schema", path=target.base_path)
+    stored = from_avro(text)
+    if OPERATION in stored.names:
+        raise TableError(
+            f"{target.base_path} keeps a change log ({OPERATION}), which is not supported; {verb} it with "
+            "Apache Hudi",
+            path=target.base_path,
+        )
+    schema = without_meta(stored)
+    merged = target.props.table_type is TableType.MERGE_ON_READ
+    slices = SliceContext(
+        schema=with_meta(schema),
+        snapshot=Snapshot.of(timeline, target.storage),
+        merger=table_merger(target.props, config, schema) if merged else None,
+        ordering=target.props.precombine_field,
+        budget=config[MERGE_BUDGET],
+        spill_path=config[SPILL_PATH] or "",
+    )
+    avro_schema = to_avro_text(schema, target.props.name, full_name=record_full_name(text))
+    return RewriteContext(target.base_path, instant, avro_schema, BaseFileFormat.of(config), slices)
+
+
+@dataclass(frozen=True)
+class PlannedSlice:
+    """A file slice as a plan names it; `service` and `verb` ("compaction", "compact") are for errors.
+
+    `instant` is the slice's base instant; None: that of its base file or first log.
+    """
+
+    service: str
+    verb: str
+    partition: str
+    file_id: str
+    instant: str | None
+    base: str | None
+    logs: tuple[str, ...]
+    bootstrap: str | None = None
+
+    def found(self, storage: Storage, base_path: str) -> FileSlice:
+        """The slice with its files' sizes, its logs in the plan's order. Raises TableError when one is
+        missing.
+        """
+        if self.bootstrap:
+            raise TableError(
+                f"file group {self.file_id} of partition {self.partition!r} is bootstrapped from "
+                f"{self.bootstrap}; {self.verb} it with Apache Hudi",
+                file_id=self.file_id,
+            )
+        base = None
+        if self.base:
+            path, size = self._file(storage, base_path, self.base)
+            base_name = BaseFileName.parse(self.base)
+            if base_name is None:
+                raise self._unknown(path, "Parquet base file")
+            base = BaseFile(self.partition, path, self.base, self.file_id, base_name.instant, size)
+        logs = []
+        for name in self.logs:
+            path, size = self._file(storage, base_path, name)
+            log = LogFileName.parse(name)
+            if log is None:
+                raise self._unknown(path, "log file")
+            logs.append(
+                LogFile(
+                    self.partition,
+                    path,
+                    name,
+                    self.file_id,
+                    log.base_instant,
+                    log.version,
+                    log.token or "",
+                    size,
+                )
+            )
+        instant = self.instant or (base.instant if base else logs[0].base_instant if logs else "")
+        return FileSlice(self.partition, self.file_id, instant, base, tuple(logs))
+
+    def _file(self, storage: Storage, base_path: str, name: str) -> tuple[str, int]:
+        path = join(base_path, self.partition, name)
+        info = storage.info(path)
+        if info is None:
+            raise TableError(
+                f"{path} is in the plan of a {self.service} and is not there; restore the file, or roll the "
+                f"{self.service} back with Apache Hudi",
+                path=path,
+            )
+        return path, info.size
+
+    def _unknown(self, path: str, kind: str) -> TableError:
+        return TableError(f"{path} is no name of a {kind}; {self.verb} it with Apache Hudi", path=path)
+
+
+def run_tasks(engine: Engine, function: BatchFunction, count: int, what: str) -> list[dict[str, Any]]:
+    """One call of `function` for each number below `count`; the answers, one a task, in no order.
+
+    Raises what a task raised, or JobError when one did not answer. `what` names what is counted.
+    """
+    if not count:
+        return []
+    frame = engine.map_batches(engine.tasks(count), function, STAGED_SCHEMA)
+    answers = raise_errors(engine.collect(frame, (SUMMARY, ERROR)))
+    if len(answers) != count:
+        raise JobError(f"{count} {what}, {len(answers)} tasks answered", slices=count)
+    return answers

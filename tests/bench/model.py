@@ -1,0 +1,59 @@
+"""Random steps with failures on a table, beside a model of it (tests.model). Prints JSON, and the steps."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.model.machine import Difference, Machine
+
+NAME, STEPS, KINDS = "model", 2000, ("cow", "mor")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status 1 when a run found a difference; its table is left then."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.bench {NAME}", description=__doc__)
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of a run ({STEPS})")
+    parser.add_argument("--seed", type=int, action="append", help="repeatable (1)")
+    parser.add_argument("--type", choices=KINDS, help="of the table (default: a run of each)")
+    parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
+    args = parser.parse_args(arguments)
+    kinds = [args.type] if args.type else list(KINDS)
+    results = [_one(args.steps, seed, kind) for kind in kinds for seed in args.seed or [1]]
+    text = json.dumps({"scenario": NAME, "steps": args.steps, "results": results}, indent=1)
+    if args.out:
+        args.out.write_text(text + "\n")
+    else:
+        print(text)
+    return 1 if any(result["difference"] for result in results) else 0
+
+
+def _one(steps: int, seed: int, kind: str) -> dict[str, Any]:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix=f"hoodie-model-{kind}-{seed}-", dir=memory))
+    machine = Machine(folder / "t", seed, kind == "mor")
+    started, difference = time.monotonic(), ""
+    try:
+        machine.run(steps)
+    except Difference as error:
+        difference = str(error)
+        (folder / "steps.txt").write_text("\n".join(machine.steps) + "\n")
+        print(difference, f"all steps: {folder}/steps.txt", sep="\n", file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+    return {
+        "type": kind,
+        "seed": seed,
+        "steps": len(machine.steps),
+        "seconds": round(time.monotonic() - started, 1),
+        "counts": dict(sorted(machine.counts.items())),
+        "difference": difference.partition("; the last steps")[0],
+    }
