@@ -197,13 +197,16 @@ def _last_before(timeline: Timeline, time: str) -> str | None:
 
 
 def _reason(timeline: Timeline, held: tuple[Hold, ...], most: int) -> str:
-    if held:
-        return f"held back by {min(held, key=lambda hold: hold.time).why}"
-    counts = [f"{len(timeline.commits())} commits"]
+    return f"held back by {min(held, key=lambda hold: hold.time).why}" if held else counts(timeline, most)
+
+
+def counts(timeline: Timeline, most: int) -> str:
+    """For people: how many instants there are, and how many there may be."""
+    found = [f"{len(timeline.commits())} commits"]
     for action in _APART:
         done = timeline.filter([action], completed=True)
-        counts += [f"{len(done)} {action.value}s"] if done else []
-    return f"the timeline has {', '.join(counts)}, {most} of each may stay ({MAX_COMMITS.name})"
+        found += [f"{len(done)} {action.value}s"] if done else []
+    return f"the timeline has {', '.join(found)}, {most} of each may stay ({MAX_COMMITS.name})"
 
 
 _METADATA_TABLE = "the newest compaction of the metadata table"

@@ -135,7 +135,8 @@ def facts(target: Target, timeline: Timeline) -> Facts:
 def _run(target: Target, progress: Progress) -> _Done:
     storage, base_path = target.storage, target.base_path
     folder = archive_folder(base_path, target.props.archive_folder)
-    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+    utc = target.props.timeline_utc
+    with Transaction(storage, base_path, target.config, utc, progress=progress) as transaction:
         transaction.claim(repair=False)
         storage.sweep_partial(folder)
         merge.recover(storage, folder)

@@ -96,7 +96,7 @@ def execute(target: Target, instant: Instant, progress: Callable[[str, str], Non
     with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
         transaction.drop_metadata_table()
         with contextlib.suppress(AlreadyExists):
-            create_instant(storage, base_path, instant.with_state(State.INFLIGHT), plan.to_bytes())
+            _create(storage, base_path, instant.with_state(State.INFLIGHT), plan.to_bytes())
         done = _delete_files(storage, base_path, plan)
         folders = _delete_folders(target, plan)
         partitions = {
@@ -192,15 +192,18 @@ def _cleaned(partition: str, policy: str, done: Sequence[_Deleted], folder: bool
 
 
 def _complete(storage: Storage, base_path: str, completed: Instant, data: bytes) -> None:
+    try:
+        _create(storage, base_path, completed, data)
+    except AlreadyExists:
+        raise ConflictError(
+            f"clean {completed.time} was completed by another process", instant=completed.time
+        ) from None
+
+
+def _create(storage: Storage, base_path: str, instant: Instant, data: bytes) -> None:
     """Tries again when a writer, who sweeps before it begins, took the unfinished file away."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            create_instant(storage, base_path, completed, data)
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(ConflictError):
+            create_instant(storage, base_path, instant, data)
             return
-        except AlreadyExists:
-            raise ConflictError(
-                f"clean {completed.time} was completed by another process", instant=completed.time
-            ) from None
-        except ConflictError:
-            if attempt == _ATTEMPTS - 1:
-                raise
+    create_instant(storage, base_path, instant, data)

@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hoodie.errors import ConfigError, ConflictError
+from hoodie.errors import ConflictError
 from hoodie.services.clean.execute import Executed, execute, read_plan
-from hoodie.services.clean.plan import Planned, View, make, why_not_due, why_nothing
+from hoodie.services.clean.plan import Planned, View, make, savepointed_files, why_not_due, why_nothing
 from hoodie.services.clean.policy import Retention
+from hoodie.services.modes import check_mode
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
-from hoodie.timeline.active import Timeline
+from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant
 from hoodie.write.transaction import Transaction
 
 Progress = Callable[[str, str], None]
-MODES = ("schedule", "execute", "run")
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,7 @@ def clean(
     completed before stay completed.
     """
     started = time.monotonic()
-    if mode not in MODES:
-        raise ConfigError(f"mode is {mode!r}; use one of {', '.join(MODES)}", mode=mode)
+    check_mode(mode)
     target = Target.open(path, options or {})
     check_retention(target.config)
     refuse(target.props, "clean", "cleaned", Feature.OTHER_BASE_FILES)
@@ -125,7 +124,7 @@ def _run(target: Target, mode: str, progress: Progress, done: _Done) -> None:
         done.reason = "no clean is pending"
         _finish(target, pending(target.timeline()), progress, done)
     if mode != "execute":
-        instant = _schedule(target, done)
+        instant = _schedule(target, progress, done)
         if instant is not None and mode == "run":
             _finish(target, [instant], progress, done)
 
@@ -145,7 +144,7 @@ def _plan_only(target: Target, mode: str, done: _Done) -> None:
             done.plans[""] = planned.plan
 
 
-def _schedule(target: Target, done: _Done) -> Instant | None:
+def _schedule(target: Target, progress: Progress, done: _Done) -> Instant | None:
     """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
 
     The plan that was made beside writers is taken over when nothing has happened meanwhile.
@@ -162,10 +161,11 @@ def _schedule(target: Target, done: _Done) -> Instant | None:
             planned = plan_now(target, timeline)
         return planned.plan.to_bytes() if planned.plan else None
 
-    with Transaction(
-        target.storage, target.base_path, target.config, target.props.timeline_utc
-    ) as transaction:
+    utc = target.props.timeline_utc
+    with Transaction(target.storage, target.base_path, target.config, utc, progress=progress) as transaction:
         instant = transaction.schedule(Action.CLEAN, content)
+        if instant is not None and planned.plan is not None:
+            _refuse_new_savepoint(target, instant, planned.plan)
         done.rolled_back += transaction.rolled_back
         done.metadata_table_removed |= transaction.metadata_table_removed
     done.reason = planned.reason
@@ -173,6 +173,18 @@ def _schedule(target: Target, done: _Done) -> Instant | None:
         done.scheduled, done.planned_bytes = instant.time, planned.bytes
         done.plans[instant.time] = planned.plan
     return instant
+
+
+def _refuse_new_savepoint(target: Target, made: Instant, plan: CleanPlan) -> None:
+    """Savepoints are made beside services: of two at once the second sees the other, and gives up."""
+    kept = frozenset(savepointed_files(target.timeline(), target.storage))
+    if any(file.name in kept for _, file in plan):
+        target.storage.delete(instant_path(target.base_path, made))
+        raise ConflictError(
+            f"a savepoint was made while clean {made.time} of {target.base_path} was planned, and keeps "
+            "files that it was going to delete; run it again",
+            instant=made.time,
+        )
 
 
 def _finish(target: Target, instants: list[Instant], progress: Progress, done: _Done) -> None:

@@ -1,0 +1,29 @@
+"""What pending cleans are going to delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hoodie.errors import TableError
+from hoodie.storage import Storage
+from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.clean_plan import CleanPlan
+from hoodie.timeline.instant import Action, Instant, State
+
+
+def pending_plans(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, CleanPlan]]:
+    """The plans of pending cleans; those that were cut while they were written, and do nothing, left out."""
+    for instant in timeline.filter([Action.CLEAN], completed=False):
+        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
+        try:
+            yield instant, CleanPlan.from_bytes(storage.read(path))
+        except (FileNotFoundError, TableError):
+            if instant.state is not State.REQUESTED:
+                raise
+
+
+def pending_files(timeline: Timeline, storage: Storage) -> Iterator[tuple[str, str, str]]:
+    """(partition, file name, time of the clean) of every file that a pending clean is going to delete."""
+    for instant, plan in pending_plans(timeline, storage):
+        for partition, file in plan:
+            yield partition, file.name, instant.time

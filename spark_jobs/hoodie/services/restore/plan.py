@@ -1,0 +1,104 @@
+"""Which instants a restore takes back, and what stands in its way (format.md 13.7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hoodie.errors import ConfigError, TableError
+from hoodie.services.archive.commits import archived_commits
+from hoodie.services.rollback.choose import refuse_savepoints
+from hoodie.services.rollback.reach import lost_slices, refuse_lost
+from hoodie.services.target import Target
+from hoodie.table.pending import clustering_plan
+from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
+from hoodie.timeline.plans import InstantInfo
+from hoodie.timeline.restore_plan import RestorePlan
+
+_SHOWN = 5
+#: what a restore takes back; cleans, savepoints and rollbacks are no part of it
+_WRITES = frozenset({*COMMIT_ACTIONS, *COMPLETES_AS})
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A restore that was begun and not finished; `point` is None where its plan does not tell."""
+
+    instant: Instant
+    plan: RestorePlan
+    point: str | None
+
+
+def begun(timeline: Timeline, target: Target) -> Begun | None:
+    """The restore to finish, ours or Apache Hudi's. One whose plan was cut while it was written is none.
+
+    Raises TableError for a plan that was begun and can't be read.
+    """
+    for instant in reversed(timeline.filter([Action.RESTORE], completed=False)):
+        path = instant_path(target.base_path, instant.with_state(State.REQUESTED))
+        try:
+            plan = RestorePlan.from_bytes(target.storage.read(path))
+        except (FileNotFoundError, TableError) as error:
+            if instant.state is State.REQUESTED:
+                continue
+            raise TableError(
+                f"restore {instant.time} was begun and its plan can't be read ({error}); restore {path}",
+                instant=instant.time,
+            ) from None
+        return Begun(instant, plan, plan.point or _savepoint_before(timeline, plan))
+    return None
+
+
+def make(target: Target, timeline: Timeline, point: str) -> RestorePlan:
+    """All later writes, newest first, and before them pending clusterings, as Apache Hudi has it.
+
+    An empty plan where there is none. Raises ConfigError where there is no such commit, and TableError where
+    the table can't go back to it.
+    """
+    commits = [instant.time for instant in timeline.commits()]
+    if point not in commits:
+        raise _no_commit(target, timeline, point, commits)
+    later = [item for item in reversed(timeline.filter(_WRITES)) if item.time > point]
+    refuse_savepoints(timeline, [item.time for item in later], "taken back")
+    archived = sorted(instant.time for instant in archived_commits(target) if instant.time > point)
+    if archived:
+        raise TableError(
+            f"the table can't go back to {point}: later commits are archived already ({_listed(archived)}). "
+            f"Take {archived[-1]} or a later commit",
+            instant=point,
+        )
+    lost = lost_slices(timeline, target.storage, point, later)
+    refuse_lost(lost, f"going back to {point}")
+    clusterings = [item for item in later if _is_pending_clustering(target, item)]
+    ordered = [*clusterings, *(item for item in later if item not in clusterings)]
+    return RestorePlan(tuple(InstantInfo.of(item) for item in ordered), point)
+
+
+def _is_pending_clustering(target: Target, instant: Instant) -> bool:
+    if instant.completed or instant.action is not Action.REPLACECOMMIT:
+        return False
+    return clustering_plan(target.storage, target.base_path, instant) is not None
+
+
+def _savepoint_before(timeline: Timeline, plan: RestorePlan) -> str | None:
+    """The savepoint that a plan of version 1 goes back to: the newest one before all that it takes back."""
+    first = min((info.time for info in plan.instants), default=None)
+    saved = [item.time for item in timeline.filter([Action.SAVEPOINT]) if first is None or item.time < first]
+    return saved[-1] if saved else None
+
+
+def _no_commit(target: Target, timeline: Timeline, point: str, commits: list[str]) -> ConfigError:
+    if any(instant.time == point for instant in archived_commits(target)):
+        why = f"commit {point} of {target.base_path} is archived"
+    else:
+        why = f"{point} is no completed commit on the timeline of {target.base_path}"
+    saved = [item.time for item in timeline.filter([Action.SAVEPOINT], completed=True)]
+    savepoints = f"there are savepoints {_listed(saved[::-1])}; " if saved else ""
+    return ConfigError(
+        f"{why}; {savepoints}the newest commits are {_listed(commits[::-1]) or 'none'}", instant=point
+    )
+
+
+def _listed(times: list[str]) -> str:
+    more = f", and {len(times) - _SHOWN} more" if len(times) > _SHOWN else ""
+    return ", ".join(times[:_SHOWN]) + more

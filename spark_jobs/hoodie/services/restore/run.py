@@ -1,0 +1,270 @@
+"""A restore job: the order that survives a kill, and what it reports.
+
+1. `X.restore.requested` with the plan, 2. `X.restore.inflight`, 3. for each instant of the plan a rollback at
+an instant of its own (write.rollback), which takes it off the timeline, 4. `X.restore`, 5. the rollbacks' own
+files, also those of earlier rollbacks after the point, as Apache Hudi does. A kill before 4 leaves a pending
+restore: writers refuse the table, and the next restore to the same point, ours or Apache Hudi's, goes on with
+it. A kill after 4 leaves completed rollbacks, which do no harm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from hoodie.errors import AlreadyExists, ConfigError, ConflictError
+from hoodie.services.restore import plan as plans
+from hoodie.services.restore.plan import Begun
+from hoodie.services.rollback.choose import refuse_savepoints
+from hoodie.services.rollback.work import Work, merged
+from hoodie.services.target import Target
+from hoodie.table.features import Feature, refuse
+from hoodie.timeline.active import Timeline, create_instant, delete_instant, instant_path
+from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan
+from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.write import rollback
+from hoodie.write.rollback import PendingRollback
+from hoodie.write.transaction import Transaction
+
+Progress = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class RestoreResult:
+    """What a restore job did, or, with dry_run, would do.
+
+    status: `restored`, `planned` (a dry run), or `skipped`, for `reason`. instant: that of the restore, ""
+    for none; restored_to: the commit that is the newest now. undone: the instants that were taken back, in
+    their order, with their actions; files: what goes, paths in the table, of `bytes`; voided: log files of
+    which some blocks don't count any more. resumed: an earlier restore was finished, and files are those that
+    were left to it. rolled_back: failed writes that were rolled back first.
+    """
+
+    status: str
+    table: str
+    base_path: str
+    dry_run: bool
+    instant: str
+    restored_to: str
+    undone: list[dict[str, str]]
+    resumed: bool
+    reason: str
+    partitions: list[str]
+    num_files: int
+    bytes: int
+    files: list[str]
+    voided: list[str]
+    duration_s: float
+    warnings: list[str]
+    rolled_back: list[str]
+    metadata_table_removed: bool
+    action: str = "restore"
+    operation: str = "restore"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class _Done:
+    plan: RestorePlan = field(default_factory=RestorePlan)
+    work: Work = field(default_factory=Work)
+    instant: str = ""
+    resumed: bool = False
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+def restore(
+    path: str,
+    point: str,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress = lambda step, text: None,
+) -> RestoreResult:
+    """Take back everything after the completed commit `point`; `dry_run` writes and deletes nothing.
+
+    A restore to that commit that was begun is finished. The table is this process's alone meanwhile: writers
+    and services at work are a ConflictError. Raises HoodieError with nothing changed: ConfigError where there
+    is no such commit, TableError where the table can't go back to it, which says why. An error once it has
+    begun leaves a pending restore.
+    """
+    started = time.monotonic()
+    target = Target.open(path, options or {})
+    refuse(target.props, "restore", "restored", Feature.OTHER_BASE_FILES)
+    timeline = target.timeline()
+    found = _begun(target, timeline, point)
+    done = _Done(found.plan if found else plans.make(target, timeline, point), resumed=found is not None)
+    reason = "" if found or done.plan.instants else f"{point} is the newest commit already"
+    if dry_run and not reason:
+        done.work = Work.of(target.storage, target.base_path, _planned(target, timeline, done.plan.instants))
+    elif not reason:
+        _run(target, point, progress, done)
+    status = "skipped" if reason else "planned" if dry_run else "restored"
+    return _result(target, point, status, dry_run, done, reason, time.monotonic() - started)
+
+
+def _begun(target: Target, timeline: Timeline, point: str) -> Begun | None:
+    """The restore to go on with. Raises ConfigError where that goes to another commit."""
+    found = plans.begun(timeline, target)
+    if found is not None and found.point not in (None, point):
+        raise ConfigError(
+            f"restore {found.instant.time} of {target.base_path} to {found.point} was not finished; finish "
+            f"it first: hoodie restore --table {target.base_path} --instant {found.point}",
+            instant=found.instant.time,
+            point=found.point,
+        )
+    return found
+
+
+def _run(target: Target, point: str, progress: Progress, done: _Done) -> None:
+    storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
+    started = time.monotonic()
+    with Transaction(storage, base_path, target.config, utc, progress=progress) as transaction:
+        transaction.claim(alone=True, restoring=done.resumed)
+        done.rolled_back = list(transaction.rolled_back)
+        done.metadata_table_removed = transaction.metadata_table_removed
+        instant = _instant(target, point, done)
+        done.instant = instant.time
+        requested = instant.with_state(State.REQUESTED)
+        if instant.state is State.REQUESTED:
+            create_instant(storage, base_path, requested.with_state(State.INFLIGHT))
+        _take_back(target, instant.time, transaction, progress, done)
+        transaction.check_claim()
+        rollbacks = _rollbacks(target, instant.time, done.plan.instants)
+        duration = int((time.monotonic() - started) * 1000)
+        metadata = RestoreMetadata(instant.time, duration, done.plan.instants, rollbacks)
+        try:
+            create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes())
+        except AlreadyExists:
+            raise ConflictError(
+                f"restore {instant.time} was completed by another process", instant=instant.time
+            ) from None
+        _forget_rollbacks(target, point, done.plan.instants)
+
+
+def _instant(target: Target, point: str, done: _Done) -> Instant:
+    """The restore, with its plan on the timeline: the one that was begun, or a new one."""
+    storage, base_path = target.storage, target.base_path
+    timeline = target.timeline()
+    found = _begun(target, timeline, point)
+    if found is not None:
+        done.plan, done.resumed = found.plan, True
+        return found.instant
+    done.plan = plans.make(target, timeline, point)
+    time_ = new_instant_time(timeline.last_time, target.props.timeline_utc)
+    made = Instant(time_, Action.RESTORE, State.REQUESTED)
+    create_instant(storage, base_path, made, done.plan.to_bytes())
+    try:  # savepoints are made beside services: of two at once the second sees the other
+        refuse_savepoints(target.timeline(), [info.time for info in done.plan.instants], "taken back")
+    except BaseException:
+        delete_instant(storage, base_path, made)
+        raise
+    return made
+
+
+def _take_back(
+    target: Target, restore_time: str, transaction: Transaction, progress: Progress, done: _Done
+) -> None:
+    """Roll back every instant of the plan that is left; rollbacks of them that were begun come first."""
+    storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
+    wanted = {info.time for info in done.plan.instants}
+    works: list[Work] = []
+
+    def run(pending: PendingRollback) -> None:
+        transaction.check_claim()
+        plan = rollback.put_plan(storage, base_path, pending)
+        works.append(Work.of(storage, base_path, [plan]))
+        rollback.execute(storage, base_path, replace(pending, plan=plan))
+
+    for time_, begun in sorted(rollback.begun(target.timeline(), storage).items(), reverse=True):
+        if time_ in wanted:
+            run(replace(begun, forget=True))
+    for info in done.plan.instants:
+        timeline = target.timeline()
+        instant = _on_timeline(timeline, info)
+        if instant is not None:
+            progress("restore", f"{restore_time}: roll back {instant}")
+            run(PendingRollback.new(timeline, instant, utc, forget=True))
+    done.work = merged(works)
+
+
+def _on_timeline(timeline: Timeline, info: InstantInfo) -> Instant | None:
+    wanted = Instant(info.time, info.known_action, State.REQUESTED).comparable_action
+    return next(
+        (item for item in timeline if (item.time, item.comparable_action) == (info.time, wanted)), None
+    )
+
+
+def _planned(target: Target, timeline: Timeline, instants: Sequence[InstantInfo]) -> list[RollbackPlan]:
+    storage, base_path = target.storage, target.base_path
+    begun = rollback.begun(timeline, storage, remove=False)
+    found: list[RollbackPlan] = []
+    for info in instants:
+        instant, pending = _on_timeline(timeline, info), begun.get(info.time)
+        if pending is not None and pending.plan is not None:
+            found.append(pending.plan)
+        elif instant is not None:
+            found.append(rollback.plan(storage, base_path, instant, forget=True))
+    return found
+
+
+def _rollbacks(
+    target: Target, restore_time: str, instants: Sequence[InstantInfo]
+) -> dict[str, tuple[RollbackMetadata, ...]]:
+    """What the rollbacks of a restore did, in its plan's order; those of a killed run, too."""
+    timeline = target.timeline()
+    found: dict[str, list[RollbackMetadata]] = {info.time: [] for info in instants}
+    for instant in timeline.filter([Action.ROLLBACK], completed=True):
+        if instant.time > restore_time:
+            metadata = RollbackMetadata.from_bytes(timeline.read(instant, target.storage))
+            for time_ in metadata.commits:
+                if time_ in found:
+                    found[time_].append(metadata)
+    return {time_: tuple(group) for time_, group in found.items() if group}
+
+
+def _forget_rollbacks(target: Target, point: str, instants: Sequence[InstantInfo]) -> None:
+    """Remove rollbacks after the point, the completed file last: none ever looks as if it were pending.
+
+    Pending ones of other instants stay for who finishes them.
+    """
+    wanted = {info.time for info in instants}
+    timeline = target.timeline()
+    begun = rollback.begun(timeline, target.storage)
+    others = {item.instant.time for time_, item in begun.items() if time_ not in wanted}
+    for instant in timeline.filter([Action.ROLLBACK]):
+        if instant.time > point and instant.time not in others:
+            for state in State:
+                path = instant_path(target.base_path, instant.with_state(state))
+                target.storage.delete(path)
+
+
+def _result(
+    target: Target, point: str, status: str, dry_run: bool, done: _Done, reason: str, seconds: float
+) -> RestoreResult:
+    work = done.work
+    return RestoreResult(
+        status=status,
+        table=target.props.name,
+        base_path=target.base_path,
+        dry_run=dry_run,
+        instant=done.instant,
+        restored_to=point,
+        undone=[{"instant": info.time, "action": info.action} for info in done.plan.instants],
+        resumed=done.resumed,
+        reason=reason,
+        partitions=list(work.partitions),
+        num_files=len(work.files),
+        bytes=work.bytes,
+        files=list(work.files),
+        voided=list(work.voided),
+        duration_s=round(seconds, 3),
+        warnings=list(target.config.warnings),
+        rolled_back=done.rolled_back,
+        metadata_table_removed=done.metadata_table_removed,
+    )

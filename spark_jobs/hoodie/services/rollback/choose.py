@@ -1,0 +1,162 @@
+"""What may be rolled back: a failed instant, or the newest completed commit (format.md 13.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hoodie.errors import ConfigError, TableError
+from hoodie.services.archive.commits import archived_commits
+from hoodie.services.rollback.reach import lost_slices, refuse_lost
+from hoodie.services.target import Target
+from hoodie.table.pending import clustering_plan
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.plans import RollbackMetadata
+from hoodie.write import rollback
+
+_SHOWN = 5
+_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The instant to roll back; None where there is nothing to do, for `reason`.
+
+    `forget`: its own plan goes, too, see PendingRollback. `failed`: a failed write, or a rollback that was
+    begun; the next writer rolls it back in any case.
+    """
+
+    instant: Instant | None
+    reason: str = ""
+    forget: bool = False
+    failed: bool = False
+
+
+def choose(target: Target, timeline: Timeline, time: str) -> Chosen:
+    """Raises ConfigError, TableError for an instant that can't be rolled back; the text says what to do."""
+    rollback.refuse_restore(timeline, target.storage)
+    begun = rollback.begun(timeline, target.storage, remove=False)
+    found = [instant for instant in timeline if instant.time == time]
+    write = next((item for item in found if item.comparable_action in COMMIT_ACTIONS), None)
+    forget = write is not None and write.action is not Action.COMPACTION and _plans(target, write)
+    if time in begun and not forget:
+        return Chosen(begun[time].target, failed=True)
+    if write is None:
+        return _no_write(target, timeline, time, found)
+    if write.completed:
+        _check_completed(target, timeline, write)
+        return Chosen(write)
+    if write.action is Action.COMPACTION:
+        if write.state is State.REQUESTED:
+            text = (
+                f"compaction {time} is planned, and nothing of it is written; hoodie compact carries it out"
+            )
+            return Chosen(None, text)
+        return Chosen(write)
+    return Chosen(write, forget=forget, failed=not forget)
+
+
+def rolled_back_by(timeline: Timeline, target: Target, time: str) -> RollbackMetadata | None:
+    """The newest completed rollback of an instant."""
+    for instant in reversed(timeline.filter([Action.ROLLBACK], completed=True)):
+        done = RollbackMetadata.from_bytes(timeline.read(instant, target.storage))
+        if time in done.commits:
+            return done
+    return None
+
+
+def later_plans(timeline: Timeline, target: Target, time: str) -> Iterator[Instant]:
+    """Pending compactions and clusterings that were planned after a commit."""
+    for instant in timeline.filter(_PLANS, completed=False):
+        if instant.time > time and _plans(target, instant):
+            yield instant
+
+
+def _plans(target: Target, instant: Instant) -> bool:
+    """Is it a pending service, whose plan may name any earlier commit's files?"""
+    if instant.completed or instant.action not in _PLANS:
+        return False
+    if instant.action is not Action.REPLACECOMMIT:
+        return True
+    return clustering_plan(target.storage, target.base_path, instant) is not None
+
+
+def _check_completed(target: Target, timeline: Timeline, instant: Instant) -> None:
+    time, commits = instant.time, timeline.commits()
+    before = next((item.time for item in reversed(commits) if item.time < time), "")
+    instead = f"; or go back to {before} at once: hoodie restore --instant {before}" if before else ""
+    refuse_savepoints(timeline, [time], "rolled back")
+    later = [item.time for item in commits if item.time > time]
+    if later:
+        raise TableError(
+            f"{instant.action.value} {time} can't be rolled back: later commits may depend on it "
+            f"({_listed(later)}). Roll those back first, newest first{instead}",
+            instant=time,
+            later=", ".join(later),
+        )
+    for plan in later_plans(timeline, target, time):
+        what = "clustering" if plan.action is Action.REPLACECOMMIT else plan.action.value
+        raise TableError(
+            f"{instant.action.value} {time} can't be rolled back: pending {what} {plan.time} was planned on "
+            f"top of it. Carry that out{instead}",
+            instant=time,
+            later=plan.time,
+        )
+    if not before and next(archived_commits(target), None) is not None:
+        raise TableError(
+            f"{instant.action.value} {time} can't be rolled back: all commits before it are archived, "
+            "and a table without any on its active timeline seems empty. Write something first",
+            instant=time,
+        )
+    undone = [instant] if before else []
+    lost = lost_slices(timeline, target.storage, before, undone)
+    refuse_lost(lost, f"the rollback of {instant.action.value} {time}")
+
+
+def refuse_savepoints(timeline: Timeline, times: list[str], what: str) -> None:
+    """Raises TableError where one of the instants has a savepoint."""
+    wanted = set(times)
+    saved = [item.time for item in timeline.filter([Action.SAVEPOINT]) if item.time in wanted]
+    if saved:
+        raise TableError(
+            f"commits with savepoints can't be {what}: {_listed(saved)}. Delete the savepoints first: "
+            f"hoodie savepoint --table {timeline.base_path} --instant {saved[-1]} --delete",
+            instant=saved[-1],
+        )
+
+
+def _no_write(target: Target, timeline: Timeline, time: str, found: list[Instant]) -> Chosen:
+    """Nothing to do, where the instant was rolled back before; else an error."""
+    done = None if found else rolled_back_by(timeline, target, time)
+    if done is not None:
+        return Chosen(None, f"{time} was rolled back by {done.start_time} already")
+    if found:
+        instant = found[0]
+        raise ConfigError(f"{_OTHERS[instant.action].format(time=time)}", instant=time)
+    if any(commit.time == time for commit in archived_commits(target)):
+        raise ConfigError(
+            f"{time} is archived; only a failed instant or the newest commit can be rolled back", instant=time
+        )
+    last = [item.time for item in timeline if item.comparable_action in COMMIT_ACTIONS][-_SHOWN:]
+    raise ConfigError(
+        f"no instant {time} on the timeline of {target.base_path}; the newest are "
+        f"{', '.join(last) or 'none'}",
+        instant=time,
+    )
+
+
+def _listed(times: list[str]) -> str:
+    more = f", and {len(times) - _SHOWN} more" if len(times) > _SHOWN else ""
+    return ", ".join(times[:_SHOWN]) + more
+
+
+_OTHERS = {
+    Action.CLEAN: "{time} is a clean: files that it deleted are gone, and a pending one is finished by "
+    "hoodie clean --mode execute",
+    Action.ROLLBACK: "{time} is a rollback, which can't be taken back; a pending one is finished by the next "
+    "write, or by a rollback of the instant that it is of",
+    Action.RESTORE: "{time} is a restore, which can't be taken back",
+    Action.SAVEPOINT: "{time} is a savepoint; hoodie savepoint --instant {time} --delete removes it",
+    Action.INDEXING: "{time} builds an index of the metadata table; take it back with Apache Hudi",
+}

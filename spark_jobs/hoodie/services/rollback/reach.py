@@ -1,0 +1,116 @@
+"""Whether the table can go back to an earlier commit: are the files of that state still there?
+
+A commit tells of each file group that it changed which slice it changed. The slices that the oldest changes
+after a point in time began with are those of that point; a group that was not changed since is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hoodie.errors import TableError
+from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.services.clean.pending import pending_files
+from hoodie.storage import Storage
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.instant import Instant
+
+#: (partition path, file id)
+Group = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A slice that is not there any more, or that a pending clean is going to delete (`clean`, else "")."""
+
+    partition: str
+    file_id: str
+    instant: str
+    clean: str = ""
+
+    def __str__(self) -> str:
+        slice_ = f" as of {self.instant}" if self.instant else ""
+        return f"file group {self.file_id} of partition {self.partition!r}{slice_}"
+
+
+def lost_slices(timeline: Timeline, storage: Storage, point: str, undone: Sequence[Instant]) -> list[Lost]:
+    """Slices of the table as of the commit `point` that are gone; `undone` are the instants after it.
+
+    Reads the metadata of the completed ones, and lists the partitions that they changed.
+    """
+    needed = _needed(timeline, storage, point, undone)
+    going = {(partition, name): clean for partition, name, clean in pending_files(timeline, storage)}
+    partitions = sorted({partition for partition, _ in needed})
+    lost: list[Lost] = []
+    for partition in partitions:
+        found, doomed = _slices(storage, timeline.base_path, partition, going)
+        for (place, file_id), instant in sorted(needed.items()):
+            if place != partition:
+                continue
+            key = (file_id, instant)
+            times = {time for group, time in found if group == file_id and time <= point}
+            if (instant and key not in found) or not times:
+                lost.append(Lost(partition, file_id, instant, doomed.get(key, "")))
+    return lost
+
+
+def refuse_lost(lost: Sequence[Lost], what: str) -> None:
+    """Raises TableError that names the first slice that is lost; `what` can't be done then."""
+    if not lost:
+        return
+    first, more = lost[0], f", and {len(lost) - 1} more" if len(lost) > 1 else ""
+    if first.clean:
+        raise TableError(
+            f"{what} needs files that pending clean {first.clean} is going to delete: {first}{more}. Take a "
+            "later commit",
+            instant=first.clean,
+        )
+    raise TableError(
+        f"{what} needs files that the cleaner has deleted: {first}{more}. Take a later commit, and keep more "
+        "next time (a savepoint, or hoodie.cleaner.*)",
+        partition=first.partition,
+        file_id=first.file_id,
+    )
+
+
+def _needed(timeline: Timeline, storage: Storage, point: str, undone: Sequence[Instant]) -> dict[Group, str]:
+    """File groups that were there at `point` and were changed since -> their slice's instant, where told."""
+    first: dict[Group, str | None] = {}
+    for instant in sorted(undone):
+        if not instant.completed:
+            continue
+        metadata = CommitMetadata.parse(timeline.read(instant, storage))
+        for partition, stats in metadata.partition_to_write_stats.items():
+            for stat in stats:
+                before = None if stat.is_new_file_group else stat.prev_commit
+                first.setdefault((partition, stat.file_id), before)
+        if isinstance(metadata, ReplaceCommitMetadata):
+            for partition, ids in metadata.partition_to_replace_file_ids.items():
+                for file_id in ids:
+                    first.setdefault((partition, file_id), "")
+    return {group: time for group, time in first.items() if time is not None and time <= point}
+
+
+def _slices(
+    storage: Storage, base_path: str, partition: str, going: dict[tuple[str, str], str]
+) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
+    """(file id, instant) of the slices with files that stay, and, of those that don't, the pending clean."""
+    found: set[tuple[str, str]] = set()
+    doomed: dict[tuple[str, str], str] = {}
+    for key, name in _named(storage, base_path, partition):
+        clean = going.get((partition, name))
+        if clean is None:
+            found.add(key)
+        else:
+            doomed[key] = clean
+    return found - doomed.keys(), doomed
+
+
+def _named(storage: Storage, base_path: str, partition: str) -> Iterator[tuple[tuple[str, str], str]]:
+    for name in storage.names(join(base_path, partition)):
+        if base := BaseFileName.parse(name):
+            yield (base.file_id, base.instant), name
+        elif (log := LogFileName.parse(name)) and not log.cdc:
+            yield (log.file_id, log.base_instant), name

@@ -1,0 +1,164 @@
+"""A rollback job: one instant that the user chose, and what it reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from hoodie.services.rollback.choose import Chosen, choose, refuse_savepoints, rolled_back_by
+from hoodie.services.rollback.work import Work
+from hoodie.services.target import Target
+from hoodie.table.features import Feature, refuse
+from hoodie.timeline.active import Timeline, delete_instant
+from hoodie.timeline.instant import Instant
+from hoodie.timeline.plans import RollbackMetadata
+from hoodie.write import rollback
+from hoodie.write.rollback import PendingRollback
+from hoodie.write.transaction import Transaction
+
+Progress = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class RollbackResult:
+    """What a rollback job did, or, with dry_run, would do.
+
+    status: `rolled_back`, `planned` (a dry run), or `skipped`, for `reason`. instant: that of the rollback,
+    "" for none; target, target_action, target_state: what was rolled back, and how far it was. files: what
+    goes, paths in the table, of `bytes`; voided: log files of which some blocks don't count any more.
+    rolled_back: other failed writes that were rolled back first.
+    """
+
+    status: str
+    table: str
+    base_path: str
+    dry_run: bool
+    instant: str
+    target: str
+    target_action: str
+    target_state: str
+    reason: str
+    partitions: list[str]
+    num_files: int
+    bytes: int
+    files: list[str]
+    voided: list[str]
+    duration_s: float
+    warnings: list[str]
+    rolled_back: list[str]
+    metadata_table_removed: bool
+    action: str = "rollback"
+    operation: str = "rollback"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class _Done:
+    chosen: Chosen
+    work: Work = field(default_factory=Work)
+    instant: str = ""
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+def rollback_instant(
+    path: str,
+    instant: str,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress = lambda step, text: None,
+) -> RollbackResult:
+    """Roll one instant back, and other failed writes with it; `dry_run` writes and deletes nothing.
+
+    A failed write, an attempt at a compaction (its plan stays), a pending clustering or log compaction (with
+    its plan), or the newest completed commit. Raises HoodieError, with nothing changed: TableError names what
+    stands in the way, ConflictError who is at work.
+    """
+    started = time.monotonic()
+    target = Target.open(path, options or {})
+    refuse(target.props, "change", "rolled back", Feature.OTHER_BASE_FILES)
+    timeline = target.timeline()
+    done = _Done(choose(target, timeline, instant))
+    if done.chosen.instant is not None and (dry_run or done.chosen.failed):
+        done.work = _planned(target, timeline, done.chosen)
+    if done.chosen.instant is not None and not dry_run:
+        _run(target, instant, progress, done)
+    return _result(target, instant, dry_run, done, time.monotonic() - started)
+
+
+def _planned(target: Target, timeline: Timeline, chosen: Chosen) -> Work:
+    assert chosen.instant is not None
+    begun = rollback.begun(timeline, target.storage, remove=False).get(chosen.instant.time)
+    plan = begun.plan if begun else None
+    if plan is None:
+        plan = rollback.plan(target.storage, target.base_path, chosen.instant, chosen.forget)
+    return Work.of(target.storage, target.base_path, [plan])
+
+
+def _run(target: Target, time_: str, progress: Progress, done: _Done) -> None:
+    """The table is this process's alone meanwhile. Making it so rolls failed writes back, this one too."""
+    storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
+    first = done.chosen
+    with Transaction(storage, base_path, target.config, utc, progress=progress) as transaction:
+        transaction.claim(alone=True)
+        done.rolled_back = [time for time in transaction.rolled_back if time != time_]
+        done.metadata_table_removed = transaction.metadata_table_removed
+        timeline = target.timeline()
+        metadata = rolled_back_by(timeline, target, time_) if time_ in transaction.rolled_back else None
+        done.chosen = choose(target, timeline, time_)
+        if done.chosen.instant is not None:
+            progress("rollback", f"{done.chosen.instant}")
+            transaction.check_claim()
+            metadata = _roll_back(target, timeline, done)
+        elif metadata is not None:
+            done.chosen = first
+        if metadata is not None:
+            done.instant = metadata.start_time
+
+
+def _roll_back(target: Target, timeline: Timeline, done: _Done) -> RollbackMetadata:
+    storage, base_path, chosen = target.storage, target.base_path, done.chosen
+    assert chosen.instant is not None
+    pending = PendingRollback.new(timeline, chosen.instant, target.props.timeline_utc, chosen.forget)
+    plan = rollback.put_plan(storage, base_path, pending)
+    done.work = Work.of(storage, base_path, [plan])
+    _refuse_new_savepoint(target, pending.instant, chosen.instant)
+    return rollback.execute(storage, base_path, replace(pending, plan=plan))
+
+
+def _refuse_new_savepoint(target: Target, made: Instant, instant: Instant) -> None:
+    """Savepoints are made beside services: of two at once the second sees the other, and gives up."""
+    try:
+        refuse_savepoints(target.timeline(), [instant.time], "rolled back")
+    except BaseException:
+        delete_instant(target.storage, target.base_path, made)
+        raise
+
+
+def _result(target: Target, time_: str, dry_run: bool, done: _Done, seconds: float) -> RollbackResult:
+    chosen, work = done.chosen, done.work
+    status = "skipped" if chosen.instant is None else "planned" if dry_run else "rolled_back"
+    return RollbackResult(
+        status=status,
+        table=target.props.name,
+        base_path=target.base_path,
+        dry_run=dry_run,
+        instant=done.instant,
+        target=time_,
+        target_action=chosen.instant.action.value if chosen.instant else "",
+        target_state=chosen.instant.state.name.lower() if chosen.instant else "",
+        reason=chosen.reason,
+        partitions=list(work.partitions),
+        num_files=len(work.files),
+        bytes=work.bytes,
+        files=list(work.files),
+        voided=list(work.voided),
+        duration_s=round(seconds, 3),
+        warnings=list(target.config.warnings),
+        rolled_back=done.rolled_back,
+        metadata_table_removed=done.metadata_table_removed,
+    )

@@ -1,0 +1,53 @@
+"""What rollbacks do to files, for people: from their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hoodie.format.names import join
+from hoodie.storage import Storage
+from hoodie.timeline.plans import RollbackPlan
+
+
+@dataclass(frozen=True)
+class Work:
+    """`files` to delete, and log files of which command blocks void some blocks: paths in the table.
+
+    `bytes` is what the files that are there take.
+    """
+
+    partitions: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    voided: tuple[str, ...] = ()
+    bytes: int = 0
+
+    @classmethod
+    def of(cls, storage: Storage, base_path: str, plans: Iterable[RollbackPlan]) -> Work:
+        files: set[str] = set()
+        voided: set[str] = set()
+        partitions: set[str] = set()
+        for request in (request for plan in plans for request in plan.requests):
+            partition = request.partition_path
+            files.update(join(partition, _name(path)) for path in request.files_to_delete)
+            voided.update(join(partition, _name(path)) for path in request.log_blocks_to_delete or ())
+            partitions.add(partition)
+        found = (storage.info(join(base_path, path)) for path in files)
+        size = sum(item.size for item in found if item is not None)
+        return cls(tuple(sorted(partitions)), tuple(sorted(files)), tuple(sorted(voided - files)), size)
+
+
+def merged(works: Iterable[Work]) -> Work:
+    """Of several rollbacks, each as of its own time."""
+    every = list(works)
+    files = {name for work in every for name in work.files}
+    return Work(
+        tuple(sorted({name for work in every for name in work.partitions})),
+        tuple(sorted(files)),
+        tuple(sorted({name for work in every for name in work.voided} - files)),
+        sum(work.bytes for work in every),
+    )
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,289 @@
+"""Savepoints: commits whose files the cleaner leaves, and to which the table can go back (format.md 13.7).
+
+1. `T.savepoint.inflight`, empty, 2. `T.savepoint` with the files of the table as of T. Made beside writers
+and services: afterwards the timeline tells whether a clean or a rollback came between, and then it goes
+again. Deleting takes the inflight file first, so that there is a savepoint as long as its files may be
+needed. A kill leaves an inflight file at most, which the next savepoint of T takes over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableError
+from hoodie.format.names import join
+from hoodie.services.clean.pending import pending_files, pending_plans
+from hoodie.services.clean.plan import last_clean
+from hoodie.services.target import Target
+from hoodie.table.features import Feature, refuse
+from hoodie.table.partition import list_partitions
+from hoodie.table.view import Snapshot, merged_slices, storage_listing
+from hoodie.timeline.active import Timeline, create_instant, instant_path
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.write import rollback
+
+Progress = Callable[[str, str], None]
+_LISTERS = 8
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class SavepointResult:
+    """What a savepoint job did, or, with dry_run, would do.
+
+    status: `created`, `deleted`, `planned` (a dry run), or `skipped`, for `reason`. mode: create or delete.
+    instant: the commit. files: names of the files that are kept, by partition, of `bytes`; of a deletion
+    those that the cleaner may take from now on.
+    """
+
+    status: str
+    table: str
+    base_path: str
+    mode: str
+    dry_run: bool
+    instant: str
+    user: str
+    comments: str
+    reason: str
+    partitions: list[str]
+    num_files: int
+    bytes: int
+    files: dict[str, list[str]]
+    duration_s: float
+    warnings: list[str]
+    rolled_back: list[str]
+    metadata_table_removed: bool
+    action: str = "savepoint"
+    operation: str = "savepoint"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def create_savepoint(
+    path: str,
+    instant: str | None = None,
+    user: str = "",
+    comments: str = "",
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress = lambda step, text: None,
+) -> SavepointResult:
+    """Keep the files of the table as of a completed commit, the newest by default.
+
+    One that is there already is left as it is. Raises ConfigError where there is no such commit, TableError
+    where the cleaner may have taken files of it, ConflictError where a clean or a rollback came between.
+    """
+    started = time.monotonic()
+    target = Target.open(path, options or {})
+    refuse(target.props, "save", "savepointed", Feature.OTHER_BASE_FILES)
+    timeline = target.timeline()
+    rollback.refuse_restore(timeline, target.storage)
+    commit = _commit(target, timeline, instant)
+    saved = savepoint_of(timeline, target, commit)
+    if saved is not None:
+        by = f" by {saved.user}" if saved.user else ""
+        reason = (
+            f"commit {commit} has a savepoint already{by}{f': {saved.comments}' if saved.comments else ''}"
+        )
+        return _result(target, "skipped", "create", dry_run, commit, saved, started, reason)
+    _refuse_cleaned(target, timeline, commit)
+    files = _files(target, timeline, commit)
+    _refuse_going(target, timeline, commit, files)
+    metadata = SavepointMetadata(user, int(time.time() * 1000), comments, files)
+    if dry_run:
+        return _result(target, "planned", "create", True, commit, metadata, started)
+    progress("savepoint", f"commit {commit}: {metadata.num_files} files in {len(files)} partitions")
+    _write(target, commit, metadata, timeline)
+    return _result(target, "created", "create", False, commit, metadata, started)
+
+
+def delete_savepoint(
+    path: str,
+    instant: str,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress = lambda step, text: None,
+) -> SavepointResult:
+    """Let the cleaner, and rollbacks, have the files of a commit again. One that is not there is no error."""
+    started = time.monotonic()
+    target = Target.open(path, options or {})
+    timeline = target.timeline()
+    found = [item for item in timeline.filter([Action.SAVEPOINT]) if item.time == instant]
+    if not found:
+        times = [item.time for item in timeline.filter([Action.SAVEPOINT])]
+        there = f"there are {_listed(times)}" if times else "the table has none"
+        reason = f"no savepoint of {instant}; {there}"
+        return _result(target, "skipped", "delete", dry_run, instant, None, started, reason)
+    saved = savepoint_of(timeline, target, instant)
+    if not dry_run:
+        progress("savepoint", f"delete that of {instant}")
+        _delete(target, instant)
+    status = "planned" if dry_run else "deleted"
+    return _result(target, status, "delete", dry_run, instant, saved, started)
+
+
+def savepoint_of(timeline: Timeline, target: Target, commit: str) -> SavepointMetadata | None:
+    """The completed savepoint of a commit."""
+    for instant in timeline.filter([Action.SAVEPOINT], completed=True):
+        if instant.time == commit:
+            return SavepointMetadata.from_bytes(timeline.read(instant, target.storage))
+    return None
+
+
+def _commit(target: Target, timeline: Timeline, instant: str | None) -> str:
+    commits = [item.time for item in timeline.commits()]
+    if not commits:
+        raise ConfigError(f"{target.base_path} has no completed commit yet; write to it first")
+    if instant is None:
+        return commits[-1]
+    if instant not in commits:
+        raise ConfigError(
+            f"{instant} is no completed commit on the timeline of {target.base_path}; the newest are "
+            f"{_listed(commits[::-1])}",
+            instant=instant,
+        )
+    return instant
+
+
+def _refuse_cleaned(target: Target, timeline: Timeline, commit: str) -> None:
+    """Apache Hudi's rule: not before what the last clean retains. The newest state is always whole."""
+    commits = [item.time for item in timeline.commits()]
+    if commit == commits[-1]:
+        return
+    last = last_clean(timeline, target.storage)
+    kept = [last.earliest if last else commits[0]]
+    kept += [plan.earliest.time for _, plan in pending_plans(timeline, target.storage) if plan.earliest]
+    earliest = max(kept)
+    if commit < earliest:
+        raise TableError(
+            f"commit {commit} can't get a savepoint: the cleaner may have taken files of it, and keeps "
+            f"everything from {earliest} on. Choose that commit or a later one",
+            instant=commit,
+            earliest=earliest,
+        )
+
+
+def _files(target: Target, timeline: Timeline, commit: str) -> dict[str, tuple[str, ...]]:
+    """The files of the table as of the commit, by partition.
+
+    Of a file group that is to be compacted these are those of the slice that the compaction reads, too: it
+    may be cleaned once the compaction is done, and what that makes has no name yet.
+    """
+    storage, base_path = target.storage, target.base_path
+    snapshot = Snapshot.of(timeline, storage, as_of=commit)
+
+    def one(partition: str) -> tuple[str, ...]:
+        names: list[str] = []
+        for item in merged_slices(snapshot, storage_listing(storage, base_path), partition):
+            names += [item.base.name] if item.base else []
+            names += [log.name for log in reversed(item.logs)]
+        return tuple(names)
+
+    partitions = list_partitions(storage, base_path)
+    with ThreadPoolExecutor(_LISTERS) as pool:
+        return dict(zip(partitions, pool.map(one, partitions), strict=True))
+
+
+def _refuse_going(
+    target: Target, timeline: Timeline, commit: str, files: Mapping[str, Sequence[str]]
+) -> None:
+    for partition, name, clean in pending_files(timeline, target.storage):
+        if name in files.get(partition, ()):
+            raise TableError(
+                f"commit {commit} can't get a savepoint: pending clean {clean} is going to delete "
+                f"{join(partition, name)}. Choose a later commit",
+                instant=commit,
+                clean=clean,
+            )
+
+
+def _write(target: Target, commit: str, metadata: SavepointMetadata, before: Timeline) -> None:
+    """Make it, and look then whether it is whole: who comes second, of two at once, sees the other."""
+    storage, base_path = target.storage, target.base_path
+    inflight = Instant(commit, Action.SAVEPOINT, State.INFLIGHT)
+    with contextlib.suppress(AlreadyExists):
+        create_instant(storage, base_path, inflight)
+    try:
+        create_instant(storage, base_path, inflight.with_state(State.COMPLETED), metadata.to_bytes())
+    except AlreadyExists:
+        raise ConflictError(
+            f"another process has just made a savepoint of {commit}; run it again to see it", instant=commit
+        ) from None
+    now = target.timeline()
+    try:
+        undoing = rollback.begun(now, storage, remove=False)
+        if not now.is_committed(commit) or any(time >= commit for time in undoing):
+            raise ConflictError(
+                f"commit {commit} is being rolled back; choose an earlier one", instant=commit
+            )
+        rollback.refuse_restore(now, storage)
+        if now.filter([Action.CLEAN]) != before.filter([Action.CLEAN]):
+            _refuse_cleaned(target, now, commit)
+            _refuse_gone(target, commit, metadata)
+        _refuse_going(target, now, commit, metadata.files)
+    except BaseException:
+        _delete(target, commit)
+        raise
+
+
+def _refuse_gone(target: Target, commit: str, metadata: SavepointMetadata) -> None:
+    for partition, names in metadata.files.items():
+        there = set(target.storage.names(join(target.base_path, partition)))
+        for name in names:
+            if name not in there:
+                raise ConflictError(
+                    f"a clean has just deleted {join(partition, name)}, which the savepoint of {commit} "
+                    "needs; choose a later commit",
+                    instant=commit,
+                )
+
+
+def _delete(target: Target, commit: str) -> None:
+    for state in (State.INFLIGHT, State.COMPLETED):
+        target.storage.delete(instant_path(target.base_path, Instant(commit, Action.SAVEPOINT, state)))
+
+
+def _result(
+    target: Target,
+    status: str,
+    mode: str,
+    dry_run: bool,
+    instant: str,
+    saved: SavepointMetadata | None,
+    started: float,
+    reason: str = "",
+) -> SavepointResult:
+    files = saved.files if saved else {}
+    paths = [join(target.base_path, partition, name) for partition, names in files.items() for name in names]
+    found = (target.storage.info(path) for path in paths)
+    return SavepointResult(
+        status=status,
+        table=target.props.name,
+        base_path=target.base_path,
+        mode=mode,
+        dry_run=dry_run,
+        instant=instant,
+        user=saved.user if saved else "",
+        comments=saved.comments if saved else "",
+        reason=reason,
+        partitions=sorted(partition for partition, names in files.items() if names),
+        num_files=len(paths),
+        bytes=sum(item.size for item in found if item is not None),
+        files={partition: list(names) for partition, names in files.items() if names},
+        duration_s=round(time.monotonic() - started, 3),
+        warnings=list(target.config.warnings),
+        rolled_back=[],
+        metadata_table_removed=False,
+    )
+
+
+def _listed(times: Sequence[str]) -> str:
+    more = f", and {len(times) - _SHOWN} more" if len(times) > _SHOWN else ""
+    return ", ".join(times[:_SHOWN]) + more

@@ -1,0 +1,53 @@
+"""`T.savepoint`: which files of the commit T are kept, whatever the cleaner's settings are (format.md 3.4).
+
+Importing this module needs the standard library only; reading and writing bytes needs fastavro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hoodie.timeline.plans import AvroFile
+
+
+@dataclass(frozen=True)
+class SavepointMetadata(AvroFile):
+    """HoodieSavepointMetadata. `files` are names by partition path, of a file slice the base file first and
+    then its logs, newest first. `at_ms` is epoch milliseconds.
+    """
+
+    model = "HoodieSavepointMetadata"
+
+    user: str
+    at_ms: int
+    comments: str
+    files: Mapping[str, tuple[str, ...]]
+    version: int | None = 1
+
+    @property
+    def num_files(self) -> int:
+        return sum(map(len, self.files.values()))
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "savepointedBy": self.user,
+            "savepointedAt": self.at_ms,
+            "comments": self.comments,
+            "partitionMetadata": {
+                partition: {"partitionPath": partition, "savepointDataFile": list(names)}
+                for partition, names in self.files.items()
+            },
+            "version": self.version,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> SavepointMetadata:
+        files = {
+            partition: tuple(item["savepointDataFile"])
+            for partition, item in record["partitionMetadata"].items()
+        }
+        return cls(
+            record["savepointedBy"], record["savepointedAt"], record["comments"], files, record["version"]
+        )

@@ -1,0 +1,176 @@
+"""Rollbacks, savepoints and restores, made to fail: what they begin with, and the states between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hoodie
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import COMMIT_ACTIONS
+from tests.crash.clustering import NO_PACKING, SECOND, cluster, many
+from tests.crash.scenarios import (
+    BASE,
+    LOGGED,
+    MOR_OPTIONS,
+    NO_ROWS,
+    OPTIONS,
+    SCENARIOS,
+    Kit,
+    Row,
+    Scenario,
+    compact,
+    in_region,
+    run,
+)
+from tests.support.faults import Faults, injected
+from tests.support.oracle import Model
+from tests.support.tables import small_rows
+
+MANUAL = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+LATER = in_region(small_rows(range(0, 20, 3), 5), "eu") + in_region(small_rows(range(900, 904), 5), "mars")
+LAST = in_region(small_rows(range(1, 20, 4), 6), "eu")
+
+
+def commits(path: str | Path) -> list[str]:
+    return [instant.time for instant in Timeline.load(str(path)).commits()]
+
+
+def cow(kit: Kit, path: Path) -> None:
+    """The second of its three commits has a savepoint."""
+    write(path, BASE, OPTIONS)
+    write(path, LOGGED, OPTIONS)
+    hoodie.savepoint_table(str(path), user="me")
+    write(path, LATER, OPTIONS)
+
+
+def mor(kit: Kit, path: Path) -> None:
+    """A savepoint, a compaction after it, a delta commit, a pending compaction, and a delta commit on top."""
+    write(path, BASE, MOR_OPTIONS)
+    write(path, LOGGED, MOR_OPTIONS)
+    hoodie.savepoint_table(str(path), user="me")
+    compact(path, "run")
+    write(path, LATER, MOR_OPTIONS)
+    compact(path, "schedule")
+    write(path, LAST, MOR_OPTIONS)
+
+
+def compacted(kit: Kit, path: Path) -> None:
+    write(path, BASE, MOR_OPTIONS)
+    write(path, LOGGED, MOR_OPTIONS)
+    compact(path, "run")
+
+
+def shared(kit: Kit, path: Path) -> None:
+    """The newest delta commit's blocks stand in a file with others', as storages that append have it."""
+    write(path, BASE, MOR_OPTIONS)
+    write(path, LOGGED, MOR_OPTIONS)
+    write(path, LAST, MOR_OPTIONS)
+    first, *others = sorted(path.glob("eu/.*.log.*"), key=lambda log: int(log.name.split(".log.")[1][0]))
+    for log in others:
+        whole = first.read_bytes() + log.read_bytes()
+        first.unlink()
+        log.unlink()
+        first.write_bytes(whole)
+
+
+def planned_clustering(kit: Kit, path: Path) -> None:
+    many(kit, path)
+    cluster(path, "schedule")
+
+
+def clustered(kit: Kit, path: Path) -> None:
+    many(kit, path)
+    cluster(path, "run")
+
+
+def clustered_since(kit: Kit, path: Path) -> None:
+    """After a savepoint, one clustering was completed and another one planned."""
+    many(kit, path)
+    hoodie.savepoint_table(str(path), user="me")
+    cluster(path, "run")
+    write(path, LATER, NO_PACKING)
+    cluster(path, "schedule")
+
+
+def write(path: Path, rows: list[Row], options: Mapping[str, str]) -> None:
+    run(path, rows, options={**options, **MANUAL})
+
+
+def rollback(path: str | Path) -> Any:
+    """Of the newest write or service of the table as it was made; a later try names the same."""
+    newest = Path(path, ".hoodie/.newest")
+    if not newest.exists():
+        writes = [item.time for item in Timeline.load(str(path)) if item.comparable_action in COMMIT_ACTIONS]
+        newest.write_text(writes[-1])
+    return hoodie.rollback_table(str(path), newest.read_text())
+
+
+def savepoint(path: str | Path) -> Any:
+    return hoodie.savepoint_table(str(path), commits(path)[-1])
+
+
+def unsave(path: str | Path) -> Any:
+    return hoodie.delete_savepoint(str(path), commits(path)[1])
+
+
+def restore(path: str | Path) -> Any:
+    return hoodie.restore_table(str(path), commits(path)[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Undo(Scenario):
+    """`states` are the rows that readers may see on the way, the last of them in the end."""
+
+    act: Callable[[str | Path], Any] = field(default=rollback)
+    states: tuple[tuple[list[Row], ...], ...] = ()
+
+    def new(self, kit: Kit) -> list[Row]:
+        return upserted(*self.states[-1])
+
+    def run(self, path: str | Path, faults: Faults | None = None) -> Any:
+        with injected(faults or Faults()):
+            return self.act(path)
+
+    def again(self, path: str | Path, committed: bool) -> Any:
+        return self.act(path)
+
+
+def upserted(*batches: list[Row]) -> list[Row]:
+    model = Model(["id"], ["region"], "ts")
+    for batch in batches:
+        model.upsert(batch)
+    return model.rows()
+
+
+def scenario(
+    name: str,
+    make: Callable[[Kit, Path], None],
+    act: Callable[[str | Path], Any],
+    *states: tuple[list[Row], ...],
+    options: Mapping[str, str] = MOR_OPTIONS,
+) -> Undo:
+    return Undo(
+        name, make, NO_ROWS, lambda kit: upserted(*states[0]), options=options, act=act, states=states
+    )
+
+
+TWO, THREE, MANY = (BASE, LOGGED), (BASE, LOGGED, LATER), (BASE, SECOND)
+UNDO = {
+    item.name: item
+    for item in (
+        scenario("rollback_commit", cow, rollback, THREE, TWO, options=OPTIONS),
+        scenario("rollback_deltas", shared, rollback, (BASE, LOGGED, LAST), TWO),
+        scenario("rollback_compaction", compacted, rollback, TWO, TWO),
+        scenario("rollback_plan", planned_clustering, rollback, MANY, MANY, options=NO_PACKING),
+        scenario("rollback_clustering", clustered, rollback, MANY, MANY, options=NO_PACKING),
+        scenario("savepoint", cow, savepoint, THREE, THREE, options=OPTIONS),
+        scenario("delete_savepoint", cow, unsave, THREE, THREE, options=OPTIONS),
+        scenario("restore_commits", cow, restore, THREE, TWO, options=OPTIONS),
+        scenario("restore_clusterings", clustered_since, restore, (*MANY, LATER), MANY, options=NO_PACKING),
+        scenario("restore_deltas", mor, restore, (*THREE, LAST), THREE, TWO),
+    )
+}
+SCENARIOS.update(UNDO)
