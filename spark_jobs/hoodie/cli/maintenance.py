@@ -1,0 +1,119 @@
+"""`hoodie services plan` and `hoodie services run`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from typing import Any
+
+import hoodie
+from hoodie.cli import services
+from hoodie.cli.engine import session
+from hoodie.cli.output import Answer, grid, size
+from hoodie.cli.undo import restore_summary
+from hoodie.cli.write import progress_for, read_properties
+
+
+def plan(args: argparse.Namespace) -> Answer:
+    """What each service would do now, and why, or why nothing."""
+    result = hoodie.plan_services(args.table, only=args.only, options=_options(args)).to_dict()
+    return Answer(result, plan_text(result))
+
+
+def plan_text(result: dict[str, Any]) -> str:
+    """A ServicesPlan for people."""
+    rows = [
+        [
+            item["service"],
+            "fails" if item["error"] else "yes" if item["due"] else "no",
+            _would(item),
+            item["reason"],
+        ]
+        for item in result["services"]
+    ]
+    lines = [
+        f"Services of {result['table']} ({result['table_type'].lower().replace('_', ' ')})",
+        "",
+        grid(("service", "due", "would", "why"), rows),
+    ]
+    notes = [
+        f"  {item['action']} {item['instant']} is {item['verdict']}, {item['state']} for {item['age_s']} s"
+        + (f", by {item['owner']}" if item["owner"] else "")
+        for plan in result["services"]
+        for item in plan["pending"]
+    ]
+    notes += [
+        f"  a writer is at work, instant {item['instant']}, {item['owner']}: until it ends nothing is "
+        "planned or repaired"
+        for item in result["writers"]
+    ]
+    notes += [
+        f"  {item['action']} {item['instant']} is pending: {item['remedy']}" for item in result["others"]
+    ]
+    notes += [f"  warning: {warning}" for warning in result["warnings"]]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
+
+
+def _would(item: dict[str, Any]) -> str:
+    return f"{item['would']}, {size(item['bytes'])}" if item["bytes"] else item["would"]
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """Run the services that are due, and say what each did. Exit code 1 when one failed."""
+    with contextlib.ExitStack() as stack:
+
+        def spark() -> Any:
+            return stack.enter_context(session(args))
+
+        result = hoodie.run_services(
+            args.table,
+            only=args.only,
+            options=_options(args),
+            spark=spark if args.engine == "spark" else spark(),
+            dry_run=args.dry_run,
+            progress=progress_for(args),
+        ).to_dict()
+    return Answer(result, run_text(result), 1 if result["failed"] else 0)
+
+
+def run_text(result: dict[str, Any]) -> str:
+    """A ServicesResult for people: each service's own text."""
+    lines: list[str] = []
+    for name, own in result["services"].items():
+        if own["status"] == "failed":
+            lines.append(f"{name}: failed: {own['reason']}")
+        elif own["status"] == "skipped":
+            lines.append(f"{name}: nothing to do: {own['reason']}")
+        else:
+            lines.append(f"{name}: {_TEXTS[name](own)}")
+    return "\n".join(lines)
+
+
+def repair_text(result: dict[str, Any]) -> str:
+    """A RepairResult for people."""
+    lines: list[str] = []
+    done = "would be rolled back" if result["dry_run"] else "rolled back"
+    for item in result["failed"]:
+        work = f"{item['num_files']} files of {size(item['bytes'])}"
+        lines.append(f"failed {item['action']} {item['instant']} ({item['state']}) {done}, {work}")
+    left = [name for name in ("markers", "heartbeats") if result[name]]
+    if left:
+        swept = "would be swept" if result["dry_run"] else "swept"
+        texts = [f"{name} of {', '.join(result[name])}" for name in left]
+        lines.append(f"{' and '.join(texts)} {swept}")
+    return "\n".join(lines)
+
+
+#: texts by service
+_TEXTS = {
+    "restore": restore_summary,
+    "repair": repair_text,
+    "compaction": services.summary,
+    "clustering": services.cluster_summary,
+    "clean": services.clean_summary,
+    "archive": services.archive_summary,
+}
+
+
+def _options(args: argparse.Namespace) -> dict[str, str]:
+    return {**read_properties(args.properties), **dict(args.option)}

@@ -1,0 +1,92 @@
+"""Who is at work on a table, and which pending instants nobody works on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hoodie.services.target import Target
+from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat, read_beats
+from hoodie.table.pending import clustering_plan
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
+
+
+@dataclass(frozen=True)
+class Pending:
+    """An instant that is not completed.
+
+    state: requested or inflight. verdict: `running` (its process lives), `stuck` (begun, and nobody says that
+    it is at work on it; cleans have no heartbeat, but running one twice is safe) or `waiting` (not begun).
+    age_s: since its newest file was written. owner: who is, or was, at work on it, "" when unknown.
+    """
+
+    instant: str
+    action: str
+    state: str
+    verdict: str
+    age_s: int
+    owner: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Activity:
+    """The heartbeats of a table at one moment, and its timeline, which was read after them."""
+
+    timeline: Timeline
+    live: Mapping[str, Beat]
+    dead: Mapping[str, Beat]
+    plans: frozenset[str]
+
+    @classmethod
+    def of(cls, target: Target) -> Activity:
+        interval, misses = target.config[INTERVAL_MS], target.config[TOLERABLE_MISSES]
+        beats = read_beats(target.storage, target.base_path)
+        live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
+        dead = {beat.instant: beat for beat in beats if beat.instant not in live}
+        timeline = target.timeline()
+        plans = frozenset(item.time for item in timeline.pending() if _is_plan(target, item))
+        return cls(timeline, live, dead, plans)
+
+    @property
+    def writers(self) -> list[Beat]:
+        """Live writers: while one is at work nothing can be planned or repaired."""
+        return [beat for beat in self.live.values() if not beat.service and beat.instant not in self.plans]
+
+    def pending(self, actions: frozenset[Action]) -> list[Pending]:
+        """Pending instants of these actions, oldest first; of replacecommits the clusterings only."""
+        return [
+            self._of(instant)
+            for instant in self.timeline.filter(actions, completed=False)
+            if instant.time in self.plans or instant.action not in WRITE_ACTIONS
+        ]
+
+    def _of(self, instant: Instant) -> Pending:
+        written = self.timeline.mtimes.get(instant.file_name)
+        age = max(0, int(time.time() * 1000) - written) if written is not None else 0
+        beat = self.live.get(instant.time) or self.dead.get(instant.time)
+        verdict = "waiting"
+        if instant.time in self.live:
+            verdict = "running"
+        elif instant.state is State.INFLIGHT:
+            verdict = "stuck"
+        return Pending(
+            instant.time,
+            instant.action.value,
+            instant.state.name.lower(),
+            verdict,
+            age // 1000,
+            beat.owner if beat else "",
+        )
+
+
+def _is_plan(target: Target, instant: Instant) -> bool:
+    """Does a plan stand behind the pending instant, so that it is a service's and no failed write?"""
+    if instant.action is Action.REPLACECOMMIT:
+        return clustering_plan(target.storage, target.base_path, instant) is not None
+    return instant.action not in WRITE_ACTIONS

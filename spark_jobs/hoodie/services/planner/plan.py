@@ -1,0 +1,165 @@
+"""What each service of a table would do now, and why, or why nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hoodie.errors import ConfigError, HoodieError
+from hoodie.services.planner.activity import Activity, Pending
+from hoodie.services.planner.registry import NAMES, SERVICES, Call, Service
+from hoodie.services.retention import check_retention
+from hoodie.services.target import Target
+from hoodie.table import properties
+from hoodie.table.heartbeat import Beat
+from hoodie.timeline.instant import WRITE_ACTIONS, Action
+
+#: what nobody here finishes, and what to do about it
+_OTHERS = {
+    Action.LOGCOMPACTION: "run or roll back this log compaction with Apache Hudi",
+    Action.SAVEPOINT: "make this savepoint again, or delete it (hoodie savepoint --instant)",
+    Action.INDEXING: "run this indexing with Apache Hudi, or remove its files",
+}
+
+
+@dataclass(frozen=True)
+class ServicePlan:
+    """One service of a plan.
+
+    due: would a run do something. would: what, for people, "" for nothing. reason: why it is due, or why not.
+    instants: pending plans that a run finishes, instants that are archived, or failed writes that are rolled
+    back. num_files, bytes: that are merged, deleted, moved or rolled back. pending: instants of the service
+    that are not completed, see activity.Pending. error: why no plan can be made, as HoodieError.to_dict.
+    """
+
+    service: str
+    due: bool
+    would: str
+    reason: str
+    instants: list[str]
+    num_files: int
+    bytes: int
+    pending: list[dict[str, Any]]
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ServicesPlan:
+    """The services of a table, in the order in which they run; `due` names those that would do something.
+
+    writers: live writers, while which nothing is planned or repaired. others: pending instants that none of
+    these services finishes, with what to do about them.
+    """
+
+    table: str
+    base_path: str
+    table_type: str
+    due: list[str]
+    services: list[ServicePlan]
+    writers: list[dict[str, Any]]
+    others: list[dict[str, Any]]
+    duration_s: float
+    warnings: list[str]
+    status: str = "planned"
+    operation: str = "services"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan(
+    path: str, options: Mapping[str, Any] | None = None, only: Collection[str] | None = None
+) -> ServicesPlan:
+    """Reads only. Raises HoodieError for wrong settings and where there is no table; what a single service
+    fails at is told in its place.
+    """
+    started = time.monotonic()
+    services = chosen(only)
+    target = Target.open(path, options or {})
+    check_retention(target.config)
+    activity = Activity.of(target)
+    plans = [_one(service, target, activity, options or {}, only) for service in services]
+    warnings = list(target.config.warnings)
+    if any(item.due for item in plans) and target.props.get(properties.METADATA_PARTITIONS):
+        warnings.append("the table's metadata table will be removed, as it can't be kept up to date yet")
+    return ServicesPlan(
+        table=target.props.name,
+        base_path=target.base_path,
+        table_type=target.props.table_type.value,
+        due=[item.service for item in plans if item.due],
+        services=plans,
+        writers=[_writer(beat) for beat in activity.writers],
+        others=_others(activity),
+        duration_s=round(time.monotonic() - started, 3),
+        warnings=warnings,
+    )
+
+
+def chosen(only: Collection[str] | None) -> list[Service]:
+    """The services by name, in their order; all for None. Raises ConfigError for a name that is none."""
+    if only is None:
+        return list(SERVICES)
+    if unknown := sorted(set(only) - set(NAMES)):
+        raise ConfigError(
+            f"there is no service {', '.join(unknown)}; use {', '.join(NAMES)}", services=", ".join(unknown)
+        )
+    if not only:
+        raise ConfigError(f"no service is named; use {', '.join(NAMES)}, or leave the names out for all")
+    return [service for service in SERVICES if service.name in only]
+
+
+def left_out(service: Service, target: Target, pending: list[Pending], named: bool) -> str:
+    """Why the service does not run now; "" when it does. What is pending is finished, asked for or not."""
+    running = [item for item in pending if item.verdict == "running"]
+    if running:
+        return f"{running[0].action} {running[0].instant} is being run by {running[0].owner}"
+    return service.not_for(target) or ("" if named or pending else service.unasked(target))
+
+
+def _one(
+    service: Service,
+    target: Target,
+    activity: Activity,
+    options: Mapping[str, Any],
+    only: Collection[str] | None,
+) -> ServicePlan:
+    pending = activity.pending(service.actions)
+    told = [item.to_dict() for item in pending]
+    reason = left_out(service, target, pending, only is not None)
+    if reason:
+        return ServicePlan(service.name, False, "", reason, [], 0, 0, told)
+    try:
+        result = service.run(Call(target.base_path, options, dry_run=True)).to_dict()
+    except HoodieError as error:
+        return ServicePlan(service.name, False, "", error.message, [], 0, 0, told, error.to_dict())
+    if result["status"] == "skipped":
+        return ServicePlan(service.name, False, "", result["reason"], [], 0, 0, told)
+    work = service.work(result)
+    reason = _why(service, target, activity, pending)
+    return ServicePlan(service.name, True, work.text, reason, work.instants, work.num_files, work.bytes, told)
+
+
+def _why(service: Service, target: Target, activity: Activity, pending: list[Pending]) -> str:
+    found = {
+        verdict: [item.instant for item in pending if item.verdict == verdict]
+        for verdict in ("stuck", "waiting")
+    }
+    told = [f"{', '.join(times)} {verdict}" for verdict, times in found.items() if times]
+    return "; ".join([*told, *filter(None, [service.why(target, activity.timeline)])])
+
+
+def _writer(beat: Beat) -> dict[str, Any]:
+    return {"instant": beat.instant, "owner": beat.owner, "age_s": beat.age_ms // 1000}
+
+
+def _others(activity: Activity) -> list[dict[str, Any]]:
+    mine = {action for service in SERVICES for action in service.actions} | WRITE_ACTIONS
+    mine |= {Action.ROLLBACK}
+    rest = frozenset(Action) - mine
+    remedy = "an older run of this package or Apache Hudi has begun it; run it there again"
+    return [
+        {**item.to_dict(), "remedy": _OTHERS.get(Action(item.action), remedy)}
+        for item in activity.pending(rest)
+    ]

@@ -1,0 +1,217 @@
+"""The services of a table, in the order in which they run.
+
+First what was begun and has failed is finished or undone, then what rewrites files, then the cleaner, which
+takes what the others have replaced, and the archiver last, which waits for the cleaner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hoodie.engine import Engine
+from hoodie.engine.local import LocalEngine
+from hoodie.format.names import join
+from hoodie.services.archive import policy as archive_policy
+from hoodie.services.archive.run import archive
+from hoodie.services.clean.policy import Retention
+from hoodie.services.clean.run import clean
+from hoodie.services.clustering import trigger as clustering_trigger
+from hoodie.services.clustering.run import ClusteringResult, cluster
+from hoodie.services.compaction import trigger as compaction_trigger
+from hoodie.services.compaction.run import CompactionResult, compact
+from hoodie.services.planner.repair import finish_restore, repair
+from hoodie.services.target import Target
+from hoodie.storage import storage_for
+from hoodie.table.properties import TableType
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action
+
+Progress = Callable[[str, str], None]
+
+
+class Result(Protocol):
+    """What every service reports: a frozen dataclass with `status` and more."""
+
+    @property
+    def status(self) -> str: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a service is called with. `engine` makes one when there is work for it: Spark starts slowly."""
+
+    path: str
+    options: Mapping[str, Any]
+    dry_run: bool
+    progress: Progress = lambda step, text: None
+    engine: Callable[[], Engine] = LocalEngine
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a result tells of work done or planned, `text` for people, in the infinitive."""
+
+    text: str
+    num_files: int
+    bytes: int
+    instants: list[str] = field(default_factory=list)
+
+
+def _nothing(*_: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One line of the registry.
+
+    run: the service, or its dry run. work: what a result's dict says. why: for people, on which numbers it
+    depends whether it is due. actions: whose pending instants it finishes. not_for: why a table never needs
+    it, "" where it may. unasked: why it runs only by its name, although the table might take it; "" where it
+    needs no asking.
+    """
+
+    name: str
+    run: Callable[[Call], Result]
+    work: Callable[[Mapping[str, Any]], Work]
+    why: Callable[[Target, Timeline], str]
+    actions: frozenset[Action] = frozenset()
+    not_for: Callable[[Target], str] = _nothing
+    unasked: Callable[[Target], str] = _nothing
+
+
+def _restore(call: Call) -> Result:
+    return finish_restore(call.path, call.options, call.dry_run, call.progress)
+
+
+def _restore_work(result: Mapping[str, Any]) -> Work:
+    undone = [item["instant"] for item in result["undone"]]
+    text = f"take the table back to {result['restored_to']}, {_count(len(undone), 'instant')}"
+    return Work(text, result["num_files"], result["bytes"], undone)
+
+
+def _repair(call: Call) -> Result:
+    return repair(call.path, call.options, call.dry_run, call.progress)
+
+
+def _repair_work(result: Mapping[str, Any]) -> Work:
+    failed = [item["instant"] for item in result["failed"]]
+    parts = [f"roll back {_count(len(failed), 'failed write')}"] if failed else []
+    left = [_count(len(result[name]), name[:-1]) for name in ("markers", "heartbeats") if result[name]]
+    parts += [f"sweep what is left of {' and '.join(left)}"] if left else []
+    return Work(", ".join(parts), result["num_files"], result["bytes"], failed)
+
+
+def _compact(call: Call) -> CompactionResult:
+    def run(engine: Engine, dry_run: bool) -> CompactionResult:
+        extra = call.extra_metadata
+        return compact(engine, call.path, "run", None, call.options, call.progress, extra, dry_run)
+
+    planned = run(LocalEngine(), True)
+    return planned if call.dry_run or planned.status == "skipped" else run(call.engine(), False)
+
+
+def _compact_work(result: Mapping[str, Any]) -> Work:
+    logs, slices = result["num_log_files"], result["num_slices"]
+    text = f"merge {_count(logs, 'log file')} of {_count(slices, 'file slice')}" if slices else ""
+    return Work(text, logs, result["log_bytes"], [instant for instant in result["files"] if instant])
+
+
+def _compact_why(target: Target, timeline: Timeline) -> str:
+    return compaction_trigger.due(timeline, target.config, target.next_time(timeline)).reason
+
+
+def _no_logs(target: Target) -> str:
+    if target.props.table_type is TableType.MERGE_ON_READ:
+        return ""
+    return f"a {target.props.table_type.value} table has no logs"
+
+
+def _cluster(call: Call) -> ClusteringResult:
+    def run(engine: Engine, dry_run: bool) -> ClusteringResult:
+        extra = call.extra_metadata
+        return cluster(engine, call.path, "run", None, call.options, call.progress, extra, dry_run)
+
+    planned = run(LocalEngine(), True)
+    return planned if call.dry_run or planned.status == "skipped" else run(call.engine(), False)
+
+
+def _cluster_work(result: Mapping[str, Any]) -> Work:
+    text = f"rewrite {_count(result['num_replaced'], 'file group')} as {result['num_outputs']}"
+    storage, base_path = storage_for(result["base_path"]), result["base_path"]
+    files = [join(base_path, file) for group in result["files"].values() for file in group]
+    read = sum(info.size for info in map(storage.info, files) if info)
+    return Work(text, len(files), read, [instant for instant in result["files"] if instant])
+
+
+def _cluster_why(target: Target, timeline: Timeline) -> str:
+    return clustering_trigger.due(timeline, target.storage, target.config).reason
+
+
+def _unasked_clustering(target: Target) -> str:
+    """It rewrites a whole table, which not every table wants."""
+    switches = (clustering_trigger.INLINE, clustering_trigger.SCHEDULE_INLINE, clustering_trigger.ASYNC)
+    if any(target.config[switch] for switch in switches):
+        return ""
+    return f"nobody asks for it: name the service, or set {clustering_trigger.ASYNC.name}"
+
+
+def _clean(call: Call) -> Result:
+    return clean(call.path, "run", call.options, call.dry_run, call.progress)
+
+
+def _clean_work(result: Mapping[str, Any]) -> Work:
+    files, partitions = result["num_files"], len(result["partitions"])
+    text = f"delete {_count(files, 'file')} in {_count(partitions, 'partition')}" if files else ""
+    return Work(text, files, result["bytes"], [instant for instant in result["files"] if instant])
+
+
+def _clean_why(target: Target, timeline: Timeline) -> str:
+    return Retention.of(target.config, 0, target.props.timeline_utc).text
+
+
+def _archive(call: Call) -> Result:
+    return archive(call.path, call.options, call.dry_run, call.progress)
+
+
+def _archive_work(result: Mapping[str, Any]) -> Work:
+    instants = [item["instant"] for item in result["archived"]]
+    text = f"archive {_count(len(instants), 'instant')}" if instants else "merge archive files"
+    return Work(text, result["num_files"], result["bytes"], instants)
+
+
+def _archive_why(target: Target, timeline: Timeline) -> str:
+    return archive_policy.counts(timeline, target.config[archive_policy.MAX_COMMITS])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+SERVICES = (
+    Service("restore", _restore, _restore_work, _nothing, frozenset({Action.RESTORE})),
+    Service("repair", _repair, _repair_work, _nothing),
+    Service(
+        "compaction",
+        _compact,
+        _compact_work,
+        _compact_why,
+        frozenset({Action.COMPACTION}),
+        not_for=_no_logs,
+    ),
+    Service(
+        "clustering",
+        _cluster,
+        _cluster_work,
+        _cluster_why,
+        frozenset({Action.REPLACECOMMIT}),
+        unasked=_unasked_clustering,
+    ),
+    Service("clean", _clean, _clean_work, _clean_why, frozenset({Action.CLEAN})),
+    Service("archive", _archive, _archive_work, _archive_why),
+)
+NAMES = tuple(service.name for service in SERVICES)

@@ -1,0 +1,178 @@
+"""What was begun and has failed: writes are rolled back and leftovers swept, restores are finished.
+
+The first is what a write does before it begins (write.transaction); here it is told what that will be. A
+restore that was begun keeps writers out until it is finished.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hoodie.errors import TableError
+from hoodie.format.names import join
+from hoodie.services.planner.activity import Activity
+from hoodie.services.restore.plan import begun
+from hoodie.services.restore.run import RestoreResult, restore
+from hoodie.services.target import Target
+from hoodie.storage import Storage
+from hoodie.table.markers import marker_instants
+from hoodie.timeline.plans import RollbackPlan
+from hoodie.write import rollback
+from hoodie.write.rollback import PendingRollback
+from hoodie.write.transaction import Transaction
+
+Progress = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class RepairResult:
+    """What a repair did, or, with dry_run, would do.
+
+    status: `repaired`, `planned` (a dry run), or `skipped`, for `reason`. failed: failed writes with their
+    instant, action, state, files and bytes that go with them, and the rollback that was begun before, "" for
+    none. markers: instants of finished writes whose markers are left; what late tasks wrote goes with them.
+    heartbeats: of dead processes. num_files, bytes: data files of failed writes. rolled_back: instants that
+    were rolled back.
+    """
+
+    status: str
+    table: str
+    base_path: str
+    dry_run: bool
+    failed: list[dict[str, Any]]
+    markers: list[str]
+    heartbeats: list[str]
+    num_files: int
+    bytes: int
+    reason: str
+    duration_s: float
+    warnings: list[str]
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+    mode: str = "run"
+    instant: str = ""
+    action: str = "rollback"
+    operation: str = "repair"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class NoRestore:
+    """No restore is to be finished."""
+
+    status: str = "skipped"
+    reason: str = "no restore is pending"
+    operation: str = "restore"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def finish_restore(
+    path: str, options: Mapping[str, Any] | None, dry_run: bool, progress: Progress
+) -> RestoreResult | NoRestore:
+    """Finish a restore that was begun. Raises TableError where it can't be told to which commit it goes."""
+    target = Target.open(path, options or {})
+    found = begun(target.timeline(), target)
+    if found is None:
+        return NoRestore()
+    if found.point is None:
+        raise TableError(
+            f"the plan of restore {found.instant.time} does not tell to which commit it goes; finish it with "
+            "Apache Hudi",
+            instant=found.instant.time,
+        )
+    return restore(path, found.point, options, dry_run, progress)
+
+
+@dataclass(frozen=True)
+class _Found:
+    failed: list[dict[str, Any]]
+    markers: list[str]
+    heartbeats: list[str]
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.failed or self.markers or self.heartbeats)
+
+
+def repair(
+    path: str,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress = lambda step, text: None,
+) -> RepairResult:
+    """Roll back failed writes and sweep leftovers; nothing is written where there are none, or by `dry_run`.
+
+    Raises HoodieError, ConflictError while a writer is at work.
+    """
+    started = time.monotonic()
+    target = Target.open(path, options or {})
+    found = _look(target)
+    rolled_back: list[str] = []
+    removed = False
+    if not dry_run and not found.nothing:
+        progress("repair", f"{len(found.failed)} failed writes of {target.base_path}")
+        with Transaction(
+            target.storage, target.base_path, target.config, target.props.timeline_utc
+        ) as transaction:
+            transaction.claim()
+            rolled_back, removed = list(transaction.rolled_back), transaction.metadata_table_removed
+    status = "skipped" if found.nothing else "planned" if dry_run else "repaired"
+    return RepairResult(
+        status=status,
+        table=target.props.name,
+        base_path=target.base_path,
+        dry_run=dry_run,
+        **asdict(found),
+        num_files=sum(item["num_files"] for item in found.failed),
+        bytes=sum(item["bytes"] for item in found.failed),
+        reason="no write has failed, and nothing is left over" if found.nothing else "",
+        duration_s=round(time.monotonic() - started, 3),
+        warnings=list(target.config.warnings),
+        rolled_back=rolled_back,
+        metadata_table_removed=removed,
+    )
+
+
+def _look(target: Target) -> _Found:
+    """Reads only. Raises TableError for what can't be rolled back."""
+    storage, base_path = target.storage, target.base_path
+    activity = Activity.of(target)
+    timeline, live = activity.timeline, frozenset(activity.live)
+    failed = rollback.due(timeline, storage, live, target.props.timeline_utc, remove=False)
+    pending = {instant.time for instant in timeline.pending()}
+    return _Found(
+        [_described(storage, base_path, item) for item in failed],
+        [time for time in marker_instants(storage, base_path) if time not in pending],
+        # those of plans are their next run's to remove
+        [instant for instant in activity.dead if instant not in activity.plans],
+    )
+
+
+def _described(storage: Storage, base_path: str, item: PendingRollback) -> dict[str, Any]:
+    plan = item.plan or rollback.plan(storage, base_path, item.target)
+    files = _files(plan)
+    sizes = [info.size for info in map(storage.info, (join(base_path, file) for file in files)) if info]
+    return {
+        "instant": item.target.time,
+        "action": item.target.action.value,
+        "state": item.target.state.name.lower(),
+        "rollback": item.instant.time if item.plan else "",
+        "num_files": len(sizes),
+        "bytes": sum(sizes),
+    }
+
+
+def _files(plan: RollbackPlan) -> list[str]:
+    """Paths in the table of the files that go."""
+    return [
+        join(request.partition_path, path.rpartition("/")[2])
+        for request in plan.requests
+        for path in request.files_to_delete
+    ]

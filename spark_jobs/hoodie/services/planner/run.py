@@ -1,0 +1,129 @@
+"""All services of a table, one after the other, and what each reports."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hoodie.engine import Engine
+from hoodie.engine.local import LocalEngine
+from hoodie.errors import HoodieError, JobError
+from hoodie.services.planner.activity import Activity
+from hoodie.services.planner.plan import chosen, left_out
+from hoodie.services.planner.registry import Call, Progress, Service
+from hoodie.services.retention import check_retention
+from hoodie.services.target import Target
+
+
+@dataclass(frozen=True)
+class ServicesResult:
+    """What the services of a table did, or, with dry_run, would do.
+
+    status: `done`, `planned` (a dry run), `skipped` (no service had anything to do) or `failed` (one of them
+    did; the others ran all the same). done, skipped, failed: names of services; those that a dry run plans
+    are `done`. services: each one's result by name, in the order in which they ran; of one that failed its
+    status `failed`, the reason, and `error`, as HoodieError.to_dict.
+    """
+
+    status: str
+    table: str
+    base_path: str
+    dry_run: bool
+    instant: str
+    reason: str
+    done: list[str]
+    skipped: list[str]
+    failed: list[str]
+    services: dict[str, dict[str, Any]]
+    duration_s: float
+    warnings: list[str]
+    rolled_back: list[str]
+    metadata_table_removed: bool
+    mode: str = "run"
+    action: str = "services"
+    operation: str = "services"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run(
+    path: str,
+    options: Mapping[str, Any] | None = None,
+    only: Collection[str] | None = None,
+    dry_run: bool = False,
+    engine: Callable[[], Engine] = LocalEngine,
+    progress: Progress = lambda step, text: None,
+    extra_metadata: Mapping[str, str] | None = None,
+) -> ServicesResult:
+    """Run the services that are due, or those of them that `only` names.
+
+    Raises HoodieError for wrong settings and where there is no table; what a service fails at is in the
+    result, since the next ones run all the same. `engine` is called when a service has work for it.
+    """
+    started = time.monotonic()
+    services = chosen(only)
+    target = Target.open(path, options or {}, extra_metadata)
+    check_retention(target.config)
+    call = Call(target.base_path, options or {}, dry_run, progress, engine, target.extra)
+    results: dict[str, dict[str, Any]] = {}
+    for service in services:
+        pending = Activity.of(target).pending(service.actions)
+        reason = left_out(service, target, pending, only is not None)
+        results[service.name] = _skipped(reason) if reason else _one(service, call)
+    return _result(target, dry_run, results, time.monotonic() - started)
+
+
+def _one(service: Service, call: Call) -> dict[str, Any]:
+    try:
+        return service.run(call).to_dict()
+    except HoodieError as error:
+        return _failed(error)
+    except OSError as error:
+        return _failed(JobError(f"{error.filename or 'storage'}: {error.strerror or error}"))
+    except Exception as error:  # noqa: BLE001  whatever it is, the other services have their turn
+        traceback.print_exc()
+        return _failed(JobError(f"{type(error).__name__}: {error}"))
+
+
+def _skipped(reason: str) -> dict[str, Any]:
+    return {"status": "skipped", "reason": reason, "warnings": []}
+
+
+def _failed(error: HoodieError) -> dict[str, Any]:
+    return {"status": "failed", "reason": error.message, "warnings": [], "error": error.to_dict()}
+
+
+def _result(
+    target: Target, dry_run: bool, results: dict[str, dict[str, Any]], seconds: float
+) -> ServicesResult:
+    def named(*statuses: str) -> list[str]:
+        return [name for name, result in results.items() if result["status"] in statuses]
+
+    failed, skipped = named("failed"), named("skipped")
+    done = [name for name in results if name not in failed and name not in skipped]
+    reasons = [f"{name}: {results[name]['reason']}" for name in failed or (skipped if not done else [])]
+    instants = [results[name].get("instant", "") for name in done]
+    return ServicesResult(
+        status="failed" if failed else "skipped" if not done else "planned" if dry_run else "done",
+        table=target.props.name,
+        base_path=target.base_path,
+        dry_run=dry_run,
+        instant=next((instant for instant in reversed(instants) if instant), ""),
+        reason="; ".join(reasons),
+        done=done,
+        skipped=skipped,
+        failed=failed,
+        services=results,
+        duration_s=round(seconds, 3),
+        warnings=_unique(results, "warnings"),
+        rolled_back=_unique(results, "rolled_back"),
+        metadata_table_removed=any(result.get("metadata_table_removed") for result in results.values()),
+    )
+
+
+def _unique(results: Mapping[str, Mapping[str, Any]], name: str) -> list[str]:
+    return list(dict.fromkeys(item for result in results.values() for item in result.get(name) or ()))

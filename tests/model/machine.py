@@ -1,0 +1,258 @@
+"""Random steps on a table beside a model of it, failures included; what readers must see after each."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from unittest import mock
+
+import hoodie
+from hoodie.errors import HoodieError
+from hoodie.services.clean import execute as clean_execution
+from hoodie.services.clean.pending import pending_plans
+from hoodie.services.clean.plan import last_clean
+from hoodie.services.restore.plan import begun
+from hoodie.services.target import Target
+from hoodie.storage.local import LocalStorage
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import archive_files, archive_folder, read_file
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from tests.model.steps import KINDS, Refused, Step, draw, told
+from tests.model.world import Rows, World, counted, counted_table
+from tests.support.faults import Faults, Phase, injected
+from tests.support.processes import forked
+from tests.support.readers import read_hudi_rs
+
+STORAGE = LocalStorage()
+MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+#: operations of commits that change no row
+_SERVICE_COMMITS = {"COMPACT", "CLUSTER"}
+
+
+#: exit codes of a process whose storage was to fail
+_MISSED, _MET = 0, 3
+
+
+class Difference(AssertionError):
+    """The table and the model differ, or a step failed that should not have; says how to repeat the run."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A failure in the step's n-th change: the process dies, the storage is gone, or has a hiccup."""
+
+    at: int
+    phase: Phase
+    kind: str
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Crash:
+        return cls(
+            chance.choice((chance.randint(1, 12), chance.randint(1, 60))),
+            chance.choice(list(Phase)),
+            chance.choice(("kill", "dead disk", "hiccup")),
+        )
+
+    def faults(self) -> Faults:
+        return Faults(self.at, self.phase, kill=self.kind == "kill", once=self.kind == "hiccup")
+
+    def __str__(self) -> str:
+        return f"CRASH {self.kind} {self.phase.value} change {self.at}"
+
+
+@dataclass
+class Machine:
+    """A run. `steps` tells what was done so far; `checks` and `crashes` count."""
+
+    path: Path
+    seed: int
+    merge_on_read: bool = False
+    crash_rate: float = 0.2
+    thorough: int = 10
+    world: World = field(default_factory=World)
+    steps: list[str] = field(default_factory=list)
+    #: commits that a rollback or restore, which may have been killed, takes back
+    undone: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+    #: commits and their operations by archive file, which never changes
+    _archived: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def run(self, steps: int) -> None:
+        """Raises Difference."""
+        for number in range(1, steps + 1):
+            chance = random.Random(f"{self.seed}/{self.merge_on_read}/{number}")
+            step = draw(chance, self.world, number, self.merge_on_read)
+            if "hoodie.index.type" in step.options and self.merge_on_read:
+                step = replace(step, options={**step.options, **MERGE_ON_READ})
+            crash = Crash.draw(chance) if chance.random() < self.crash_rate else None
+            self.steps.append(f"{step} {crash or ''}".rstrip())
+            try:
+                self._step(step, crash)
+                self._check(chance, thorough=number % self.thorough == 0)
+            except Exception as error:
+                raise Difference(self._story(error)) from error
+
+    def _step(self, step: Step, crash: Crash | None) -> None:
+        before = self._committed()
+        self._count(step.kind)
+        if KINDS[step.kind].undoes:
+            instant = step.arguments["instant"]
+            later = {time for time in before if time > instant}
+            self.undone |= {instant} if step.kind == "rollback" else later
+        sure = crash is None
+        if crash is not None:
+            self._fail(step, crash)
+        else:
+            with self._repeatable(step):
+                try:
+                    KINDS[step.kind].run(str(self.path), step)
+                except Refused as refusal:
+                    self._count(f"{step.kind} refused")
+                    self.steps[-1] += f" REFUSED {refusal}"
+                    sure = False
+        self._reconcile(step, before, sure)
+
+    def _fail(self, step: Step, crash: Crash) -> None:
+        """Run the step in a process of its own, as its heartbeats die with that. An error is fine once the
+        storage has failed; without a failure the step has done its work.
+        """
+        code = forked(lambda: self._run(step, crash.faults()))
+        if code not in (_MISSED, _MET, -signal.SIGKILL):
+            raise AssertionError("the step failed in its process, and not because of the storage; see above")
+        self._count(f"{crash.kind} {'missed' if code == _MISSED else 'met'}")
+
+    def _run(self, step: Step, faults: Faults) -> int:
+        with injected(faults), self._repeatable(step):
+            try:
+                KINDS[step.kind].run(str(self.path), step)
+            except (HoodieError, OSError):
+                if not faults.tripped:
+                    raise
+            except Refused:
+                pass
+        return _MET if faults.tripped else _MISSED
+
+    @contextlib.contextmanager
+    def _repeatable(self, step: Step) -> Iterator[None]:
+        """File names are the same in every run of the seed; files come in one order."""
+        chance = random.Random(f"{self.seed}/{step.number}/names")
+
+        def name() -> uuid.UUID:
+            return uuid.UUID(int=chance.getrandbits(128), version=4)
+
+        with mock.patch("uuid.uuid4", name), mock.patch.object(clean_execution, "_THREADS", 1):
+            yield
+
+    def _reconcile(self, step: Step, before: set[str], sure: bool) -> None:
+        """Take over into the model what was committed and undone."""
+        after = self._committed()
+        lost = before - after - self.undone
+        assert not lost, f"commits are gone: {sorted(lost)}"
+        self.world.keep(after)
+        new = sorted(after - before)
+        mine = [time for time in new if self._operation(time) not in _SERVICE_COMMITS]
+        if step.change is not None:
+            assert len(mine) <= 1, f"one write, several commits: {mine}"
+            assert mine or not sure, "a write without a commit"
+            for time in mine:
+                self.world.commit(time, step.change)
+        else:
+            assert not mine, f"a service made the commits {mine}"
+        self._look()
+
+    def _look(self) -> None:
+        """What the next steps can be drawn from."""
+        if not self._exists():
+            return
+        timeline = Timeline.load(str(self.path))
+        saved = timeline.filter([Action.SAVEPOINT], completed=True)
+        self.world.savepoints = tuple(instant.time for instant in saved)
+        self.world.commits = tuple(instant.time for instant in timeline.commits())
+        target = Target.open(str(self.path), {})
+        restore = begun(timeline, target)
+        self.world.restoring = restore.point if restore else None
+        if not restore and not timeline.filter([Action.ROLLBACK], completed=False):
+            self.undone.clear()
+
+    def _check(self, chance: random.Random, thorough: bool) -> None:
+        if not self.world.versions and not self._exists():
+            return
+        expected = counted(self.world.rows)
+        _same(self._read(), expected, "our reader")
+        if thorough:
+            self._count("thorough checks")
+            timeline = Timeline.load(str(self.path))
+            if not timeline.filter([Action.COMPACTION], completed=False):  # a gap of hudi-rs
+                _same(counted_table(read_hudi_rs(self.path)), expected, "hudi-rs")
+            self._check_past(chance, timeline)
+
+    def _check_past(self, chance: random.Random, timeline: Timeline) -> None:
+        """The kept commits as of their time, and what was written since each."""
+        last = last_clean(timeline, STORAGE)
+        bounds = [plan.earliest.time for _, plan in pending_plans(timeline, STORAGE) if plan.earliest]
+        earliest = max([*bounds, last.earliest if last else ""])
+        kept = {item.time for item in timeline.commits()[-3:] if item.time >= earliest}
+        for version in self.world.versions:
+            if version.instant in kept:
+                self._count("looks at the past")
+                rows = self._read(as_of=version.instant)
+                _same(rows, counted(version.rows), f"as of {version.instant}")
+                since = [row for row in self.world.rows if row["_at"] > version.instant]
+                rows = self._read(query="incremental", begin=version.instant)
+                _same(rows, counted(since), f"since {version.instant}")
+
+    def _read(self, **query: str) -> Rows:
+        return counted_table(hoodie.read_table(str(self.path), **query))
+
+    def _exists(self) -> bool:
+        return (self.path / ".hoodie" / "hoodie.properties").exists()
+
+    def _committed(self) -> set[str]:
+        """Times of completed commits, wherever they are."""
+        if not self._exists():
+            return set()
+        found = {instant.time for instant in Timeline.load(str(self.path)).commits()}
+        for file in archive_files(STORAGE, archive_folder(str(self.path))):
+            if file.name not in self._archived:
+                self._archived[file.name] = {
+                    entry.instant.time: str(entry.commit.operation_type if entry.commit else None)
+                    for entry in read_file(STORAGE, file.path)
+                    if entry.instant.completed and entry.instant.action in COMMIT_ACTIONS
+                }
+            found |= self._archived[file.name].keys()
+        return found
+
+    def _operation(self, time: str) -> str:
+        """A plan that was pending for long may be archived as soon as it is carried out."""
+        timeline = Timeline.load(str(self.path))
+        for commit in timeline.commits():
+            if commit.time == time:
+                return str(CommitMetadata.parse(timeline.read(commit)).operation_type)
+        return next(commits[time] for commits in self._archived.values() if time in commits)
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def _story(self, error: Exception) -> str:
+        kind = "mor" if self.merge_on_read else "cow"
+        return (
+            f"{type(error).__name__}: {error}\nin step {len(self.steps)} of `python -m tests.bench model "
+            f"--type {kind} --seed {self.seed} --steps {len(self.steps)}`, table {self.path}; the last "
+            f"steps:\n{told(self.steps[-25:])}"
+        )
+
+
+def _same(found: Rows, expected: Rows, who: str) -> None:
+    if found != expected:
+        more, fewer = found - expected, expected - found
+        raise AssertionError(
+            f"{who}: {more.total()} rows too many, {fewer.total()} missing\n"
+            + "\n".join(f"  too many {row}" for row in list(more)[:4])
+            + "\n".join(f"  missing  {row}" for row in list(fewer)[:4])
+        )
