@@ -11,10 +11,18 @@ if TYPE_CHECKING:
     from hoodie.api import (
         archive_table,
         clean_table,
+        cluster_table,
         compact_table,
+        delete_partitions,
+        delete_savepoint,
         file_groups,
         instants,
+        plan_services,
         read_table,
+        restore_table,
+        rollback_table,
+        run_services,
+        savepoint_table,
         write_table,
     )
 
@@ -23,10 +31,18 @@ __all__ = [
     "__version__",
     "archive_table",
     "clean_table",
+    "cluster_table",
     "compact_table",
+    "delete_partitions",
+    "delete_savepoint",
     "file_groups",
     "instants",
+    "plan_services",
     "read_table",
+    "restore_table",
+    "rollback_table",
+    "run_services",
+    "savepoint_table",
     "write_table",
 ]
 

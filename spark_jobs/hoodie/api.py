@@ -6,23 +6,26 @@ Arrow rows by the local engine.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoodie.engine import Engine
 from hoodie.errors import InputError
-from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage import normalize, storage_for
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 
 if TYPE_CHECKING:
     from hoodie.pipeline import Progress
     from hoodie.services.archive.run import ArchiveResult
     from hoodie.services.clean.run import CleanResult
+    from hoodie.services.clustering.run import ClusteringResult
     from hoodie.services.compaction.run import CompactionResult
-    from hoodie.table.properties import TableProperties
-    from hoodie.timeline.archived import ArchivedEntry
-    from hoodie.timeline.commit import CommitMetadata
-    from hoodie.timeline.instant import Instant
+    from hoodie.services.planner.plan import ServicesPlan
+    from hoodie.services.planner.run import ServicesResult
+    from hoodie.services.restore.run import RestoreResult
+    from hoodie.services.rollback.run import RollbackResult
+    from hoodie.services.savepoint import SavepointResult
 
 
 def write_table(
@@ -34,21 +37,65 @@ def write_table(
     options: Mapping[str, Any] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     force: bool = False,
+    dry_run: bool = False,
     progress: Progress | None = None,
 ) -> WriteResult:
     """Write `rows` (Spark DataFrame, pa.Table, pa.RecordBatch, RecordBatchReader or pyarrow Dataset).
 
     With `spark`, a Dataset of Parquet files is read and written by that session's executors, which is faster
     than a DataFrame of the same files: no row passes through the JVM.
+    operation: `upsert`, `insert`, `bulk_insert`; `delete`, whose rows need the columns of record key and
+    partition path only, and whose keys may be missing in the table; `insert_overwrite`, which replaces the
+    partitions that there are rows for, and `insert_overwrite_table`, which replaces all of the table: without
+    rows the one changes nothing, the other empties the table.
     A text `airflow.token` in the extra metadata makes the write idempotent: where a commit has that token
     nothing is written, and that commit is the result, unless `airflow.fingerprint` differs from its, or
-    `force`. Returns when the commit is visible. Raises HoodieError; nothing is visible then.
+    `force`. With `dry_run` nothing is written, and the result tells what would be, by partition. Returns
+    when the commit is visible. Raises HoodieError; nothing is visible then.
     """
     from hoodie.pipeline import write
 
     engine, frame = _engine(rows, spark)
-    request = WriteRequest(path, _operation(operation), options or {}, extra_metadata or {}, force)
-    return write(engine, frame, request, progress or (lambda step, text: None))
+    asked = _operation(operation)
+    if asked is Operation.DELETE_PARTITION:
+        raise InputError("delete_partition takes partition paths, not rows; call hoodie.delete_partitions")
+    request = WriteRequest(path, asked, options or {}, extra_metadata or {}, force, dry_run)
+    return write(engine, frame, request, progress or _silent)
+
+
+def delete_partitions(
+    path: str,
+    partitions: str | Sequence[str] = (),
+    *,
+    missing_ok: bool = False,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> WriteResult:
+    """Delete whole partitions, without reading a row; needs no Spark.
+
+    `partitions` are paths as in the table, such as 2024-01-31 or country=de; `*` stands for any text. One
+    that has no rows in the table is an InputError that names the nearest ones, or, with `missing_ok`, a
+    warning. The rows are gone at once, their files when the cleaner takes them. Token, `force` and `dry_run`
+    as in `write_table`.
+    """
+    from hoodie.engine.local import LocalEngine
+    from hoodie.pipeline import write
+
+    named = (partitions,) if isinstance(partitions, str) else tuple(partitions)
+    request = WriteRequest(
+        path,
+        Operation.DELETE_PARTITION,
+        _known(options),
+        extra_metadata or {},
+        force,
+        dry_run,
+        named,
+        missing_ok,
+    )
+    return write(LocalEngine(), None, request, progress or _silent)
 
 
 def read_table(
@@ -102,18 +149,45 @@ def compact_table(
     options: Mapping[str, Any] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     spark: Any = None,
+    dry_run: bool = False,
     progress: Progress | None = None,
 ) -> CompactionResult:
     """Compact a merge-on-read table, on `spark` or on the local engine.
 
     mode: `schedule` puts a plan on the timeline if one is due; `execute` runs the pending plans, oldest
-    first, or that of `instant`; `run` does both. Nothing to do is a result that says why. Writers may go on
-    while a plan is executed, not while one is scheduled. Raises HoodieError; what was completed before stays.
+    first, or that of `instant`; `run` does both. With `dry_run` the result tells what would be merged, and
+    nothing is written. Nothing to do is a result that says why. Writers may go on while a plan is executed,
+    not while one is scheduled. Raises HoodieError; what was completed before stays.
     """
     from hoodie.services.compaction.run import compact
 
     engine = _service_engine(spark)
-    return compact(engine, path, mode, instant, _known(options), progress or _silent, extra_metadata)
+    return compact(engine, path, mode, instant, _known(options), progress or _silent, extra_metadata, dry_run)
+
+
+def cluster_table(
+    path: str,
+    *,
+    mode: str = "run",
+    instant: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> ClusteringResult:
+    """Rewrite small files of a table into larger ones, sorted as the settings say, on `spark` or locally.
+
+    mode: `schedule` puts a plan on the timeline if there is something to do; `execute` runs the pending plans,
+    ours and Apache Hudi's, oldest first, or that of `instant`; `run` does both. With `dry_run` the result tells
+    what would be rewritten, and nothing is written. Nothing to do is a result that says why. While a plan is
+    pending writers may add rows, and change those of other files; none may be at work while one is scheduled.
+    Raises HoodieError; what was completed before stays.
+    """
+    from hoodie.services.clustering.run import cluster
+
+    engine = _service_engine(spark)
+    return cluster(engine, path, mode, instant, _known(options), progress or _silent, extra_metadata, dry_run)
 
 
 def clean_table(
@@ -154,6 +228,118 @@ def archive_table(
     return archive(path, _known(options), dry_run, progress or _silent)
 
 
+def rollback_table(
+    path: str,
+    instant: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> RollbackResult:
+    """Roll one instant back; needs no Spark.
+
+    A failed write; an attempt at a compaction, whose plan stays; a pending clustering or log compaction,
+    whose plan goes, too; or the newest completed commit, unless a savepoint or a later plan needs it. With
+    `dry_run` the result tells what would go, and nothing is changed. One that was rolled back before is a
+    result that says so. Raises HoodieError, ConflictError while somebody is at work.
+    """
+    from hoodie.services.rollback.run import rollback_instant
+
+    return rollback_instant(path, instant, _known(options), dry_run, progress or _silent)
+
+
+def savepoint_table(
+    path: str,
+    instant: str | None = None,
+    *,
+    user: str = "",
+    comments: str = "",
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> SavepointResult:
+    """Keep the files of a completed commit, the newest by default, from the cleaner; needs no Spark.
+
+    The table can go back to it with `restore_table`. Writers may go on. With `dry_run` nothing is written. A
+    savepoint that is there already is a result that says so. Raises HoodieError.
+    """
+    from hoodie.services.savepoint import create_savepoint
+
+    return create_savepoint(path, instant, user, comments, _known(options), dry_run, progress or _silent)
+
+
+def delete_savepoint(
+    path: str,
+    instant: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> SavepointResult:
+    """Leave the files of a savepoint to the cleaner again. Without one the result says so."""
+    from hoodie.services.savepoint import delete_savepoint
+
+    return delete_savepoint(path, instant, _known(options), dry_run, progress or _silent)
+
+
+def restore_table(
+    path: str,
+    instant: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> RestoreResult:
+    """Take the table back to a savepoint, or another commit whose files are still there; needs no Spark.
+
+    Every later write, compaction and clustering is rolled back, newest first, pending ones included. Nobody
+    else may work on the table meanwhile. With `dry_run` the result tells what would go, and nothing is
+    changed. A restore that was killed is finished by the next call. Raises HoodieError.
+    """
+    from hoodie.services.restore.run import restore
+
+    return restore(path, instant, _known(options), dry_run, progress or _silent)
+
+
+def plan_services(
+    path: str, *, only: Sequence[str] | None = None, options: Mapping[str, Any] | None = None
+) -> ServicesPlan:
+    """Which services a table needs now, what each would do and why, or why nothing; reads only.
+
+    The services are those of hoodie.services.planner.registry, in the order in which they run; `only` names
+    some of them. Pending plans that nobody works on any more are told with the service that finishes them.
+    Raises HoodieError; what a single service fails at is told in its place.
+    """
+    from hoodie.services.planner.plan import plan
+
+    return plan(path, _known(options), only)
+
+
+def run_services(
+    path: str,
+    *,
+    only: Sequence[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> ServicesResult:
+    """Roll back what has failed, finish what is stuck, and run every service that is due, in that order.
+
+    `spark` is a session, or a function that gives one, which is called once, when there is work for it;
+    without it the local engine does the work. A service that fails does not keep the next ones from running: its error
+    is in the result, whose status is `failed` then. Raises HoodieError for what concerns all services.
+    """
+    from hoodie.services.planner.run import run
+
+    @functools.cache
+    def engine() -> Engine:
+        return _service_engine(spark() if callable(spark) else spark)
+
+    return run(path, _known(options), only, dry_run, engine, progress or _silent, extra_metadata)
+
+
 def _known(options: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The options; whatever was imported before, the same names are known."""
     if options:
@@ -178,67 +364,15 @@ def _service_engine(spark: Any) -> Engine:
 
 
 def instants(path: str, *, archived: bool = False) -> list[dict[str, Any]]:
-    """Instants, oldest first: time, action, state, and what commits wrote. Raises TableError.
+    """Instants, oldest first: time, action, state, what commits wrote, and of which instants a rollback, a
+    restore or a savepoint is. Raises TableError.
 
     Those of the active timeline, or, with `archived`, those that were moved out of it.
     """
-    from hoodie.table import properties
-    from hoodie.timeline.active import Timeline
-    from hoodie.timeline.commit import CommitMetadata
-    from hoodie.timeline.instant import COMMIT_ACTIONS
+    from hoodie.table.instants import active_instants, archived_instants
 
     base_path = normalize(path)
-    storage = storage_for(base_path)
-    props = properties.load(storage, base_path)
-    if archived:
-        return _archived_instants(storage, base_path, props)
-    loaded = Timeline.load(base_path, storage)
-    out: list[dict[str, Any]] = []
-    for instant in loaded:
-        commit = None
-        if instant.completed and instant.action in COMMIT_ACTIONS:
-            commit = CommitMetadata.parse(loaded.read(instant, storage))
-        out.append(_described(instant, loaded.mtimes.get(instant.file_name), commit))
-    return out
-
-
-def _archived_instants(storage: Storage, base_path: str, props: TableProperties) -> list[dict[str, Any]]:
-    from hoodie.timeline.archived import archive_folder, read_archived
-    from hoodie.timeline.clock import instant_millis
-
-    highest: dict[tuple[str, str], ArchivedEntry] = {}
-    for entry in read_archived(storage, archive_folder(base_path, props.archive_folder)):
-        key = (entry.instant.time, entry.instant.comparable_action.value)
-        if key not in highest or highest[key].instant.state < entry.instant.state:
-            highest[key] = entry
-    return [
-        _described(
-            entry.instant,
-            instant_millis(entry.changed, props.timeline_utc) if entry.changed else None,
-            entry.commit if entry.instant.completed else None,
-        )
-        for _, entry in sorted(highest.items())
-    ]
-
-
-def _described(instant: Instant, changed_ms: int | None, commit: CommitMetadata | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "instant": instant.time,
-        "action": instant.action.value,
-        "state": instant.state.name.lower(),
-        "changed_ms": changed_ms,
-    }
-    if commit is not None:
-        entry |= {
-            "operation": commit.operation_type,
-            "partitions": commit.partitions,
-            "inserts": commit.num_inserts,
-            "updates": commit.num_updates,
-            "deletes": commit.num_deletes,
-            "files": commit.num_files,
-            "bytes": commit.bytes_written,
-        }
-    return entry
+    return (archived_instants if archived else active_instants)(storage_for(base_path), base_path)
 
 
 def file_groups(path: str) -> list[dict[str, Any]]:

@@ -2,12 +2,16 @@
 
 token     a write whose token has a commit of the same source is done already
 resolve   settings, the table's properties, the schema the rows must have: all errors before any write
-stage     one pass over the input: keys, tags, rows cut into blobs by file group (kept, so read only once)
-begin     refuse a second writer, roll back failed writes, take the instant
+stage     one pass over the input: keys, tags, rows cut into blobs by file group (kept, so read only once);
+          and which file groups the write replaces
+begin     refuse or wait for another writer, roll back failed writes, take the instant
 assign    count → buckets: files with updates, small files, new files
 write     shuffle by bucket; a task writes its files, marker first
 commit    delete what no task reported, then the completed instant, which alone shows the data
 services  what the settings ask for inline; the commit stays, whatever becomes of them
+
+What an operation asks of these steps its properties tell (write.operation): a delete tags and brings no rows,
+an overwrite fills new file groups and replaces the visible ones, a delete of partitions only replaces.
 """
 
 from __future__ import annotations
@@ -23,32 +27,38 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.engine import BatchFunction, Engine, Frame
 from hoodie.engine.files import FileFrame, OverFiles
-from hoodie.errors import HoodieError, JobError, TableNotFound
+from hoodie.errors import ConflictError, HoodieError, JobError, TableNotFound
+from hoodie.services.clustering.strategy import rolls_back
+from hoodie.services.clustering.trigger import check as check_clustering
 from hoodie.services.inline import after_write
 from hoodie.services.retention import check_retention
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
-from hoodie.table.pending import busy_groups, refuse_updates
+from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
+from hoodie.table.queue import WAIT_MS
 from hoodie.table.view import storage_listing
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata, WriteStat
+from hoodie.timeline.commit import MISSING_KEY, CommitMetadata, WriteStat
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.tokens import TokenCommit
 from hoodie.write.assign import Assign
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.direct import DirectPlan
 from hoodie.write.log_keys import refuse_hidden_keys
-from hoodie.write.operation import Operation, WriteRequest, WriteResult
+from hoodie.write.operation import WriteRequest, WriteResult
+from hoodie.write.out_of_order import refuse_out_of_order
+from hoodie.write.preview import planned_partitions
+from hoodie.write.replace import find_replaced, refuse_busy
 from hoodie.write.resolve import Plan, resolve
 from hoodie.write.stage import Stage
 from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
 from hoodie.write.task import WriteBuckets
 from hoodie.write.transaction import Transaction
-from hoodie.write.workload import Assignment, Profile, assign
+from hoodie.write.workload import Assignment, Parallelism, Profile, assign
 
 Progress = Callable[[str, str], None]
-_RESTAGES = 3
+_ATTEMPTS = 3
 
 
 def write(
@@ -57,9 +67,11 @@ def write(
     """Write the rows of `frame`; returns when the commit is visible.
 
     Raises HoodieError of the fitting kind; rows are visible all or not at all. An empty frame makes a commit
-    without files, so that what waits for this interval's commit goes on. What inline services fail at are
-    warnings of the result.
+    without files, so that what waits for this interval's commit goes on; no frame is needed where partitions
+    are deleted. What inline services fail at are warnings of the result. A dry run writes nothing.
     """
+    if request.dry_run:
+        return _preview(engine, frame, request, progress)
     result, config = _committed(engine, frame, request, progress)
     if config is None:
         return result
@@ -70,36 +82,119 @@ def write(
 def _committed(
     engine: Engine, frame: Frame, request: WriteRequest, progress: Progress
 ) -> tuple[WriteResult, Config | None]:
-    """The write up to its commit, and its settings; None for those of a write that was done before."""
+    """The write up to its commit, and its settings; None for those of a write that was done before.
+
+    Rows are staged beside another writer only in a first attempt that would not wait for it: its commit makes
+    them stale. Afterwards, or where it may have to be waited for, the table is taken first, so that only who
+    doesn't announce itself can come between.
+    """
     started = time.monotonic()
     path = normalize(request.path)
-    storage = storage_for(path)
-    for _ in range(_RESTAGES):
-        # again after another writer's commit: it may have been this very one
+    storage, schema = storage_for(path), _schema(engine, frame)
+    for first in (True, *[False] * (_ATTEMPTS - 1)):
         earlier = _earlier(storage, path, request)
-        if earlier is not None and not request.force and earlier.is_of(request.fingerprint):
-            progress("token", f"{request.token} was committed at {earlier.instant}")
-            name = properties.load(storage, path).name
-            return WriteResult(**earlier.result(name, path)), None
-        plan = resolve(storage, path, request, _schema(engine, frame))
+        if done := _done_before(storage, path, request, earlier, progress):
+            return done, None
+        plan = _resolved(storage, path, request, schema)
         check_retention(plan.config)
-        progress("stage", f"{request.operation.value} into {path}")
-        with _prepared(engine, frame, plan, storage) as (staged, profile):
-            progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
-            _spare_pending(profile, plan, storage)
-            plan.create_table(storage)
-            with Transaction(storage, path, plan.config, plan.timeline_utc, plan.action) as transaction:
-                transaction.begin()
+        check_clustering(plan.config)
+        with Transaction(storage, path, plan.config, plan.timeline_utc, plan.action, progress) as transaction:
+            if plan.new_properties is None and (plan.config[WAIT_MS] or not first):
+                transaction.take()
+                earlier = _earlier(storage, path, request)
+                if done := _done_before(storage, path, request, earlier, progress):
+                    return done, None
                 if plan.outdated(storage):
-                    continue
-                metadata = _write(engine, staged, profile, plan, transaction, progress)
+                    plan = resolve(storage, path, request, schema)
+            written = _attempt(engine, frame, request, plan, transaction, progress)
+            if written is not None:
+                metadata, profile = written
                 seconds = time.monotonic() - started
                 result = _result(request, plan, transaction, metadata, seconds)
                 warnings = _remember(storage, path, transaction.instant, plan, metadata, earlier)
-                return replace(result, warnings=[*result.warnings, *warnings]), plan.config
-    raise JobError(
-        f"other writers committed to {path} during {_RESTAGES} attempts; run this write alone", path=path
+                warnings = [*result.warnings, *profile.warnings, *warnings]
+                return replace(result, warnings=warnings), plan.config
+    raise ConflictError(
+        f"writers that do not announce themselves committed to {path} during {_ATTEMPTS} attempts; run this "
+        "write alone",
+        path=path,
     )
+
+
+def _attempt(
+    engine: Engine,
+    frame: Frame,
+    request: WriteRequest,
+    plan: Plan,
+    transaction: Transaction,
+    progress: Progress,
+) -> tuple[CommitMetadata, Profile] | None:
+    """Stage, begin, write and commit; None when the plan is outdated once the table is this write's alone."""
+    storage, path = transaction.storage, transaction.base_path
+    progress("stage", f"{request.operation.value} into {path}")
+    with _prepared(engine, frame, plan, storage) as (staged, profile):
+        if staged is not None:
+            progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
+        find_replaced(storage, plan.context.snapshot, request, plan.config, profile)
+        _refuse_out_of_order(storage, request, plan, profile)
+        hindrances = _spare_pending(profile, plan, storage, first=True)
+        plan.create_table(storage)
+        transaction.take()
+        if plan.outdated(storage):
+            return None
+        transaction.forget(hindrances)
+        transaction.begin()
+        return _write(engine, staged, profile, plan, transaction, progress), profile
+
+
+def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Progress) -> WriteResult:
+    """What the write would do, as far as its first pass tells."""
+    started = time.monotonic()
+    path = normalize(request.path)
+    storage = storage_for(path)
+    if done := _done_before(storage, path, request, _earlier(storage, path, request), progress):
+        return replace(done, dry_run=True)
+    plan = resolve(storage, path, request, _schema(engine, frame))
+    check_retention(plan.config)
+    check_clustering(plan.config)
+    with _prepared(engine, frame, plan, storage) as (staged, profile):
+        find_replaced(storage, plan.context.snapshot, request, plan.config, profile)
+        _refuse_out_of_order(storage, request, plan, profile)
+        _spare_pending(profile, plan, storage, first=True)
+        parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
+        assignment = _assignment(profile, plan, parallelism, streamed=isinstance(staged, DirectPlan))
+        partitions = planned_partitions(storage, request.operation, profile, assignment.buckets)
+    return WriteResult(
+        status="planned",
+        table=plan.table_name,
+        base_path=path,
+        action=plan.action.value,
+        instant="",
+        operation=request.operation.value,
+        partitions=[item.partition for item in partitions],
+        num_inserts=sum(item.inserts for item in partitions),
+        num_updates=sum(item.updates for item in partitions),
+        num_deletes=sum(item.deletes for item in partitions),
+        num_writes=0,
+        num_files=sum(item.files for item in partitions),
+        bytes_written=sum(item.bytes for item in partitions),
+        duration_s=round(time.monotonic() - started, 3),
+        warnings=[*plan.config.warnings, *profile.warnings],
+        rolled_back=[],
+        metadata_table_removed=False,
+        num_missing=profile.missing,
+        num_replaced=sum(item.replaced_groups for item in partitions),
+        dry_run=True,
+        planned=partitions,
+    )
+
+
+def _resolved(storage: Storage, path: str, request: WriteRequest, schema: pa.Schema) -> Plan:
+    """The plan, made beside other processes, which may archive a commit between listing and reading it."""
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):
+            return resolve(storage, path, request, schema)
+    return resolve(storage, path, request, schema)
 
 
 def _earlier(storage: Storage, path: str, request: WriteRequest) -> TokenCommit | None:
@@ -109,6 +204,16 @@ def _earlier(storage: Storage, path: str, request: WriteRequest) -> TokenCommit 
         return tokens.find(Timeline.load(path, storage), storage, request.token)
     except TableNotFound:
         return None
+
+
+def _done_before(
+    storage: Storage, path: str, request: WriteRequest, earlier: TokenCommit | None, progress: Progress
+) -> WriteResult | None:
+    """What the write would do, if a commit of its token did it already; that may be who was waited for."""
+    if earlier is None or request.force or not earlier.is_of(request.fingerprint):
+        return None
+    progress("token", f"{request.token} was committed at {earlier.instant}")
+    return WriteResult(**earlier.result(properties.load(storage, path).name, path))
 
 
 def _remember(
@@ -132,15 +237,20 @@ def _remember(
     return [f"{earlier.token} was committed at {earlier.instant} before; written again, {why}"]
 
 
-def _schema(engine: Engine, frame: Frame | FileFrame) -> pa.Schema:
+def _schema(engine: Engine, frame: Frame | FileFrame | None) -> pa.Schema:
+    if frame is None:
+        return pa.schema([])
     return frame.schema if isinstance(frame, FileFrame) else engine.schema(frame)
 
 
 @contextlib.contextmanager
 def _prepared(
-    engine: Engine, frame: Frame | FileFrame, plan: Plan, storage: Storage
-) -> Iterator[tuple[Frame | DirectPlan, Profile]]:
+    engine: Engine, frame: Frame | FileFrame | None, plan: Plan, storage: Storage
+) -> Iterator[tuple[Frame | DirectPlan | None, Profile]]:
     """The rows in pieces that know their file group, and how many there are of each."""
+    if frame is None:
+        yield None, Profile()
+        return
     if isinstance(frame, FileFrame):
         direct = DirectPlan.of(frame, plan.context, plan.config, storage)
         if direct is not None:
@@ -154,6 +264,8 @@ def _prepared(
 def _staged(engine: Engine, frame: Frame | FileFrame, plan: Plan) -> Iterator[tuple[Frame, Profile]]:
     stage: BatchFunction = Stage(plan.context, plan.sample_keys)
     if isinstance(frame, FileFrame):
+        if not plan.context.operation.brings_rows:
+            frame = frame.only(plan.context.keys.key_columns)
         tasks = frame.tasks(engine.parallelism)
         frame, stage = engine.tasks(len(tasks)), OverFiles(frame.scan, tasks, stage)
     with engine.batches(blobs=False):
@@ -172,7 +284,7 @@ def _staged(engine: Engine, frame: Frame | FileFrame, plan: Plan) -> Iterator[tu
 
 def _write(
     engine: Engine,
-    staged: Frame | DirectPlan,
+    staged: Frame | DirectPlan | None,
     profile: Profile,
     plan: Plan,
     transaction: Transaction,
@@ -194,7 +306,10 @@ def _write(
                 stat = WriteStat.from_dict(value)
                 stats.setdefault(stat.partition_path or "", []).append(stat)
     progress("commit", f"instant {transaction.instant}")
-    return transaction.commit(stats, operation.metadata_name, plan.extra_metadata)
+    extra = {MISSING_KEY: str(profile.missing)} if profile.missing else {}
+    return transaction.commit(
+        stats, operation.metadata_name, {**extra, **plan.extra_metadata}, profile.replaced_ids
+    )
 
 
 def _tasks(
@@ -213,11 +328,7 @@ def _tasks(
             "write", f"instant {instant}: {len(task.buckets)} file groups, straight from the source files"
         )
         return engine.map_batches(engine.tasks(len(task.tasks)), task, STAGED_SCHEMA)
-    if plan.context.operation is Operation.BULK_INSERT:
-        assignment = bulk_assignment(profile, plan.config, parallelism)
-    else:
-        logs = plan.context.logs is not None
-        assignment = assign(profile, plan.config, plan.record_size, parallelism, logs)
+    assignment = _assignment(profile, plan, parallelism)
     progress("write", f"instant {instant}: {len(assignment.buckets)} file groups")
     placed = _place(engine, staged, assignment, plan)
     shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
@@ -226,26 +337,50 @@ def _tasks(
     )
 
 
+def _assignment(
+    profile: Profile, plan: Plan, parallelism: Parallelism, *, streamed: bool = False
+) -> Assignment:
+    if plan.context.operation.fills_new_groups:
+        return bulk_assignment(profile, plan.config, parallelism, streamed=streamed)
+    return assign(profile, plan.config, plan.record_size, parallelism, plan.context.logs is not None)
+
+
 def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: Plan) -> Frame:
     if assignment.cuts:
         return engine.map_batches(staged, Assign(assignment, plan.context.travel_schema), STAGED_SCHEMA)
     return engine.place(staged, assignment.places, assignment.reducers)
 
 
-def _spare_pending(profile: Profile, plan: Plan, storage: Storage) -> None:
-    """Refuse updates of file groups that a pending clustering is going to replace, and of keys that the index
-    can't see; pack nothing into groups with pending plans.
+def _spare_pending(profile: Profile, plan: Plan, storage: Storage, first: bool = False) -> list[Instant]:
+    """Refuse updates of file groups that a pending clustering is going to replace, replacing what a pending
+    service works on, and updates of keys that the index can't see; pack nothing into groups with plans.
 
-    Called before anything is written, and again once the table is this writer's alone.
+    Called before anything is written, and again once the table is this writer's alone. `first` is the former:
+    the keys of the slices, which no commit changes meanwhile, are looked at then, and where the settings say
+    that clusterings are not in the way, those come back that have to be rolled back.
     """
-    if not any(profile.slices.values()):
-        return
+    if not any(profile.slices.values()) and not profile.replaced:
+        return []
     timeline = Timeline.load(plan.context.base_path, storage)
     busy = busy_groups(timeline, storage)
+    hindrances: list[Instant] = []
+    if first and rolls_back(plan.config):
+        touched = [group for group in busy if group in profile.groups or group[0] in profile.replaced]
+        hindrances = clusterings_of(busy, touched)
+        busy = {group: instant for group, instant in busy.items() if instant not in hindrances}
     refuse_updates(busy, profile.groups)
+    refuse_busy(busy, profile.replaced)
     profile.busy = frozenset(busy)
-    if plan.context.index is not None:
+    if first and plan.context.index is not None:
         refuse_hidden_keys(storage, timeline, plan.context.snapshot, profile.slices)
+    return hindrances
+
+
+def _refuse_out_of_order(storage: Storage, request: WriteRequest, plan: Plan, profile: Profile) -> None:
+    if plan.new_properties is None:
+        partitions = {*profile.partitions, *profile.replaced}
+        context = plan.context
+        refuse_out_of_order(storage, context.base_path, request, plan.config, context.merger, partitions)
 
 
 def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:
@@ -280,4 +415,6 @@ def _result(
         warnings=list(plan.config.warnings),
         rolled_back=list(transaction.rolled_back),
         metadata_table_removed=transaction.metadata_table_removed,
+        num_missing=metadata.num_missing,
+        num_replaced=metadata.num_replaced,
     )

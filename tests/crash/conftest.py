@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +63,11 @@ class Bench:
             self._changes[scenario.name] = faults.log
         return self._changes[scenario.name]
 
+    def place(self, scenario: Scenario, name: str, ending: str) -> int:
+        """Number of the first change of this name whose path ends so."""
+        numbers = enumerate(self.changes(scenario), 1)
+        return next(n for n, change in numbers if change.name == name and change.path.endswith(ending))
+
     def check_before_repair(self, scenario: Scenario, path: Path, before: frozenset[str]) -> bool:
         """Readers see all or nothing of a write that failed; gives whether it was committed."""
         done = bool(committed(path) - before)
@@ -89,16 +92,6 @@ class Bench:
 def worker() -> Iterator[Worker]:
     with Worker() as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def memory_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder in memory where there is one: hundreds of small tables are made and removed."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path_factory.mktemp("crash")
-        return
-    with tempfile.TemporaryDirectory(prefix="hoodie-crash-", dir="/dev/shm") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

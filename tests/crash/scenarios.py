@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from hoodie.engine.files import FileFrame
 from hoodie.engine.local import LocalEngine
 from hoodie.pipeline import write
 from hoodie.services.compaction.run import CompactionResult
 from hoodie.services.compaction.run import compact as compaction
+from hoodie.table.queue import WAIT_MS
+from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.faults import Faults, Phase, injected
 from tests.support.oracle import Model
@@ -50,12 +54,21 @@ def run(
     faults: Faults | None = None,
     options: Mapping[str, str] = OPTIONS,
     schema: pa.Schema = SMALL_SCHEMA,
+    token: str = "",
+    source: Path | None = None,
 ) -> WriteResult:
-    """One write with the local engine, one task at a time, so that the changes come in one order."""
+    """One write with the local engine, one task at a time, so that the changes come in one order.
+
+    With `source` the rows are first written there, and read from that file.
+    """
     engine = LocalEngine(1)
-    request = WriteRequest(str(path), operation, options, {})
+    request = WriteRequest(str(path), operation, options, {TOKEN_KEY: token} if token else {})
+    table = as_table(rows, schema)
+    if source is not None:
+        pq.write_table(table, source)
     with injected(faults or Faults()):
-        return write(engine, engine.frame(as_table(rows, schema)), request)
+        frame = engine.frame(table) if source is None else FileFrame.of(ds.dataset(source))
+        return write(engine, frame, request)
 
 
 def compact(path: str | Path, mode: str, faults: Faults | None = None) -> CompactionResult:
@@ -94,6 +107,8 @@ LOGGED = in_region(small_rows(range(5, 30), 2), "eu") + in_region(
 MORE = in_region(small_rows(range(5000, 5010), 1), "eu") + in_region(
     small_rows(range(5010, 5020), 1), "venus"
 )
+#: in one partition, which the statistics of a file tell
+VENUS = in_region(small_rows(range(5010, 5020), 1), "venus")
 
 
 def copy_table(source: str | Path, target: str | Path) -> None:
@@ -245,6 +260,27 @@ class Scenario:
 
 
 @dataclass(frozen=True, eq=False)
+class Once(Scenario):
+    """A write with a token, run again with the same one; a write of others comes after it."""
+
+    def run(self, path: str | Path, faults: Faults | None = None) -> WriteResult:
+        return run(path, self.rows, self.operation, faults, self.options, token="dag/task/-1/day")
+
+    def again(self, path: str | Path, committed: bool) -> WriteResult:
+        assert self.run(path).status == ("already_committed" if committed else "committed")
+        return run(path, NO_ROWS, options=self.options)
+
+
+@dataclass(frozen=True, eq=False)
+class Direct(Scenario):
+    """From a Parquet file straight into base files."""
+
+    def run(self, path: str | Path, faults: Faults | None = None) -> WriteResult:
+        source = Path(f"{path}.source.parquet")
+        return run(path, self.rows, self.operation, faults, self.options, source=source)
+
+
+@dataclass(frozen=True, eq=False)
 class Compaction(Scenario):
     """Changes no row. The next run of any mode schedules and executes."""
 
@@ -264,6 +300,9 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
         Scenario("upsert", base, CHANGES, lambda kit: BASE),
+        Scenario(
+            "waiting_upsert", base, CHANGES, lambda kit: BASE, options={**OPTIONS, WAIT_MS.name: "60000"}
+        ),
         Scenario("first", None, MORE, lambda kit: None),
         Scenario("repair", failed, CHANGES, lambda kit: BASE),
         Scenario(
@@ -288,5 +327,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("empty", base, NO_ROWS, lambda kit: BASE),
         Scenario("insert", base, MORE, lambda kit: BASE, Operation.INSERT),
         Scenario("bulk_insert", base, MORE, lambda kit: BASE, Operation.BULK_INSERT),
+        Direct("direct", base, VENUS, lambda kit: BASE, Operation.BULK_INSERT),
+        Once("once", base, MORE, lambda kit: BASE, Operation.INSERT),
     )
 }

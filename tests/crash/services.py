@@ -9,10 +9,7 @@ from typing import Any
 
 import hoodie
 from hoodie.services.clean import execute
-from hoodie.storage.local import LocalStorage
-from hoodie.timeline.active import Timeline, create_instant
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.active import Timeline
 from tests.crash.scenarios import (
     BASE,
     MOR_OPTIONS,
@@ -44,25 +41,10 @@ SETTINGS = {
 UPDATES = [in_region(small_rows(range(number, 60, 7), number), "eu") for number in range(2, 7)]
 
 
-def replace_partition(path: Path, partition: str) -> None:
-    """What delete_partition leaves on the timeline."""
-    storage, timeline = LocalStorage(), Timeline.load(str(path))
-    groups = hoodie.file_groups(str(path))
-    ids = tuple(group["file_id"] for group in groups if group["partition"] == partition)
-    extra = CommitMetadata.parse(timeline.read(timeline.commits()[-1])).extra_metadata
-    done = ReplaceCommitMetadata(
-        {}, False, extra, "DELETE_PARTITION", partition_to_replace_file_ids={partition: ids}
-    )
-    time = f"{int(timeline.last_time or 0) + 1}"
-    for state in State:
-        data = done.to_json() if state is State.COMPLETED else b""
-        create_instant(storage, str(path), Instant(time, Action.REPLACECOMMIT, state), data)
-
-
 def history(kit: Kit, path: Path) -> None:
     """Old slices in one partition, another that was replaced as a whole, a merge of archive files to do."""
     run(path, BASE, options={**OPTIONS, **MANUAL})
-    replace_partition(path, "gone")
+    hoodie.delete_partitions(str(path), "gone", options=MANUAL)
     for rows in UPDATES[:3]:
         run(path, rows, options={**OPTIONS, **MANUAL})
     clean_and_archive(path, {**SETTINGS, "hoodie.archive.merge.enable": "false"})
@@ -73,7 +55,7 @@ def history(kit: Kit, path: Path) -> None:
 
 def uncleaned(kit: Kit, path: Path) -> None:
     run(path, BASE, options={**OPTIONS, **MANUAL})
-    replace_partition(path, "gone")
+    hoodie.delete_partitions(str(path), "gone", options=MANUAL)
     for rows in UPDATES:
         run(path, rows, options={**OPTIONS, **MANUAL})
 

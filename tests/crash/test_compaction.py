@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,8 +17,8 @@ from tests.crash.conftest import Bench
 from tests.crash.scenarios import MOR_OPTIONS, NO_ROWS, SCENARIOS, Scenario, compact, in_region, run
 from tests.crash.test_kill import sampled
 from tests.crash.test_sweep import cases
-from tests.crash.worker import Worker
-from tests.support.faults import Change, Faults, InjectedFault, Phase, wait_for
+from tests.crash.worker import Worker, answer
+from tests.support.faults import Faults, InjectedFault, Phase, wait_for
 from tests.support.tables import small_rows
 
 pytestmark = pytest.mark.crash
@@ -98,8 +96,8 @@ def test_a_killed_compaction_is_mended_by_the_next(bench: Bench, name: str) -> N
 
 def test_a_writer_after_a_killed_execution_leaves_it_alone(bench: Bench) -> None:
     """It appends on top of the pending compaction; who executes the plan next mends."""
-    changes = bench.changes(EXECUTE)
-    for number in (place(changes, "close_output", ".parquet"), place(changes, "create_if_absent", ".commit")):
+    for change, ending in (("close_output", ".parquet"), ("create_if_absent", ".commit")):
+        number = bench.place(EXECUTE, change, ending)
         path = bench.table(EXECUTE)
         assert bench.kill(EXECUTE, path, number) == -signal.SIGKILL
         planned, rows = pending(path), upsert(bench, path)
@@ -120,16 +118,6 @@ def upsert(bench: Bench, path: Path) -> Rows:
     return counted([*kept, *changed])
 
 
-def place(changes: list[Change], name: str, ending: str) -> int:
-    numbers = enumerate(changes, 1)
-    return next(n for n, change in numbers if change.name == name and change.path.endswith(ending))
-
-
-def answer(pause: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((pause / "result.json").read_text())
-    return found
-
-
 #: where an execution waits: (change, end of its path, phase)
 WAITS = {
     "before its first file": ("create_if_absent", ".compaction.inflight", Phase.AFTER),
@@ -146,7 +134,7 @@ def test_writers_go_on_while_a_plan_is_executed_and_a_second_execution_is_refuse
     name, ending, phase = WAITS[where]
     path = bench.table(EXECUTE)
     (planned,) = pending(path)
-    pid = worker.start(EXECUTE, path, place(bench.changes(EXECUTE), name, ending), phase, tmp_path)
+    pid = worker.start(EXECUTE, path, bench.place(EXECUTE, name, ending), phase, tmp_path)
     wait_for(tmp_path / "holding")
     rows = upsert(bench, path)
     check_failed(path, rows)
@@ -168,7 +156,7 @@ def test_a_sleeping_execution_taken_for_dead_can_not_publish(
     name, ending, phase = WAITS[where]
     path = bench.table(EXECUTE)
     (planned,) = pending(path)
-    pid = worker.start(EXECUTE, path, place(bench.changes(EXECUTE), name, ending), phase, tmp_path)
+    pid = worker.start(EXECUTE, path, bench.place(EXECUTE, name, ending), phase, tmp_path)
     wait_for(tmp_path / "holding")
     os.kill(pid, signal.SIGSTOP)
     os.utime(path / ".hoodie/.heartbeat" / planned, (1, 1))
@@ -207,7 +195,7 @@ def test_executions_that_start_at_once_compact_once(bench: Bench, worker: Worker
 def test_no_plan_is_made_while_a_writer_is_at_work(bench: Bench, worker: Worker, tmp_path: Path) -> None:
     writer, schedule = SCENARIOS["mor_upsert"], SCENARIOS["schedule"]
     path = bench.table(writer)
-    number = place(bench.changes(writer), "create_if_absent", ".deltacommit")
+    number = bench.place(writer, "create_if_absent", ".deltacommit")
     pid = worker.start(writer, path, number, Phase.BEFORE, tmp_path)
     wait_for(tmp_path / "holding")
     with pytest.raises(ConflictError, match="another writer is at work"):

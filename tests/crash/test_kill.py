@@ -28,7 +28,8 @@ def sampled(changes: list[Change]) -> Iterator[tuple[int, Phase]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["upsert", "first", "repair", "metadata_table", "mor_upsert", "mor_repair_shared"]
+    "name",
+    ["upsert", "waiting_upsert", "first", "repair", "metadata_table", "mor_upsert", "mor_repair_shared"],
 )
 def test_killed_writer_is_repaired_by_the_next(bench: Bench, name: str) -> None:
     scenario = SCENARIOS[name]

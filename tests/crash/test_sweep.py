@@ -53,7 +53,9 @@ def test_upsert_fails_at_every_change(bench: Bench, once: bool) -> None:
     sweep(bench, "upsert", *((phase, once) for phase in Phase))
 
 
-@pytest.mark.parametrize("name", ["first", "repair", "metadata_table", "empty", "insert", "bulk_insert"])
+@pytest.mark.parametrize(
+    "name", ["first", "repair", "metadata_table", "empty", "insert", "bulk_insert", "direct", "once"]
+)
 def test_other_writes_fail_at_every_change(bench: Bench, name: str) -> None:
     sweep(bench, name, (Phase.BEFORE, False), (Phase.DURING, False), (Phase.AFTER, True))
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hoodie.errors import ConflictError
 from tests.crash.checks import committed, counted, hudi_rs_rows, leftovers, our_rows
 from tests.crash.conftest import Bench
-from tests.crash.scenarios import BASE, SCENARIOS, Row, Scenario
-from tests.crash.worker import Worker
+from tests.crash.scenarios import BASE, SCENARIOS, Row
+from tests.crash.worker import Worker, answer
 from tests.support.faults import Phase, wait_for
 
 pytestmark = pytest.mark.crash
@@ -22,17 +20,6 @@ pytestmark = pytest.mark.crash
 LEFT, RIGHT = SCENARIOS["left"], SCENARIOS["right"]
 MOR = SCENARIOS["mor_upsert"]
 ROUNDS = 12
-
-
-def place(bench: Bench, scenario: Scenario, name: str, ending: str) -> int:
-    """Number of the first change of this name whose path ends so."""
-    numbers = enumerate(bench.changes(scenario), 1)
-    return next(n for n, change in numbers if change.name == name and change.path.endswith(ending))
-
-
-def answer(pause: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((pause / "result.json").read_text())
-    return found
 
 
 def everything(path: Path) -> list[str]:
@@ -50,7 +37,7 @@ def test_second_live_writer_is_refused_and_leaves_nothing(
     bench: Bench, worker: Worker, tmp_path: Path
 ) -> None:
     path = bench.table(LEFT)
-    pid = worker.start(LEFT, path, place(bench, LEFT, "open_output", ".parquet"), Phase.AFTER, tmp_path)
+    pid = worker.start(LEFT, path, bench.place(LEFT, "open_output", ".parquet"), Phase.AFTER, tmp_path)
     wait_for(tmp_path / "holding")
     before = everything(path)
     with pytest.raises(ConflictError) as refused:
@@ -108,7 +95,7 @@ def test_sleeper_taken_for_dead_can_not_publish(
 ) -> None:
     name, ending, phase = SLEEPS[where]
     path = bench.table(LEFT)
-    pid = worker.start(LEFT, path, place(bench, LEFT, name, ending), phase, tmp_path)
+    pid = worker.start(LEFT, path, bench.place(LEFT, name, ending), phase, tmp_path)
     wait_for(tmp_path / "holding")
     os.kill(pid, signal.SIGSTOP)
     beats = list((path / ".hoodie/.heartbeat").iterdir())
@@ -144,7 +131,7 @@ def test_sleeper_with_logs_taken_for_dead_can_not_publish(
     """Its successor may give its logs the very same names: they do not hold the instant."""
     name, ending, phase = LOG_SLEEPS[where]
     path = bench.table(MOR)
-    pid = worker.start(MOR, path, place(bench, MOR, name, ending), phase, tmp_path)
+    pid = worker.start(MOR, path, bench.place(MOR, name, ending), phase, tmp_path)
     wait_for(tmp_path / "holding")
     os.kill(pid, signal.SIGSTOP)
     (beat,) = (path / ".hoodie/.heartbeat").iterdir()

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from hoodie.errors import HoodieError
-from tests.crash import services  # noqa: F401  its scenarios join the others
+from tests.crash import clustering, operations, services, undo  # noqa: F401  their scenarios join the others
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.faults import Faults, Phase
 
@@ -30,6 +30,12 @@ def python(*arguments: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "spark_jobs")])}
+
+
+def answer(pause: Path) -> dict[str, Any]:
+    """What a process that was started with this folder told when it ended."""
+    found: dict[str, Any] = json.loads((pause / "result.json").read_text())
+    return found
 
 
 class Worker:

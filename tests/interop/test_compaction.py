@@ -37,18 +37,19 @@ THEIRS = {
 class Both:
     """A table that both write, and its model."""
 
-    def __init__(self, path: Path, hudi: HudiServer) -> None:
+    def __init__(self, path: Path, hudi: HudiServer, **more: str) -> None:
+        self.our_options = {**OURS, **more}
+        self.their_options = {**THEIRS, "hoodie.table.name": path.name, **more}
         self.path = path
         self.hudi = hudi
         self.model = Model(["id"], ["region"], "ts")
 
     def ours(self, rows: list[dict[str, Any]]) -> None:
-        hoodie.write_table(as_table(rows, SMALL_SCHEMA), str(self.path), options=OURS)
+        hoodie.write_table(as_table(rows, SMALL_SCHEMA), str(self.path), options=self.our_options)
         self.model.upsert(rows)
 
     def theirs(self, rows: list[dict[str, Any]], mode: str = "append") -> None:
-        options = {**THEIRS, "hoodie.table.name": self.path.name}
-        self.hudi.write(self.path, as_table(rows, SMALL_SCHEMA), options, mode=mode)
+        self.hudi.write(self.path, as_table(rows, SMALL_SCHEMA), self.their_options, mode=mode)
         self.model.upsert(rows)
 
     def compact(self, mode: str) -> Any:

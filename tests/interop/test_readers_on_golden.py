@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support import golden
 from tests.support.golden import COPY_ON_WRITE
 from tests.support.hudi_client import HudiError, HudiServer
 from tests.support.oracle import Mode, Model
@@ -22,28 +23,8 @@ from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows,
 
 pytestmark = pytest.mark.interop
 
-MERGE_ON_READ = [
-    "all_instants",
-    "idx_rli_mor",
-    "mor_archived",
-    "mor_bucket",
-    "mor_bucket_compacted",
-    "mor_cdc",
-    "mor_clean_commits",
-    "mor_clustered",
-    "mor_compacted",
-    "mor_inflight",
-    "mor_insert_overwrite",
-    "mor_late_overwrite",
-    "mor_logcompaction",
-    "mor_logs",
-    "mor_parquet_logs",
-    "mor_partial_payload",
-    "mor_pending_compaction",
-    "mor_rollback",
-    "mor_types_flat",
-    "sql_mor_merge",
-]
+#: rolls back a delta commit late, which Apache Hudi itself does not read right
+MERGE_ON_READ = [name for name in golden.MERGE_ON_READ if name != "mor_rollback_failed"]
 
 HUDI_RS_FAILS = {
     "cow_droppartcol": "drop partition columns",

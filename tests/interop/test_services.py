@@ -3,108 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_folder, read_archived
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant
-from tests.support.faults import Faults, InjectedFault, injected
+from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer
-from tests.support.oracle import Model
-from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
+from tests.support.shared_table import FEW, KEYS, OFF, STORAGE, TYPE, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 
 pytestmark = pytest.mark.interop
-
-STORAGE = LocalStorage()
-KEYS: dict[str, Any] = {
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.datasource.write.partitionpath.field": "region",
-    "hoodie.datasource.write.precombine.field": "ts",
-    "hoodie.index.bloom.num_entries": 200,
-}
-FEW: dict[str, Any] = {
-    "hoodie.cleaner.commits.retained": 2,
-    "hoodie.keep.min.commits": 3,
-    "hoodie.keep.max.commits": 4,
-}
-OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-TYPE = "hoodie.datasource.write.table.type"
-PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
-TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
-
-
-class Table:
-    """A table that both write, and its model."""
-
-    def __init__(self, path: Path, kind: str) -> None:
-        self.path = path
-        self.kind = kind
-        self.model = Model(["id"], ["region"], "ts")
-
-    def ours(self, version: int, options: Mapping[str, Any] = FEW) -> None:
-        rows = small_rows(range(version % 3, 60, 2), version)
-        settings = {**KEYS, TYPE: self.kind, **options}
-        if self.kind == "MERGE_ON_READ" and options is FEW:
-            settings |= {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": 2}
-        result = hoodie.write_table(as_table(rows, SMALL_SCHEMA), str(self.path), options=settings)
-        assert [item for item in result.warnings if "without effect" not in item] == []
-        self.model.upsert(rows)
-
-    def theirs(self, server: HudiServer, version: int, options: Mapping[str, Any] = FEW) -> None:
-        rows = small_rows(range(version % 3, 60, 2), version)
-        settings = {
-            **KEYS,
-            "hoodie.clean.automatic": "true",
-            "hoodie.archive.automatic": "true",
-            **options,
-            TYPE: self.kind,
-            "hoodie.table.name": self.path.name,
-            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-            "hoodie.datasource.write.payload.class": PAYLOAD,
-            "hoodie.metadata.enable": "false",
-            "hoodie.compact.inline": "false",
-        }
-        texts = {name: str(value) for name, value in settings.items()}
-        server.write(self.path, as_table(rows, SMALL_SCHEMA), texts)
-        self.model.upsert(rows)
-
-    def timeline(self) -> Timeline:
-        return Timeline.load(str(self.path), STORAGE)
-
-    def cleans(self) -> list[Instant]:
-        return self.timeline().filter([Action.CLEAN], completed=True)
-
-    def commits(self) -> set[str]:
-        return {instant.time for instant in self.timeline().commits()}
-
-    def archived(self) -> dict[Instant, Mapping[str, Any]]:
-        entries = read_archived(STORAGE, archive_folder(str(self.path)))
-        return {entry.instant: entry.record for entry in entries}
-
-    def known_as(self, server: HudiServer) -> str:
-        name = f"serviced_{self.path.name}"
-        server.sql(f"drop table if exists {name}")
-        server.sql(f"create table {name} using hudi location '{self.path}'")
-        return name
-
-    def check(self, what: str, servers: Iterable[HudiServer]) -> None:
-        expected = self.model.table(SMALL_SCHEMA)
-        assert_same_rows(hoodie.read_table(str(self.path)), expected, what=f"{what}: ours")
-        assert_same_rows(read_hudi_rs(self.path), expected, what=f"{what}: hudi-rs")
-        for server in servers:
-            for metadata in (True, False):
-                rows = server.read(self.path, metadata=metadata)
-                assert_same_rows(rows, expected, what=f"{what}: Hudi {server.version}, {metadata}")
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -208,17 +122,13 @@ def test_a_pending_clean_of_apache_hudi_is_finished_by_us(
 
 def failed(table: Table, number: int) -> None:
     """A write that dies, for the next one to roll back."""
-    changes = Faults()
-    copy = table.path.with_name("copy")
-    shutil.copytree(table.path, copy)
     options = {**KEYS, **OFF, TYPE: table.kind}
     rows = as_table(small_rows(range(9), number), SMALL_SCHEMA)
-    with injected(changes):
-        hoodie.write_table(rows, str(copy), options=options)
-    shutil.rmtree(copy)
-    at = next(n for n, change in enumerate(changes.log, 1) if change.name == "close_output")
-    with injected(Faults(at=at)), pytest.raises(InjectedFault):
-        hoodie.write_table(rows, str(table.path), options=options)
+    die_at(
+        table.path,
+        lambda path: hoodie.write_table(rows, path, options=options),
+        lambda change: change.name == "close_output",
+    )
 
 
 @pytest.mark.parametrize("kind", TYPES)

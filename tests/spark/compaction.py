@@ -1,6 +1,7 @@
-"""Run by `test_spark_compaction.py` with the session to be tested: compacts tables, prints one JSON line.
+"""Run with the session to be tested: compacts or clusters tables, prints one JSON line.
 
-Arguments: mode (classic or connect), JSON list of [table path, arguments of compact_table].
+Arguments: mode (classic or connect), JSON list of [table path, arguments of compact_table, or of the function
+of hoodie that is named there as "service"].
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def main() -> None:
     results: list[Any] = []
     for path, arguments in json.loads(sys.argv[2]):
         try:
-            results.append(hoodie.compact_table(path, spark=spark, **arguments).to_dict())
+            service = getattr(hoodie, arguments.pop("service", "compact_table"))
+            results.append(service(path, spark=spark, **arguments).to_dict())
         except HoodieError as error:
             results.append(error.to_dict())
     print("ANSWER " + json.dumps({"version": spark.version, "results": results}), flush=True)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hoodie
-from scripts import environment
+from tests.spark.answers import ask
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, as_table, full_rows, without
 
 pytestmark = pytest.mark.spark
 
-PROGRAM = Path(__file__).with_name("compaction.py")
 OPTIONS: dict[str, Any] = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "region",
@@ -33,14 +29,8 @@ SCHEMA = without(FULL_SCHEMA, "c_map_struct")
 
 
 def compact(mode: str, *jobs: tuple[Path, dict[str, Any]]) -> list[dict[str, Any]]:
-    env = {**os.environ, **environment.spark_environment(Path(sys.executable).parent.parent)}
-    env["PYTHONPATH"] = os.pathsep.join([str(environment.ROOT), str(environment.ROOT / "spark_jobs")])
     arguments = json.dumps([[str(path), given] for path, given in jobs])
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), mode, arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
-    assert lines, done.stderr[-3000:]
-    results: list[dict[str, Any]] = json.loads(lines[0].removeprefix("ANSWER "))["results"]
+    results: list[dict[str, Any]] = ask("compaction.py", mode, arguments)["results"]
     return results
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -185,6 +186,24 @@ class _FaultySink:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+def die_at(path: Path, run: Callable[[str], object], at: Callable[[Change], bool]) -> None:
+    """Run something on the table at `path` that dies at its first change of this kind, as by a dead disk.
+
+    A run on a copy of the table tells the number of that change.
+    """
+    copy, undisturbed = path.with_name(f"{path.name}-copy"), Faults()
+    shutil.copytree(path, copy)
+    try:
+        with injected(undisturbed):
+            run(str(copy))
+    finally:
+        shutil.rmtree(copy)
+    number = next(number for number, change in enumerate(undisturbed.log, 1) if at(change))
+    with contextlib.suppress(InjectedFault), injected(faults := Faults(at=number)):
+        run(str(path))
+    assert faults.tripped
 
 
 def _leave_temporary(path: str, data: bytes) -> None:

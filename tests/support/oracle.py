@@ -90,6 +90,22 @@ class Model:
             self.stored.pop(self.identity(dict(row)), None)
         return self
 
+    def insert_overwrite(self, rows: Iterable[Mapping[str, Any]], *, combine: bool = False) -> Model:
+        """Replace the partitions that the rows name."""
+        given = [dict(row) for row in rows]
+        return self.delete_partitions({self.identity(row)[1] for row in given}).insert(given, combine=combine)
+
+    def insert_overwrite_table(self, rows: Iterable[Mapping[str, Any]], *, combine: bool = False) -> Model:
+        """Replace all."""
+        self.stored.clear()
+        return self.insert(rows, combine=combine)
+
+    def delete_partitions(self, partitions: Iterable[Any]) -> Model:
+        """Remove partitions, each as `identity` tells it."""
+        gone = set(partitions)
+        self.stored = {key: rows for key, rows in self.stored.items() if key[1] not in gone}
+        return self
+
     def identity(self, row: Row) -> Identity:
         """(record key values, partition)."""
         keys = tuple(row.get(name) for name in self.record_keys)

@@ -15,6 +15,7 @@ import hoodie
 from hoodie.bundle import job_script
 from hoodie.cli import main
 from hoodie.jobs import _main
+from tests.unit.write.support import listing
 
 OPTIONS = {
     "hoodie.datasource.write.recordkey.field": "id",
@@ -46,6 +47,35 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 def document(answer: tuple[int, str, str]) -> Any:
     assert answer[1].count("\n") == 1
     return json.loads(answer[1])
+
+
+def test_a_dry_run_names_the_logs_and_changes_nothing(run: Run) -> None:
+    before = listing(Path("t"))
+    code, out, err = run("--dry-run", *ONE)
+    assert (code, err) == (0, "")
+    head, log = out.splitlines()
+    assert head.startswith("A compaction of t would merge 1 log file of ")
+    assert head.endswith(" in 1 file slice")
+    assert Path("t", log.strip()).is_file()
+    planned = document(run("--dry-run", "--json", *ONE))
+    assert planned["files"] == {"": [log.strip()]}
+    assert (planned["status"], planned["dry_run"], planned["compacted"]) == ("planned", True, [])
+    code, out, _ = run("--dry-run")
+    assert (code, out[:42]) == (0, "Nothing to do for t: no compaction is due:")
+    assert listing(Path("t")) == before
+
+
+def test_a_dry_run_tells_pending_plans(run: Run) -> None:
+    planned = document(run("--mode", "schedule", "--json", *ONE))
+    before = listing(Path("t"))
+    code, out, _ = run("--mode", "execute", "--dry-run")
+    assert code == 0
+    assert out.splitlines()[1] == f"  pending compaction {planned['scheduled']}:"
+    assert out.splitlines()[2].strip() in planned["files"][planned["scheduled"]]
+    code, _, err = run("--mode", "execute", "--instant", "20200101000000000", "--dry-run")
+    assert code == 1
+    assert f"no compaction 20200101000000000 is pending on {Path('t').absolute()}" in err
+    assert listing(Path("t")) == before
 
 
 def test_by_default_it_schedules_and_executes(run: Run) -> None:

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hoodie.commits import CommitDetails, CommitHit, TableReader
+from airflow_hoodie.commits import CommitHit, TableReader
 from airflow_hoodie.conditions import CommitFilter, Commits, Since, commit_actions, condition
 from hoodie.errors import ConfigError
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from scripts.environment import ROOT
 
@@ -290,6 +291,26 @@ def test_partitions(meta: Path) -> None:
     assert look(meta, "partitions", partitions=["a", "b"], after=T2) is None
     assert look(meta, "partitions", partitions="b", after=T2)["partitions"] == {"b": T3}
     assert look(meta, "partitions", partitions=["a", "c"]) is None
+
+
+def test_a_deleted_partition_is_none_until_it_is_written_again(meta: Path) -> None:
+    """Replacing a partition's files is writing it, where new ones come."""
+
+    def replace(time: str, operation: str, written: tuple[str, ...], *replaced: str) -> None:
+        commit = json.loads(metadata(operation, written))
+        commit["partitionToReplaceFileIds"] = {name: ["f-0"] for name in replaced}
+        (meta / f"{time}.replacecommit").write_text(json.dumps(commit))
+
+    (meta / f"{T1}.commit").write_text(metadata(partitions=("a", "b")))
+    replace(T2, "DELETE_PARTITION", (), "a")
+    assert look(meta, "partitions", partitions="a") is None
+    assert look(meta, "partitions", partitions="a", after=T1) is None
+    assert look(meta, "partitions", partitions="b")["partitions"] == {"b": T1}
+    replace(T3, "INSERT_OVERWRITE_TABLE", ("a",), "a", "b")
+    assert look(meta, "partitions", partitions="a")["partitions"] == {"a": T3}
+    assert look(meta, "partitions", partitions="b") is None
+    (meta / f"{T4}.commit").write_text(metadata(partitions=("b",)))
+    assert look(meta, "partitions", partitions=["a", "b"])["partitions"] == {"a": T3, "b": T4}
 
 
 def test_a_partition_of_an_archived_commit_exists_and_one_of_a_failed_write_does_not(meta: Path) -> None:

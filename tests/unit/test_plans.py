@@ -21,6 +21,8 @@ from hoodie.timeline.plans import (
     RollbackPlan,
     RollbackRequest,
 )
+from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.savepoint import SavepointMetadata
 
 PACKAGE = Path(avro.__file__).parents[1]
 
@@ -67,18 +69,22 @@ def test_every_golden_avro_file_reads_and_writes(golden_tables: Path) -> None:
         assert _decoded(avro.write_record(model, record)) == record, path
 
 
-def test_every_golden_rollback_field_by_field(golden_tables: Path) -> None:
-    seen = 0
+def test_every_golden_rollback_restore_and_savepoint_field_by_field(golden_tables: Path) -> None:
+    kinds = {
+        kind.model: kind
+        for kind in (RollbackPlan, RollbackMetadata, RestorePlan, RestoreMetadata, SavepointMetadata)
+    }
+    seen = []
     for path, model in _avro_files(golden_tables):
-        if model not in (RollbackPlan.model, RollbackMetadata.model):
+        if model not in kinds:
             continue
-        seen += 1
-        kind = RollbackPlan if model == RollbackPlan.model else RollbackMetadata
+        seen.append(model)
         data = path.read_bytes()
-        value = kind.from_bytes(data)
+        value = kinds[model].from_bytes(data)
         assert value.to_record() == _decoded(data), path
-        assert kind.from_bytes(value.to_bytes()) == value
-    assert seen >= 12
+        assert kinds[model].from_bytes(value.to_bytes()) == value
+    assert len(seen) >= 18
+    assert set(seen) == set(kinds)
 
 
 def test_values_of_a_golden_rollback(golden_tables: Path) -> None:

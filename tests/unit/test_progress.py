@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_hoodie import progress
-from airflow_hoodie.commits import CommitDetails, TableReader
+from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import CommitFilter, Since
 from airflow_hoodie.progress import Progress, news
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action, Instant, State
 
 ALL = CommitFilter(services=True)

@@ -16,6 +16,7 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
+from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.write import rollback
 
 STORAGE = LocalStorage()
@@ -146,9 +147,16 @@ def test_a_torn_plan_under_way_is_an_error(table: str) -> None:
 
 
 def test_an_unfinished_restore_forbids_writing(table: str) -> None:
-    create_instant(STORAGE, table, Instant(LATER, Action.RESTORE, State.REQUESTED), b"x")
-    with pytest.raises(TableError, match=f"restore {LATER} .* was not finished"):
+    plan = RestorePlan((InstantInfo(FAILED, "commit"),), OLD)
+    create_instant(STORAGE, table, Instant(LATER, Action.RESTORE, State.REQUESTED), plan.to_bytes())
+    with pytest.raises(TableError, match=f"restore {LATER} .* was not finished.*--instant {OLD}"):
         due(table)
+
+
+def test_a_restore_whose_plan_was_cut_is_dropped(table: str) -> None:
+    create_instant(STORAGE, table, Instant(LATER, Action.RESTORE, State.REQUESTED), b"Obj\x01cut")
+    assert [item.target.time for item in due(table)] == [FAILED]
+    assert not Path(f"{table}/.hoodie/{LATER}.restore.requested").exists()
 
 
 def test_other_pending_services_are_no_failed_writes(table: str) -> None:

@@ -34,6 +34,8 @@ _WRITES = {
     "upsert": "update the rows whose key the table holds, insert the others",
     "insert": "insert rows, packed into small files, without looking for their keys",
     "bulk-insert": "insert rows into new files: the fastest first load",
+    "delete": "delete the rows whose key the source has; it needs the columns of key and partition only",
+    "insert-overwrite": "replace the partitions that the source has rows for",
 }
 
 #: packages that come with an extra
@@ -65,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with terminated_by_signal():
             answer = run(args)
         answer.print(as_json)
+        return answer.code
     except Usage as error:
         if as_json:
             _report({"code": "usage", "message": error.text})
@@ -88,7 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _failed(missing, as_json)
         traceback.print_exc()
         return _failed({"code": "internal", "message": f"{type(error).__name__}: {error}"}, as_json)
-    return 0
 
 
 def parser() -> Parser:
@@ -108,10 +110,17 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in _WRITES.items():
         _add_write(commands.add_parser(name, help=text, description=text, parents=[table, common]))
+    commands.choices["insert-overwrite"].add_argument(
+        "--whole-table", action="store_true", help="replace all partitions: without rows the table is emptied"
+    )
+    text = "delete whole partitions; their files go when the cleaner takes them"
+    _add_delete_partition(_add(commands, "delete-partition", text, _delete_partition, table, common))
     text = "rows of the newest snapshot, of an earlier time, or written in a period"
     _add_read(commands.add_parser("read", help=text, description=text, parents=[table, common]))
     text = "merge the logs of a merge-on-read table into its base files"
-    _add_compact(commands.add_parser("compact", help=text, description=text, parents=[table, common]))
+    _add_compact(_add(commands, "compact", text, _compact, table, common))
+    text = "rewrite small files into larger ones, sorted as the settings say"
+    _add_compact(_add(commands, "cluster", text, _cluster, table, common))
     text = "delete file slices that are older than what the cleaner's settings keep"
     clean = _add(commands, "clean", text, _clean, table, common)
     clean.add_argument(
@@ -126,13 +135,18 @@ def parser() -> Parser:
     for command in (clean, archive):
         command.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
         _add_options(command)
+    _add_services(commands, table, common)
+    text = "is this machine fit for jobs, and is a table in order: what is wrong, and what to do"
+    doctor = _add(commands, "doctor", text, _doctor, common)
+    doctor.add_argument("--table", metavar="PATH", help="look at this table, too")
+    doctor.add_argument("--spark-submit", metavar="FILE", help="instead of the one found")
+    doctor.add_argument("--known", default="[]", help=argparse.SUPPRESS)  # findings of who calls it, as JSON
     text = "instants, oldest first, and what they wrote"
     timeline = _add(commands, "timeline", text, show.timeline, table, common)
     timeline.add_argument("--archived", action="store_true", help="those that were archived")
     _add(commands, "files", "file groups and their slices, newest first", show.files, table, common)
-    log = _add(commands, "log", "blocks of one log file of a merge-on-read table", _log, common)
-    log.add_argument("file", metavar="FILE", help="a log file, .<file id>_<instant>.log.<version>_<token>")
-    log.add_argument("--records", action="store_true", help="the rows and deleted keys, too")
+    _add_serve(_add(commands, "serve", "a page with the timelines of tables, in a browser", _serve, common))
+    _add_log(_add(commands, "log", "blocks of one log file of a merge-on-read table", _log, common))
     listing = _add(commands, "config", "every setting: name, default, meaning", show.config, common)
     listing.add_argument("name", nargs="?", default="", help="only settings with this in their name")
     return top
@@ -146,6 +160,21 @@ def _add(
     )
     added.set_defaults(run=run)
     return added
+
+
+def _add_log(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "file", metavar="FILE", help="a log file, .<file id>_<instant>.log.<version>_<token>"
+    )
+    command.add_argument("--records", action="store_true", help="the rows and deleted keys, too")
+
+
+def _add_serve(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--table", required=True, action="append", metavar="NAME=PATH", help="a table to show; repeatable")
+    add("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    add("--port", type=int, default=8642, help="default 8642; 0 takes a free one")
+    add("--airflow", metavar="URL", help="where Airflow's UI is, so that task runs become links")
 
 
 def _add_read(command: argparse.ArgumentParser) -> None:
@@ -194,8 +223,23 @@ def _add_write(command: argparse.ArgumentParser) -> None:
     )
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
     add("--source-option", help="option of the CSV, JSON or Parquet reader, such as sep=;", **pair)
+    add("--dry-run", action="store_true", help="say what would be written and replaced, write nothing")
     _add_settings(command)
     command.set_defaults(run=_write)
+
+
+def _add_delete_partition(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add(
+        "--partition",
+        required=True,
+        action="append",
+        metavar="P",
+        help="partition path, such as 2024-01-31 or country=de; * stands for any text; repeatable",
+    )
+    add("--missing-ok", action="store_true", help="partitions that are not there are no error")
+    add("--dry-run", action="store_true", help="say what would be replaced, write nothing")
+    _add_options(command)
 
 
 def _add_compact(command: argparse.ArgumentParser) -> None:
@@ -207,8 +251,46 @@ def _add_compact(command: argparse.ArgumentParser) -> None:
         "run: both (default)",
     )
     command.add_argument("--instant", metavar="T", help="with --mode execute: this pending plan only")
+    command.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
     _add_settings(command)
-    command.set_defaults(run=_compact)
+
+
+def _add_undo(commands: Any, *parents: Parser) -> None:
+    text = "keep the files of a commit from the cleaner, so that the table can go back to it"
+    savepoint = _add(commands, "savepoint", text, _savepoint, *parents)
+    add = savepoint.add_argument
+    add("--instant", metavar="T", help="a completed commit (default: the newest)")
+    add("--delete", action="store_true", help="delete the savepoint of --instant instead")
+    add("--user", default="", metavar="NAME", help="who makes it")
+    add("--comments", default="", metavar="TEXT", help="what for")
+    text = "roll one instant back: a failed one, or the newest commit"
+    rollback = _add(commands, "rollback", text, _rollback, *parents)
+    text = "take the table back to a savepoint, or another commit; finishes a restore that was killed"
+    restore = _add(commands, "restore", text, _restore, *parents)
+    rollback.add_argument("--instant", required=True, metavar="T", help="the instant to roll back")
+    restore.add_argument("--instant", required=True, metavar="T", help="the commit to go back to")
+    for command in (savepoint, rollback, restore):
+        command.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
+        _add_options(command)
+
+
+def _add_services(commands: Any, *parents: Parser) -> None:
+    _add_undo(commands, *parents)
+    text = "all services of a table: which are due and why, and one run of them"
+    actions = commands.add_parser("services", help=text, description=text).add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    text = "which services are due, what each would do, and why"
+    plan = _add(actions, "plan", text, _plan_services, *parents)
+    _add_options(plan)
+    text = "roll back failed writes, finish what is stuck, run what is due"
+    run = _add(actions, "run", text, _run_services, *parents)
+    run.add_argument("--dry-run", action="store_true", help="print the plans, change nothing")
+    _add_settings(run)
+    for command in (plan, run):
+        command.add_argument(
+            "--only", type=_names, metavar="A,B", help="these services only, such as clean,archive"
+        )
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
@@ -233,6 +315,12 @@ def _write(args: argparse.Namespace) -> Answer:
     return write(args)
 
 
+def _delete_partition(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.write import delete_partition
+
+    return delete_partition(args)
+
+
 def _log(args: argparse.Namespace) -> Answer:
     from hoodie.cli.log import log
 
@@ -245,6 +333,12 @@ def _compact(args: argparse.Namespace) -> Answer:
     return compact(args)
 
 
+def _cluster(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.services import cluster
+
+    return cluster(args)
+
+
 def _clean(args: argparse.Namespace) -> Answer:
     from hoodie.cli.services import clean
 
@@ -255,6 +349,52 @@ def _archive(args: argparse.Namespace) -> Answer:
     from hoodie.cli.services import archive
 
     return archive(args)
+
+
+def _savepoint(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.undo import savepoint
+
+    return savepoint(args)
+
+
+def _rollback(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.undo import rollback
+
+    return rollback(args)
+
+
+def _restore(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.undo import restore
+
+    return restore(args)
+
+
+def _plan_services(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.maintenance import plan
+
+    return plan(args)
+
+
+def _run_services(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.maintenance import run
+
+    return run(args)
+
+
+def _serve(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.serve import serve
+
+    return serve(args)
+
+
+def _doctor(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.doctor import doctor
+
+    return doctor(args)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _pair(text: str) -> tuple[str, str]:

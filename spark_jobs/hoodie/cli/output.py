@@ -17,10 +17,11 @@ _CELL = 36
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command says: `document` for --json, `text` for people."""
+    """What a command says: `document` for --json, `text` for people; `code` is the exit code."""
 
     document: Mapping[str, Any]
     text: str
+    code: int = 0
 
     def print(self, as_json: bool) -> None:
         print(to_json(self.document) if as_json else self.text)

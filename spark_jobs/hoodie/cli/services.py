@@ -1,8 +1,9 @@
-"""The commands of table services: compact, clean, archive."""
+"""The commands of table services: compact, cluster, clean, archive."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import hoodie
@@ -13,23 +14,38 @@ from hoodie.cli.write import progress_for, read_properties
 
 def compact(args: argparse.Namespace) -> Answer:
     """Schedule or run compactions of a merge-on-read table, and say what was done or why nothing was."""
+    result = _rewritten(hoodie.compact_table, args)
+    return Answer(result, summary(result))
+
+
+def cluster(args: argparse.Namespace) -> Answer:
+    """Schedule or run clusterings of a table, and say what was done or why nothing was."""
+    result = _rewritten(hoodie.cluster_table, args)
+    return Answer(result, cluster_summary(result))
+
+
+def _rewritten(service: Callable[..., Any], args: argparse.Namespace) -> dict[str, Any]:
     options = {**read_properties(args.properties), **dict(args.option)}
     with session(args) as spark:
-        result = hoodie.compact_table(
+        result: dict[str, Any] = service(
             args.table,
             mode=args.mode,
             instant=args.instant,
             options=options,
             spark=spark,
+            dry_run=args.dry_run,
             progress=progress_for(args),
         ).to_dict()
-    return Answer(result, summary(result))
+    return result
 
 
 def summary(result: dict[str, Any]) -> str:
-    """A CompactionResult for people."""
+    """A CompactionResult for people; a dry run's with every log file."""
     lines: list[str] = []
-    if result["compacted"]:
+    if result["status"] == "planned":
+        lines.append(f"A compaction of {result['table']} would merge {_work(result)}")
+        lines += planned_files(result["files"], "compaction")
+    elif result["compacted"]:
         lines += [
             f"Compacted {result['table']}: {', '.join(result['compacted'])}",
             f"  {_work(result)} merged into {plural(result['num_files'], 'file')} of "
@@ -40,9 +56,43 @@ def summary(result: dict[str, Any]) -> str:
         lines.append(f"Scheduled compaction {result['scheduled']} of {result['table']}: {_work(result)}")
     else:
         lines.append(f"Nothing to do for {result['table']}: {result['reason']}")
-    if result["pending"]:
+    if result["pending"] and not result["dry_run"]:
         lines.append(f"  pending: {', '.join(result['pending'])}")
-    return "\n".join([*lines, *_notes(result)])
+    return "\n".join([*lines, *notes(result)])
+
+
+def cluster_summary(result: dict[str, Any]) -> str:
+    """A ClusteringResult for people; a dry run's with every file."""
+    table, groups = result["table"], plural(result["num_groups"], "group")
+    work = f"{plural(result['num_replaced'], 'file group')} in {groups}"
+    lines: list[str] = []
+    if result["status"] == "planned":
+        outputs = plural(result["num_outputs"], "file")
+        lines.append(f"A clustering of {table} would rewrite {work} into about {outputs}")
+        lines += planned_files(result["files"], "clustering")
+    elif result["clustered"]:
+        lines += [
+            f"Clustered {table}: {', '.join(result['clustered'])}",
+            f"  {work} rewritten into {plural(result['num_files'], 'file')} of "
+            f"{size(result['bytes_written'])}, {plural(result['num_writes'], 'row')}, "
+            f"{result['duration_s']:.1f} s",
+        ]
+    elif result["scheduled"]:
+        lines.append(f"Scheduled clustering {result['scheduled']} of {table}: {work}")
+    else:
+        lines.append(f"Nothing to do for {table}: {result['reason']}")
+    if result["pending"] and not result["dry_run"]:
+        lines.append(f"  pending: {', '.join(result['pending'])}")
+    return "\n".join([*lines, *notes(result)])
+
+
+def planned_files(files: dict[str, list[str]], service: str) -> list[str]:
+    """Lines with the files of a dry run's plans, those of pending ones under their instant."""
+    lines: list[str] = []
+    for instant, names in files.items():
+        lines += [f"  pending {service} {instant}:"] if instant else []
+        lines += [f"  {name}" for name in names]
+    return lines
 
 
 def clean(args: argparse.Namespace) -> Answer:
@@ -69,9 +119,7 @@ def clean_summary(result: dict[str, Any]) -> str:
         lines.append(f"Scheduled clean {result['scheduled']} of {result['table']}: {work}{since}")
     elif result["status"] == "planned":
         lines.append(f"A clean of {result['table']} would delete {work}{since}")
-        for instant, files in result["files"].items():
-            lines += [f"  pending clean {instant}:"] if instant else []
-            lines += [f"  {file}" for file in files]
+        lines += planned_files(result["files"], "clean")
     else:
         lines.append(f"Nothing to do for {result['table']}: {result['reason']}")
     if result["deleted_partitions"]:
@@ -81,7 +129,7 @@ def clean_summary(result: dict[str, Any]) -> str:
         lines.append("  could not be deleted, the next clean tries again: " + ", ".join(result["failed"]))
     if result["pending"] and not result["dry_run"]:
         lines.append(f"  pending: {', '.join(result['pending'])}")
-    return "\n".join([*lines, *_notes(result)])
+    return "\n".join([*lines, *notes(result)])
 
 
 def archive(args: argparse.Namespace) -> Answer:
@@ -115,7 +163,7 @@ def archive_summary(result: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"  warning: {warning}" for warning in result["warnings"])])
 
 
-def _notes(result: dict[str, Any]) -> list[str]:
+def notes(result: dict[str, Any]) -> list[str]:
     lines: list[str] = []
     if result["rolled_back"]:
         lines.append(f"  failed writes rolled back first: {', '.join(result['rolled_back'])}")

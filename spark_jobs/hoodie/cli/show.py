@@ -95,7 +95,7 @@ def timeline(args: argparse.Namespace) -> Answer:
             entry["instant"],
             entry["action"],
             entry["state"],
-            str(entry.get("operation") or "").lower(),
+            str(entry.get("operation") or "").lower() or _about(entry),
             entry.get("inserts"),
             entry.get("updates"),
             entry.get("deletes"),
@@ -107,6 +107,15 @@ def timeline(args: argparse.Namespace) -> Answer:
     ]
     document = {"base_path": normalize(args.table), "instants": instants}
     return Answer(document, f"{grid(heads, rows)}\n\n{plural(len(instants), 'instant')}")
+
+
+def _about(entry: dict[str, Any]) -> str:
+    """Of a rollback, a restore or a savepoint: which instants, or what it is for."""
+    if entry.get("restored_to"):
+        return f"to {entry['restored_to']}"
+    if entry.get("undone"):
+        return f"of {', '.join(entry['undone'])}"
+    return ", ".join(text for text in (entry.get("user"), entry.get("comments")) if text)
 
 
 def files(args: argparse.Namespace) -> Answer:

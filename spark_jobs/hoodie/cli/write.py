@@ -1,4 +1,4 @@
-"""The commands that write: upsert, insert, bulk-insert."""
+"""The commands that write: upsert, insert, bulk-insert, delete, insert-overwrite, delete-partition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import hoodie
 from hoodie.cli.engine import session
-from hoodie.cli.output import Answer, plural, size
+from hoodie.cli.output import Answer, grid, plural, size
 from hoodie.errors import ConfigError
 from hoodie.source import Source, target_schema
 from hoodie.table.properties import parse_properties
@@ -27,10 +27,24 @@ def write(args: argparse.Namespace) -> Answer:
             rows,
             args.table,
             spark=spark,
-            operation=args.command,
+            operation="insert_overwrite_table" if getattr(args, "whole_table", False) else args.command,
             options=options,
+            dry_run=args.dry_run,
             progress=progress_for(args),
         ).to_dict()
+    return Answer(result, summary(result))
+
+
+def delete_partition(args: argparse.Namespace) -> Answer:
+    """Delete the named partitions, and say what was deleted."""
+    result = hoodie.delete_partitions(
+        args.table,
+        args.partition,
+        missing_ok=args.missing_ok,
+        options={**read_properties(args.properties), **dict(args.option)},
+        dry_run=args.dry_run,
+        progress=progress_for(args),
+    ).to_dict()
     return Answer(result, summary(result))
 
 
@@ -63,6 +77,8 @@ def _rows(args: argparse.Namespace, source: Source) -> Iterator[tuple[Any, Any]]
 
 def summary(result: dict[str, Any]) -> str:
     """A WriteResult for people."""
+    if result["status"] == "planned":
+        return _preview(result)
     changed = ", ".join(f"{result[f'num_{what}']:,} {name}" for what, name in _CHANGES.items())
     lines = [
         f"{result['status'].capitalize()} {result['operation']} {result['instant']} to {result['table']}: "
@@ -70,12 +86,53 @@ def summary(result: dict[str, Any]) -> str:
         f"  {plural(result['num_files'], 'file')} of {size(result['bytes_written'])} in "
         f"{plural(len(result['partitions']), 'partition')}, {result['duration_s']:.1f} s",
     ]
+    if result["num_replaced"]:
+        lines.append(f"  {plural(result['num_replaced'], 'file group')} replaced")
+    if result["num_missing"]:
+        lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
     if result["rolled_back"]:
         lines.append(f"  failed writes rolled back first: {', '.join(result['rolled_back'])}")
     if result["metadata_table_removed"]:
         lines.append("  the metadata table was removed, as it can't be kept up to date yet")
     lines += [f"  warning: {warning}" for warning in result["warnings"]]
     return "\n".join(lines)
+
+
+def _preview(result: dict[str, Any]) -> str:
+    """What a dry run found, a line for each partition; sizes of new files are estimates."""
+    lines = [f"{result['operation']} would change {plural(len(result['partitions']), 'partition')} of "]
+    lines[0] += f"{result['table']}; nothing was written"
+    columns = [(name, heads) for name, heads in _PLANNED.items() if any(_of(result, name))]
+    if columns:
+        heads = ["partition", *(heads for _, heads in columns)]
+        rows = [
+            [item["partition"] or "(the table)", *(_shown(item, name) for name, _ in columns)]
+            for item in result["planned"]
+        ]
+        lines.append(grid(heads, rows))
+    if result["num_missing"]:
+        lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
+    return "\n".join([*lines, *(f"  warning: {warning}" for warning in result["warnings"])])
+
+
+_PLANNED = {
+    "inserts": "inserted",
+    "updates": "updated",
+    "deletes": "deleted",
+    "files": "new files",
+    "bytes": "about",
+    "replaced_groups": "groups replaced",
+    "replaced_rows": "their rows",
+    "replaced_bytes": "their size",
+}
+
+
+def _of(result: dict[str, Any], name: str) -> list[Any]:
+    return [item[name] for item in result["planned"]]
+
+
+def _shown(item: dict[str, Any], name: str) -> Any:
+    return size(item[name]) if name.endswith("bytes") else item[name]
 
 
 def progress_for(args: argparse.Namespace) -> Callable[[str, str], None]:

@@ -320,11 +320,17 @@ class BaseFileReader:
         return BloomFilter.from_string(text, footer.get(BLOOM_TYPE_KEY), max_entries) if text else None
 
     def summary(self, format_: BaseFileFormat) -> KeySummary | None:
-        """The file's own key summary, to be continued; None when it lacks what `format_` asks for."""
+        """The file's own key summary, to be continued; None when it lacks what `format_` asks for, and when
+        it is to be made anew: keys never leave a filter, which would grow with every key that comes and goes.
+        """
         bounds = self.key_bounds()
         bloom = self.bloom(format_.bloom_max_entries) if format_.bloom else None
         if bounds is None or (format_.bloom and bloom is None):
             return None
+        if bloom is not None and bloom.type is BloomType.DYNAMIC_V0:
+            needed = -(-self._file.metadata.num_rows // bloom.num_entries)
+            if bloom.rows > max(1, needed):
+                return None
         return KeySummary(bloom, *bounds)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:

@@ -3,14 +3,23 @@
 Request of a write: {"table": path, "operation": name, "source": {"path", "format", "options"},
 "options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool}; only table and source are
 required. A write whose token has a commit of the same source is done already (hoodie.timeline.tokens).
-Request of `compact`: {"table": path, "operation": "compact", "mode": "schedule", "execute" or "run",
-"instant": time, "options": {settings}, "extra_metadata": {texts}}; only table is required.
+Request of `delete_partition`: {"table": path, "operation": "delete_partition", "partitions": [paths],
+"missing_ok": bool, "options", "extra_metadata", "token", "force"}; table and partitions are required.
+Request of `compact` and of `cluster`: {"table": path, "operation": name, "mode": "schedule", "execute" or
+"run", "instant": time, "options": {settings}, "extra_metadata": {texts}}; only table is required.
 Request of `clean`: {"table": path, "operation": "clean", "mode": as above, "options": {settings}}, of
 `archive`: the same without mode; only table is required. These two need no Spark: they run as well as
 `python -m hoodie.jobs.clean --request JSON`.
+Request of `rollback` and of `restore`: {"table": path, "operation": name, "instant": time, "options"}, of
+`savepoint`: the same with "user", "comments": texts, and "delete": bool; its instant is by default the newest
+commit. These need no Spark, either.
+Request of `services`: {"table": path, "operation": "services", "services": [names], "engine": "spark" or
+"local" (default), "options": {settings}, "extra_metadata": {texts}}; only table is required. Spark starts
+when a service has work for it. The exit code is 0, and the result tells which services failed.
 
 Lines on stdout, each `MARKER {json}`:
-    HOODIE_PROGRESS {"step", "text"}     any number
+    HOODIE_PROGRESS {"step", "text"}     any number; that of Spark's application has its "application_id" and,
+                                         if it has one, the address of its "spark_ui"
     HOODIE_RESULT   WriteResult or the service's result    once, after the commit; exit code 0
     HOODIE_ERROR    {"code", "message", "values"}    once instead; exit code 1
 SIGTERM ends the job with exit code 143 after the write was withdrawn; a job that is killed otherwise leaves
@@ -33,7 +42,7 @@ from typing import Any
 import hoodie
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.source import Source, target_schema
-from hoodie.timeline.tokens import token_metadata
+from hoodie.timeline.tokens import partition_source, token_metadata
 
 #: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
 SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
@@ -48,6 +57,8 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
         try:
             request = parse_request(text, operation)
             with spark_session() if _kind(operation).spark else contextlib.nullcontext() as spark:
+                if spark is not None:
+                    tell_application(spark)
                 result = run(spark, request)
         except HoodieError as error:
             emit("ERROR", error.to_dict())
@@ -124,8 +135,32 @@ def _write(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     ).to_dict()
 
 
+def _delete_partition(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    described = partition_source(request["partitions"])
+    return hoodie.delete_partitions(
+        request["table"],
+        request["partitions"],
+        missing_ok=bool(request["missing_ok"]),
+        options=request["options"] or {},
+        extra_metadata={
+            **(request["extra_metadata"] or {}),
+            **token_metadata(request["token"], request["operation"], described),
+        },
+        force=bool(request["force"]),
+        progress=progress,
+    ).to_dict()
+
+
 def _compact(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    return hoodie.compact_table(
+    return _rewrite(hoodie.compact_table, spark, request)
+
+
+def _cluster(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    return _rewrite(hoodie.cluster_table, spark, request)
+
+
+def _rewrite(service: Callable[..., Any], spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = service(
         request["table"],
         mode=request["mode"],
         instant=request["instant"],
@@ -134,6 +169,8 @@ def _compact(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
         spark=spark,
         progress=progress,
     ).to_dict()
+    del result["files"]  # as of a clean
+    return result
 
 
 def _clean(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,6 +187,66 @@ def _archive(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     ).to_dict()
 
 
+def _rollback(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    return _without_files(
+        hoodie.rollback_table(
+            request["table"], request["instant"], options=request["options"] or {}, progress=progress
+        ).to_dict()
+    )
+
+
+def _savepoint(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    options = request["options"] or {}
+    if request["delete"]:
+        if not request["instant"]:
+            raise ConfigError("the request has no instant; name that of the savepoint to delete")
+        result = hoodie.delete_savepoint(
+            request["table"], request["instant"], options=options, progress=progress
+        )
+    else:
+        result = hoodie.savepoint_table(
+            request["table"],
+            request["instant"],
+            user=request["user"],
+            comments=request["comments"],
+            options=options,
+            progress=progress,
+        )
+    return _without_files(result.to_dict())
+
+
+def _restore(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    return _without_files(
+        hoodie.restore_table(
+            request["table"], request["instant"], options=request["options"] or {}, progress=progress
+        ).to_dict()
+    )
+
+
+def _without_files(result: dict[str, Any]) -> dict[str, Any]:
+    """As of a clean; the names of logs with voided blocks neither."""
+    return {name: value for name, value in result.items() if name not in ("files", "voided")}
+
+
+def _services(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    with contextlib.ExitStack() as stack:
+
+        def session() -> Any:
+            return stack.enter_context(spark_session())
+
+        result = hoodie.run_services(
+            request["table"],
+            only=request["services"],
+            options=request["options"] or {},
+            extra_metadata=request["extra_metadata"] or {},
+            spark=session if request["engine"] == "spark" else None,
+            progress=progress,
+        ).to_dict()
+    for own in result["services"].values():
+        own.pop("files", None)  # as of a clean
+    return result
+
+
 _WRITES = Kind(
     ("table", "operation", "source", "options", "extra_metadata", "token", "force"),
     ("table", "source"),
@@ -157,11 +254,24 @@ _WRITES = Kind(
     _write,
 )
 _SERVICES = {
+    "delete_partition": Kind(
+        ("table", "operation", "partitions", "missing_ok", "options", "extra_metadata", "token", "force"),
+        ("table", "partitions"),
+        {"missing_ok": False, "options": {}, "extra_metadata": {}, "token": "", "force": False},
+        _delete_partition,
+        spark=False,
+    ),
     "compact": Kind(
         ("table", "operation", "mode", "instant", "options", "extra_metadata"),
         ("table",),
         {"mode": "run", "instant": None, "options": {}, "extra_metadata": {}},
         _compact,
+    ),
+    "cluster": Kind(
+        ("table", "operation", "mode", "instant", "options", "extra_metadata"),
+        ("table",),
+        {"mode": "run", "instant": None, "options": {}, "extra_metadata": {}},
+        _cluster,
     ),
     "clean": Kind(
         ("table", "operation", "mode", "options"),
@@ -171,6 +281,34 @@ _SERVICES = {
         spark=False,
     ),
     "archive": Kind(("table", "operation", "options"), ("table",), {"options": {}}, _archive, spark=False),
+    "rollback": Kind(
+        ("table", "operation", "instant", "options"),
+        ("table", "instant"),
+        {"options": {}},
+        _rollback,
+        spark=False,
+    ),
+    "savepoint": Kind(
+        ("table", "operation", "instant", "delete", "user", "comments", "options"),
+        ("table",),
+        {"instant": None, "delete": False, "user": "", "comments": "", "options": {}},
+        _savepoint,
+        spark=False,
+    ),
+    "restore": Kind(
+        ("table", "operation", "instant", "options"),
+        ("table", "instant"),
+        {"options": {}},
+        _restore,
+        spark=False,
+    ),
+    "services": Kind(
+        ("table", "operation", "services", "engine", "options", "extra_metadata"),
+        ("table",),
+        {"services": None, "engine": "local", "options": {}, "extra_metadata": {}},
+        _services,
+        spark=False,
+    ),
 }
 
 
@@ -180,6 +318,18 @@ def _kind(operation: str) -> Kind:
 
 def progress(step: str, text: str) -> None:
     emit("PROGRESS", {"step": step, "text": text})
+
+
+def tell_application(spark: Any) -> None:
+    """Progress that names Spark's application and its UI; nothing with Spark Connect."""
+    try:
+        context = spark.sparkContext
+        application, address = str(context.applicationId), context.uiWebUrl
+    except Exception:  # noqa: BLE001  Spark Connect has no context
+        return
+    told = {"application_id": application, **({"spark_ui": str(address)} if address else {})}
+    text = f"application {application}" + (f", UI {address}" if address else "")
+    emit("PROGRESS", {"step": "spark", "text": text, **told})
 
 
 def emit(kind: str, value: Mapping[str, Any]) -> None:

@@ -106,6 +106,8 @@ class Merger(Protocol):
     `fold(earlier: pa.Table, later: pa.Table) -> pa.Table` makes one row of each of n aligned pairs of rows of
     a log; it is there where that is not what `combine` makes of all rows of a key at once.
     `delete_ordering` is the column by which a logged delete is compared with rows, None: it always wins.
+    `keeps_newer` is false where an incoming row may replace a stored one that is newer by its ordering value,
+    so that batches must be written in their order; without it: true.
     `ignores_stored` is true where `merge` takes every incoming row whole.
     `outlives(rows: pa.Table, ordering: Column) -> bools` is asked about n aligned pairs of a row in a log and
     a later delete of its key, which has an ordering value or null: which rows stay? Without it: none.

@@ -31,6 +31,10 @@ class OrderedRows:
         """The column by which a logged delete is compared with other rows; None: it always wins."""
         return None
 
+    @property
+    def keeps_newer(self) -> bool:
+        return False
+
     def check(self, rows: pa.Table) -> None:
         """Raises InputError for a null ordering value; called with all incoming rows before any write."""
         values = column(rows, self.ordering) if self.ordering else None

@@ -44,6 +44,10 @@ class EventTime(OrderedRows):
     def delete_ordering(self) -> str | None:
         return self.ordering
 
+    @property
+    def keeps_newer(self) -> bool:
+        return self.ordering is not None
+
     def columns(self, schema: pa.Schema) -> tuple[str, ...]:
         return needed(schema, self.ordering, self.delete_field or DELETED_COLUMN)
 

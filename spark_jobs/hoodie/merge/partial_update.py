@@ -30,6 +30,10 @@ class PartialUpdate(OrderedRows):
     def make(cls, config: Config, ordering_field: str | None, schema: pa.Schema) -> PartialUpdate:
         return cls(checked(ordering_field, schema))
 
+    @property
+    def keeps_newer(self) -> bool:
+        return self.ordering is not None
+
     def columns(self, schema: pa.Schema) -> None:
         return None
 

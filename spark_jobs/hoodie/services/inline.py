@@ -5,29 +5,45 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
-from hoodie.config.key import Config
+from hoodie.config.key import Config, bool_key
 from hoodie.engine import Engine
 from hoodie.errors import HoodieError
 from hoodie.services.archive.policy import AUTOMATIC as ARCHIVE
 from hoodie.services.archive.run import archive
 from hoodie.services.clean.policy import AUTOMATIC as CLEAN
 from hoodie.services.clean.run import clean
+from hoodie.services.clustering.execute import pending as pending_clusterings
+from hoodie.services.clustering.run import cluster
+from hoodie.services.clustering.trigger import ASYNC as ASYNC_CLUSTER
+from hoodie.services.clustering.trigger import INLINE as CLUSTER
+from hoodie.services.clustering.trigger import SCHEDULE_INLINE as SCHEDULE_CLUSTER
 from hoodie.services.compaction.execute import pending
 from hoodie.services.compaction.run import compact
 from hoodie.services.compaction.trigger import INLINE, SCHEDULE_INLINE
+from hoodie.services.target import Target
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline
 from hoodie.write.persisted import TABLE_TYPE
+
+ENABLED = bool_key(
+    "hoodie.table.services.enabled",
+    True,
+    "Run the services that other settings ask for after a write; off, a write does nothing but write, and a "
+    "service run of its own makes up for it.",
+    group="services",
+)
 
 
 def after_write(
     engine: Engine, base_path: str, config: Config, progress: Callable[[str, str], None]
 ) -> list[str]:
-    """Clean, archive and compact as `config` asks for, in the order of Apache Hudi.
+    """Clean, archive, compact and cluster as `config` asks for, in the order of Apache Hudi.
 
     The commit stays whatever happens here: failures come back as warnings.
     """
     warnings: list[str] = []
+    if not config[ENABLED]:
+        return warnings
     if config[CLEAN]:
         warnings += _warnings("clean", "hoodie clean", lambda: _clean(base_path, config, progress))
     if config[ARCHIVE]:
@@ -39,6 +55,15 @@ def after_write(
         remedy = "hoodie compact" if mode == "run" else "hoodie compact --mode schedule"
         warnings += _warnings(
             "compaction", remedy, lambda: _compact(engine, base_path, mode, config, progress)
+        )
+    mode = (
+        "run" if config[CLUSTER] else "schedule" if config[SCHEDULE_CLUSTER] or config[ASYNC_CLUSTER] else ""
+    )
+    if mode:
+        warnings += _warnings(
+            "clustering",
+            "hoodie cluster" if mode == "run" else "hoodie cluster --mode schedule",
+            lambda: _cluster(engine, base_path, mode, config, progress),
         )
     return [warning for warning in dict.fromkeys(warnings) if warning not in config.warnings]
 
@@ -57,6 +82,16 @@ def _compact(
     if mode == "schedule" and pending(Timeline.load(base_path)):
         return []
     return compact(engine, base_path, mode, None, config.texts, progress).warnings
+
+
+def _cluster(
+    engine: Engine, base_path: str, mode: str, config: Config, progress: Callable[[str, str], None]
+) -> list[str]:
+    if mode == "schedule":
+        target = Target.open(base_path, config.texts)
+        if pending_clusterings(target.timeline(), target):
+            return []
+    return cluster(engine, base_path, mode, None, config.texts, progress).warnings
 
 
 def _warnings(what: str, remedy: str, run: Callable[[], list[str]]) -> list[str]:

@@ -79,8 +79,8 @@ class Beat:
         return self.age_ms <= self.tolerance(interval_ms, misses)
 
 
-def heartbeat_path(base_path: str, instant: str) -> str:
-    return f"{base_path}/{_FOLDER}/{instant}"
+def heartbeat_path(base_path: str, instant: str, folder: str = _FOLDER) -> str:
+    return f"{base_path}/{folder}/{instant}"
 
 
 def heartbeat_folder(base_path: str) -> str:
@@ -92,14 +92,15 @@ def has_beat(storage: Storage, base_path: str, instant: str) -> bool:
     return storage.exists(heartbeat_path(base_path, instant))
 
 
-def read_beats(storage: Storage, base_path: str) -> list[Beat]:
+def read_beats(storage: Storage, base_path: str, folder: str = _FOLDER) -> list[Beat]:
+    """The heartbeats in a folder of the table, whose names are digits."""
     now = int(time.time() * 1000)
-    listing = storage.list(heartbeat_folder(base_path))
+    listing = storage.list(f"{base_path}/{folder}")
     return [_parse(storage, item, now) for item in listing if not item.is_dir and item.name.isdigit()]
 
 
-def remove_beat(storage: Storage, base_path: str, instant: str) -> None:
-    storage.delete(heartbeat_path(base_path, instant))
+def remove_beat(storage: Storage, base_path: str, instant: str, folder: str = _FOLDER) -> None:
+    storage.delete(heartbeat_path(base_path, instant, folder))
 
 
 class Heartbeat:
@@ -113,11 +114,11 @@ class Heartbeat:
         interval_ms: int,
         misses: int,
         service: str = "",
+        folder: str = _FOLDER,
     ) -> None:
         self._storage = storage
-        self._base_path = base_path
         self.instant = instant
-        self._path = heartbeat_path(base_path, instant)
+        self._path = heartbeat_path(base_path, instant, folder)
         self._interval = interval_ms / 1000
         self._token = uuid.uuid4().hex
         self._content = _content(self._token, interval_ms * misses, service)
@@ -145,7 +146,7 @@ class Heartbeat:
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         if self.is_ours():
-            remove_beat(self._storage, self._base_path, self.instant)
+            self._storage.delete(self._path)
 
     def on_storage(self) -> bool:
         """False when another writer took us for dead and removed the file."""

@@ -63,6 +63,12 @@ def compacting_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
     }
 
 
+def clusterings_of(busy: BusyGroups, groups: Iterable[tuple[str, str]]) -> list[Instant]:
+    """The pending clusterings that have one of these (partition path, file id), oldest first."""
+    found = {busy[group] for group in groups if group in busy}
+    return sorted(instant for instant in found if instant.action is Action.REPLACECOMMIT)
+
+
 def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None:
     """Raises ConflictError when one of the (partition path, file id) is busy.
 
@@ -71,11 +77,13 @@ def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None
     for group in updated:
         instant = busy.get(group)
         if instant is not None and instant.action is not Action.COMPACTION:
-            what = "log compaction" if instant.action is Action.LOGCOMPACTION else "clustering"
+            what, remedy = "clustering", "Run `hoodie cluster --mode execute`"
+            if instant.action is Action.LOGCOMPACTION:
+                what, remedy = "log compaction", "Run that log compaction with Apache Hudi"
             raise ConflictError(
                 f"rows to update are in file group {group[1]} of partition {group[0]!r}, which pending "
-                f"{what} {instant.time} is going to replace. Run that {what} with Apache Hudi, or roll it "
-                "back, then write again",
+                f"{what} {instant.time} is going to replace. {remedy}, or roll it back "
+                f"(`hoodie rollback --instant {instant.time}`), then write again",
                 instant=instant.time,
                 action=instant.action.value,
                 partition=group[0],

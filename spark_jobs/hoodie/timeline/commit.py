@@ -17,6 +17,8 @@ from hoodie.errors import TableError
 NO_COMMIT = "null"
 #: extra metadata key of the writer's Avro schema, without meta columns
 SCHEMA_KEY = "schema"
+#: that of a delete: how many rows of its input had a key that the table did not hold
+MISSING_KEY = "hoodie.delete.missing.keys"
 #: operations whose `schema` is not the table's (format.md 3.1)
 KEEPS_SCHEMA = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
 
@@ -198,6 +200,17 @@ class CommitMetadata:
     def bytes_written(self) -> int:
         return sum(stat.total_write_bytes for stat in self.write_stats)
 
+    @property
+    def num_missing(self) -> int:
+        """Rows of a delete whose key was not there; 0 where the commit does not tell."""
+        told = self.extra_metadata.get(MISSING_KEY) or ""
+        return int(told) if told.isdecimal() else 0
+
+    @property
+    def num_replaced(self) -> int:
+        """File groups that are not visible any more."""
+        return 0
+
     def schema_text(self) -> str | None:
         """The Avro schema this commit gives the table; None when it says nothing about the table's schema.
 
@@ -213,6 +226,15 @@ class ReplaceCommitMetadata(CommitMetadata):
     """Content of a completed `replacecommit`: also which file groups stop being visible, by partition."""
 
     partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> list[str]:
+        """Those written to and those of which files were replaced."""
+        return sorted({*self.partition_to_write_stats, *self.partition_to_replace_file_ids})
+
+    @property
+    def num_replaced(self) -> int:
+        return sum(map(len, self.partition_to_replace_file_ids.values()))
 
     def _tail(self) -> dict[str, Any]:
         groups = {partition: list(ids) for partition, ids in self.partition_to_replace_file_ids.items()}

@@ -211,5 +211,34 @@ class RollbackMetadata(AvroFile):
         )
 
 
+@dataclass(frozen=True)
+class RequestedReplace(AvroFile):
+    """`T.replacecommit.requested` (HoodieRequestedReplaceMetadata). That of a write holds nothing but nulls,
+    as Apache Hudi makes it; a clustering's has the operation type CLUSTER and the plan, a
+    HoodieClusteringPlan record.
+    """
+
+    model = "HoodieRequestedReplaceMetadata"
+
+    operation_type: str | None = None
+    clustering_plan: Mapping[str, Any] | None = None
+    extra_metadata: Mapping[str, str] | None = None
+    version: int | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "operationType": self.operation_type,
+            "clusteringPlan": self.clustering_plan,
+            "extraMetadata": self.extra_metadata,
+            "version": self.version,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RequestedReplace:
+        return cls(
+            record["operationType"], record["clusteringPlan"], record["extraMetadata"], record["version"]
+        )
+
+
 def _plain(value: Mapping[str, int] | None) -> dict[str, int] | None:
     return None if value is None else dict(value)

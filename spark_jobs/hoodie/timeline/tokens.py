@@ -9,11 +9,12 @@ format ignore the folder. Standard library only, so that an operator asks before
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,8 @@ class TokenCommit:
                 "num_writes": metadata.num_writes,
                 "num_files": metadata.num_files,
                 "bytes_written": metadata.bytes_written,
+                "num_missing": metadata.num_missing,
+                "num_replaced": metadata.num_replaced,
             },
         )
 
@@ -103,6 +106,30 @@ def find(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None
     return kept
 
 
+def every(timeline: Timeline, storage: Storage) -> Iterator[TokenCommit]:
+    """All commits with a token that still count: on the timeline, oldest first, and archived ones."""
+    here = set()
+    for instant in timeline.commits():
+        try:
+            data = timeline.read(instant, storage)
+        except FileNotFoundError:  # archived, or rolled back, this moment
+            continue
+        here.add(instant.time)
+        if TOKEN_KEY.encode() in data:
+            found = TokenCommit.of(instant, CommitMetadata.parse(data))
+            if found is not None:
+                yield found
+    for item in storage.list(f"{timeline.base_path}/{_FOLDER}"):
+        kept = _load(timeline, storage, item.path) if item.name.endswith(".json") else None
+        if kept is not None and kept.instant not in here:
+            yield kept
+
+
+def token_folder(base_path: str) -> str:
+    """Where tokens are remembered."""
+    return f"{base_path}/{_FOLDER}"
+
+
 def remember(storage: Storage, base_path: str, commit: TokenCommit) -> None:
     """Keep the token beyond the archival of its commit. Call when the commit is visible."""
     content = json.dumps({**vars(commit), "totals": dict(commit.totals)}, sort_keys=True)
@@ -119,10 +146,24 @@ def keep(timeline: Timeline, storage: Storage, instant: Instant, metadata: Commi
         remember(storage, timeline.base_path, commit)
 
 
+def forget(storage: Storage, base_path: str, instant: str, metadata: CommitMetadata) -> None:
+    """The token of a commit that is going to be rolled back counts no more, also not once the timeline begins
+    after it, when it would be taken for archived.
+    """
+    token = metadata.extra_metadata.get(TOKEN_KEY)
+    if not token:
+        return
+    path = _path(base_path, token)
+    with contextlib.suppress(FileNotFoundError, ValueError, AttributeError):
+        if json.loads(storage.read(path)).get("instant") == instant:
+            storage.delete(path)
+
+
 def fingerprint(operation: str, source: Mapping[str, Any]) -> str:
     """Of what a write reads: the request's source, and names, sizes and times of its files on this machine.
 
-    `source` is {"path", "format", "options"}. For a table its newest commit stands for the files.
+    `source` is {"path", "format", "options"}, or {"partitions"} of a delete_partition. For a table its newest
+    commit stands for the files.
     """
     paths = source.get("path") or ()
     seen: list[Any] = [operation, source]
@@ -132,6 +173,12 @@ def fingerprint(operation: str, source: Mapping[str, Any]) -> str:
         seen.append(_state(path))
     text = json.dumps(seen, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def partition_source(partitions: str | Sequence[str]) -> dict[str, Any]:
+    """What a delete_partition has in place of a source."""
+    named = (partitions,) if isinstance(partitions, str) else partitions
+    return {"partitions": sorted(set(named))}
 
 
 def token_metadata(token: str, operation: str, source: Mapping[str, Any]) -> dict[str, str]:
@@ -159,15 +206,18 @@ def _files(path: str) -> list[str]:
 
 
 def _path(base_path: str, token: str) -> str:
-    return f"{base_path}/{_FOLDER}/{hashlib.sha256(token.encode()).hexdigest()}.json"
+    return f"{token_folder(base_path)}/{hashlib.sha256(token.encode()).hexdigest()}.json"
 
 
 def _kept(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None:
     """None when there is no file, or its commit was rolled back since."""
+    kept = _load(timeline, storage, _path(timeline.base_path, token))
+    return kept if kept is not None and kept.token == token else None
+
+
+def _load(timeline: Timeline, storage: Storage, path: str) -> TokenCommit | None:
     try:
-        kept = TokenCommit(**json.loads(storage.read(_path(timeline.base_path, token))))
+        kept = TokenCommit(**json.loads(storage.read(path)))
     except (FileNotFoundError, ValueError, TypeError):
         return None
-    if kept.token != token or not timeline.is_committed(kept.instant):
-        return None
-    return kept
+    return kept if timeline.is_committed(kept.instant) else None

@@ -1,4 +1,6 @@
-"""bulk_insert: no index, no small files; buckets by size, rows in the order that the sort mode asks for."""
+"""All rows into new file groups (bulk_insert, insert_overwrite): no index, no small files; buckets by size,
+rows in the order that the sort mode asks for.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,12 @@ SORT_MODE = enum_key(
     SortMode.NONE,
     "GLOBAL_SORT: files of a partition hold consecutive key ranges, sorted, so that key-range pruning works; "
     "PARTITION_SORT: every file is sorted; PARTITION_PATH_REPARTITION and NONE: rows as they come. In every "
-    "mode the rows of one partition are gathered, so there are as few files as the sizes allow.",
+    "mode the rows of one partition are gathered, so there are as few files as the sizes allow. Also for "
+    "insert_overwrite.",
 )
 
 #: rows in memory are about this many times larger than in a compressed file
-_COMPRESSION = 4
+COMPRESSION = 4
 
 
 def bulk_assignment(
@@ -42,7 +45,7 @@ def bulk_assignment(
 
     A bucket's rows fit in memory, unless they are `streamed` from where they are to their file.
     """
-    target = config[MAX_FILE_SIZE] * _COMPRESSION
+    target = config[MAX_FILE_SIZE] * COMPRESSION
     if not streamed:
         target = min(target, config[MERGE_BUDGET] // 3)
     ordered = config[SORT_MODE] is SortMode.GLOBAL_SORT

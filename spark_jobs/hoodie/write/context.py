@@ -40,7 +40,7 @@ class FileContext(Protocol):
 @dataclass(frozen=True)
 class WriteContext:
     """`schema` is the data columns' target schema; `index` is None when rows are inserted untagged; `logs` is
-    None in a copy-on-write table.
+    None in a copy-on-write table. Rows that only name keys to delete have none of the data columns.
     """
 
     base_path: str
@@ -60,9 +60,15 @@ class WriteContext:
     null_for_missing: bool
 
     @property
+    def incoming_schema(self) -> pa.Schema:
+        """The data columns that incoming rows bring."""
+        return self.schema if self.operation.brings_rows else pa.schema([])
+
+    @property
     def travel_schema(self) -> pa.Schema:
         """Schema of the rows inside blobs: the record key, its row in the stored file, the data columns."""
-        return pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(STORED_ROW, pa.int32()), *self.schema])
+        leading = [pa.field(RECORD_KEY, pa.string()), pa.field(STORED_ROW, pa.int32())]
+        return pa.schema([*leading, *self.incoming_schema])
 
     @property
     def file_schema(self) -> pa.Schema:

@@ -1,4 +1,5 @@
-"""bulk_insert without a shuffle: Parquet row groups whose statistics say which partition they belong to.
+"""Writing new file groups without a shuffle: Parquet row groups whose statistics say which partition they
+belong to.
 
 Sources laid out by day or by folder are of this kind. Every write task reads its row groups and writes their
 files in one pass; no row is staged, cached or shuffled. All other sources take the staged way.
@@ -22,7 +23,6 @@ from hoodie.table.view import storage_listing
 from hoodie.write.bulk import SORT_MODE, bulk_assignment
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
-from hoodie.write.operation import Operation
 from hoodie.write.partition_check import check_apart, check_partition
 from hoodie.write.stage import key_columns, keyed_rows, travelling
 from hoodie.write.staged import SUMMARY, error_message, message
@@ -87,7 +87,7 @@ class DirectPlan:
     ) -> DirectPlan | None:
         """None where the rows have to be looked at first."""
         if (
-            context.operation is not Operation.BULK_INSERT
+            not context.operation.fills_new_groups
             or context.dedupe
             or config[SORT_MODE].sorts
             or not frame.pieces

@@ -43,10 +43,12 @@ _VALUE = "value"
 class Fate:
     """What becomes of a part's rows; arrays are aligned with them.
 
-    `deleted` rows delete their key. `stale` ones are older than what is stored and dropped. Keys of `revived`
-    ones were deleted in logs that a pending compaction is going to merge: the base file that it makes will
-    lack them, and no index would find them in a log. They go to a new base file; until the compaction is
-    done, the key is in two files, and the index takes the newer one.
+    `deleted` rows delete their key. `stale` ones are older than what is stored and dropped. `revived` ones go
+    to a new base file: their keys were deleted in logs, and an update in a log would not bring them back.
+    Either a pending compaction is going to merge these logs: the base file that it makes will lack the keys,
+    and no index would find them in a log. Or the delete always wins and hides a row of the base file, or of
+    that which the pending compaction makes, that is newer than they are: readers compare an update with it.
+    Until the next compaction is done, the key is in two files, and the index takes the newer one.
     """
 
     deleted: Bools
@@ -72,9 +74,15 @@ def judge(context: WriteContext, storage: Storage, slice_: FileSlice, parts: Seq
     assert context.logs is not None
     if context.logs.ordering is not None and slice_.base is not None:
         _compare_base(context, storage, slice_.base, parts, fates)
-    if slice_.logs:
+    if slice_.logs and not all(_hard(context, fate) for fate in fates):
         _Logs(context, storage, slice_, parts, fates).compare()
     return fates
+
+
+def _hard(context: WriteContext, fate: Fate) -> bool:
+    """Are all rows deletes that win whatever is stored."""
+    assert context.logs is not None
+    return context.logs.ordering is None and bool(fate.deleted.all())
 
 
 def _unknown(context: WriteContext, part: Part) -> Fate:
@@ -109,20 +117,33 @@ def _compare_base(
         fate.stale &= fate.deleted | ~mask
 
 
-@dataclass
 class _Logs:
-    """One walk over the blocks of a slice that count, oldest first."""
+    """One walk over the blocks of a slice that count, oldest first. Early ones are those that a pending
+    compaction merges; `covered` rows are older than what the base file, now or then, has of their key.
+    """
 
-    context: WriteContext
-    storage: Storage
-    slice: FileSlice
-    parts: Sequence[Part]
-    fates: Sequence[Fate]
+    def __init__(
+        self,
+        context: WriteContext,
+        storage: Storage,
+        slice_: FileSlice,
+        parts: Sequence[Part],
+        fates: Sequence[Fate],
+    ) -> None:
+        self.context = context
+        self.storage = storage
+        self.slice = slice_
+        self.parts = parts
+        self.fates = fates
+        self.covered = [fate.stale.copy() for fate in fates]
+        self.early_rows: list[tuple[LogFile, LogBlock]] = []
 
     def compare(self) -> None:
         with contextlib.ExitStack() as stack:
             for log, block, content in self._contents(stack):
                 early = log.base_instant != self.slice.instant
+                if early and self._compares and block.type is not BlockType.DELETE:
+                    self.early_rows.append((log, block))
                 if block.type is BlockType.DELETE:
                     self._deletes(content, early)
                 elif any(fate.revived.any() for fate in self.fates) or (
@@ -145,18 +166,38 @@ class _Logs:
     def _deletes(self, content: _Content, early: bool) -> None:
         kind = self._values(self.context.schema.empty_table()).type if self._compares else None
         records = read_delete_block(content.read(), kind)
-        for part, fate in zip(self.parts, self.fates, strict=True):
+        for number, (part, fate) in enumerate(zip(self.parts, self.fates, strict=True)):
             here, there = _found(part.keys, records.keys)
             if early:
                 fate.revived[here] = True
-            if self._compares and records.ordering is not None and len(here):
-                self._drop(part, fate, here, records.ordering.take(there))
+            if self._compares and len(here):
+                known = None if records.ordering is None else records.ordering.take(there)
+                if known is not None:
+                    self._drop(part, fate, here, known)
+                always = here if known is None else here[np.asarray(known.is_null())]
+                if len(always):
+                    self._cover()
+                    fate.revived[always] |= self.covered[number][always]
+                    fate.stale[always] = False
 
-    def _rows(self, block: LogBlock, content: _Content) -> None:
+    def _cover(self) -> None:
+        """Look into the early rows, which no write but one after a delete that always wins needs to know."""
+        early, self.early_rows = self.early_rows, []
+        for log, block in early:
+            with LogFileReader(self.storage, log.path) as reader:
+                rows = self._read(block, _Content(reader, block))
+            for part, covered in zip(self.parts, self.covered, strict=True):
+                here, there = _found(part.keys, rows.column(RECORD_KEY))
+                covered[here[self._older(part, here, self._values(rows.take(there)))]] = True
+
+    def _read(self, block: LogBlock, content: _Content) -> pa.Table:
         names = [RECORD_KEY]
         if self._compares:
             names.append(_ordering(self.context).partition(".")[0])
-        rows = read_data_block(block, content.read(), self.context.file_schema, names)
+        return read_data_block(block, content.read(), self.context.file_schema, names)
+
+    def _rows(self, block: LogBlock, content: _Content) -> None:
+        rows = self._read(block, content)
         for part, fate in zip(self.parts, self.fates, strict=True):
             here, there = _found(part.keys, rows.column(RECORD_KEY))
             fate.revived[here] = False
@@ -170,9 +211,11 @@ class _Logs:
 
     def _drop(self, part: Part, fate: Fate, here: Ints, known: Any) -> None:
         """Mark those of the part's rows `here` that are older than the aligned ordering values `known`."""
+        fate.stale[here[self._older(part, here, known)]] = True
+
+    def _older(self, part: Part, here: Ints, known: Any) -> Bools:
         incoming = self._values(part.rows.take(here))
-        newer = stored_is_newer(pa.table({_VALUE: known}), pa.table({_VALUE: incoming}), _VALUE)
-        fate.stale[here[newer]] = True
+        return stored_is_newer(pa.table({_VALUE: known}), pa.table({_VALUE: incoming}), _VALUE)
 
 
 @dataclass(frozen=True)

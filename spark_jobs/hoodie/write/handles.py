@@ -1,7 +1,7 @@
 """Writing file groups: CREATE makes new base files, MERGE writes the next version of an existing one, APPEND
 adds to the logs of a merge-on-read slice.
 
-All stream: memory holds the bucket's incoming rows (bounded by the merge budget), one batch of the stored
+All stream: memory holds the bucket's incoming rows (bounded by the merge budget), two batches of the stored
 file and one row group or log block on its way out.
 """
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.codec.ahead import ahead
 from hoodie.engine import Task
 from hoodie.format.base_file import (
     BaseFileReader,
@@ -191,7 +192,7 @@ class Handles:
             known = reader.summary(self.context.files)
             summary = known or KeySummary(self.context.files.new_filter())
             first = output = self._open(base.partition, base.file_id, base, summary)
-            for stored, matches in _matched(reader, self.context, parts):
+            for stored, matches in ahead(_matched(reader, self.context, parts)):
                 merged = merge_batch(self.context.merger, names, stored, matches, parts)
                 first.counts.updates += merged.updates
                 first.counts.deletes += merged.deletes

@@ -11,14 +11,44 @@ from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 
 
 class Operation(enum.Enum):
+    """What the steps of a write ask of its operation is told by these properties, not by names."""
+
     UPSERT = "upsert"
     INSERT = "insert"
     BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+    INSERT_OVERWRITE = "insert_overwrite"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+    DELETE_PARTITION = "delete_partition"
 
     @property
     def metadata_name(self) -> str:
         """Hudi's WriteOperationType name, as kept in the commit metadata."""
         return self.name
+
+    @property
+    def tags(self) -> bool:
+        """Does the index look where the keys are stored."""
+        return self in (Operation.UPSERT, Operation.DELETE)
+
+    @property
+    def brings_rows(self) -> bool:
+        """Are rows written; else there are keys to delete, or names of partitions."""
+        return self not in (Operation.DELETE, Operation.DELETE_PARTITION)
+
+    @property
+    def fills_new_groups(self) -> bool:
+        """Do all rows go to new file groups, cut by size."""
+        return self in (Operation.BULK_INSERT, Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE)
+
+    @property
+    def replaces(self) -> bool:
+        """Do file groups go out of sight: the commit is a replacecommit then."""
+        return self in (
+            Operation.INSERT_OVERWRITE,
+            Operation.INSERT_OVERWRITE_TABLE,
+            Operation.DELETE_PARTITION,
+        )
 
 
 @dataclass(frozen=True)
@@ -31,6 +61,12 @@ class WriteRequest:
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     #: write although the token in `extra_metadata` (timeline.tokens) has its commit
     force: bool = False
+    #: write nothing, say what would be done
+    dry_run: bool = False
+    #: of delete_partition: partition paths, `*` stands for any text; unknown ones are an error, or, with
+    #: `missing_ok`, a warning
+    partitions: tuple[str, ...] = ()
+    missing_ok: bool = False
 
     @property
     def token(self) -> str:
@@ -42,10 +78,33 @@ class WriteRequest:
 
 
 @dataclass(frozen=True)
+class PlannedPartition:
+    """What a write would do in one partition. Of a key's rows in the input each is counted.
+
+    inserts, updates, deletes: rows. files: file groups that get a file, bytes: about what these would be
+    large. replaced_groups, replaced_rows, replaced_bytes: of the files that would go out of sight; rows in
+    logs are not counted.
+    """
+
+    partition: str
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    files: int = 0
+    bytes: int = 0
+    replaced_groups: int = 0
+    replaced_rows: int = 0
+    replaced_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class WriteResult:
     """Totals of one committed write. Rows: `num_writes` counts every row of every file written.
 
-    status: `committed`, or `already_committed` by an earlier write of the same token, whose totals these are.
+    status: `committed`, or `already_committed` by an earlier write of the same token, whose totals these are,
+    or `planned`, of a dry run, whose `planned` tells more. partitions: those with new files, and those of
+    which files were replaced. num_missing: rows of a delete whose key the table does not hold.
+    num_replaced: file groups that went out of sight.
     """
 
     status: str
@@ -65,6 +124,14 @@ class WriteResult:
     warnings: list[str]
     rolled_back: list[str]
     metadata_table_removed: bool
+    num_missing: int = 0
+    num_replaced: int = 0
+    dry_run: bool = False
+    planned: list[PlannedPartition] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """JSON-able; what is for dry runs only is left out of others."""
+        whole = asdict(self)
+        if not self.dry_run:
+            del whole["dry_run"], whole["planned"]
+        return whole

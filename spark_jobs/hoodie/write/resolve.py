@@ -5,19 +5,22 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from hoodie import merge
 from hoodie.config.key import Config, bool_key, enum_key, int_key
-from hoodie.errors import AlreadyExists, ConfigError, TableNotFound
+from hoodie.errors import AlreadyExists, ConfigError, ConflictError, InputError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.evolution import NULL_FOR_MISSING, evolve
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.schema import canonical, from_avro, record_full_name, to_avro_text
 from hoodie.index import index_for
-from hoodie.keygen import KeyGenerator, key_generator
+from hoodie.keygen import PARTITIONPATH_FIELD, RECORDKEY_FIELD, KeyGenerator, key_generator
+from hoodie.keygen.nonpartitioned import NonpartitionedKeys
 from hoodie.merge import PRECOMBINE_FIELD, Merger, merger
+from hoodie.merge._hard_delete import HardDelete
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.table import properties
@@ -41,6 +44,7 @@ from hoodie.write.persisted import (
     check_payload,
     merged,
 )
+from hoodie.write.presence import ATTEMPTS
 from hoodie.write.workload import Parallelism, average_record_size
 
 
@@ -63,7 +67,8 @@ TIMELINE_ZONE = enum_key(
 CONCURRENCY_MODE = enum_key(
     "hoodie.write.concurrency.mode",
     ConcurrencyMode.SINGLE_WRITER,
-    "SINGLE_WRITER: a second live writer is refused. Others are not supported yet.",
+    "SINGLE_WRITER: a second live writer is refused, or waits its turn (hoodie.write.wait.for.writer.ms). "
+    "Others are not supported yet.",
     group="concurrency",
 )
 COMBINE_BEFORE_UPSERT = bool_key(
@@ -72,7 +77,9 @@ COMBINE_BEFORE_UPSERT = bool_key(
     "De-duplicate the batch before an upsert. An upsert here always does: a key is one row afterwards.",
 )
 COMBINE_BEFORE_INSERT = bool_key(
-    "hoodie.combine.before.insert", False, "De-duplicate the batch before insert and bulk_insert."
+    "hoodie.combine.before.insert",
+    False,
+    "De-duplicate the batch before insert, bulk_insert and insert_overwrite.",
 )
 _PARALLELISM_DOC = (
     "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside "
@@ -82,10 +89,16 @@ UPSERT_PARALLELISM = int_key("hoodie.upsert.shuffle.parallelism", 0, _PARALLELIS
 INSERT_PARALLELISM = int_key("hoodie.insert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
 BULK_PARALLELISM = int_key("hoodie.bulkinsert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
 
+DELETE_PARALLELISM = int_key("hoodie.delete.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
+
 _PARALLELISM = {
     Operation.UPSERT: UPSERT_PARALLELISM,
     Operation.INSERT: INSERT_PARALLELISM,
     Operation.BULK_INSERT: BULK_PARALLELISM,
+    Operation.DELETE: DELETE_PARALLELISM,
+    Operation.INSERT_OVERWRITE: INSERT_PARALLELISM,
+    Operation.INSERT_OVERWRITE_TABLE: INSERT_PARALLELISM,
+    Operation.DELETE_PARTITION: DELETE_PARALLELISM,
 }
 
 
@@ -104,19 +117,25 @@ class Plan:
     @property
     def action(self) -> Action:
         """What the commit is called on the timeline."""
+        if self.context.operation.replaces:
+            return Action.REPLACECOMMIT
         return Action.COMMIT if self.context.logs is None else Action.DELTACOMMIT
 
     @property
     def sample_keys(self) -> bool:
-        return self.context.operation is Operation.BULK_INSERT and self.config[SORT_MODE].sorts
+        return self.context.sort
 
     def create_table(self, storage: Storage) -> None:
         if self.new_properties is None:
             return
-        try:
-            properties.create(storage, self.context.base_path, self.new_properties)
-        except AlreadyExists:
-            return  # another first writer was faster; `outdated` or its heartbeat tells
+        for _ in range(ATTEMPTS):
+            try:
+                properties.create(storage, self.context.base_path, self.new_properties)
+            except AlreadyExists:
+                return  # another first writer was faster; `outdated` or its heartbeat tells
+            except ConflictError:
+                continue  # it swept this one's unfinished file away, so its own is there
+            return
 
     def outdated(self, storage: Storage) -> bool:
         """Did another writer commit, or create the table differently, since the plan was made?
@@ -138,45 +157,53 @@ class Plan:
         return Parallelism(cores, max(1, min(input_partitions, configured)) if configured else None)
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """What the incoming rows make of the table: `schema` is its next one."""
+
+    keys: KeyGenerator
+    schema: pa.Schema
+    merger: Merger
+
+
 def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Schema) -> Plan:
-    """Raises HoodieError for whatever is wrong with settings, table or schema; writes nothing."""
-    given = Config.of(request.options)
-    _check_operation(given, request.operation)
+    """Raises HoodieError for whatever is wrong with settings, table or schema; writes nothing.
+
+    `incoming` has no columns where no rows come.
+    """
+    given, operation = Config.of(request.options), request.operation
+    _check_operation(given, operation)
     props = _existing(storage, path)
     config = _warned(given if props is None else merged(given, props))
-    _check_supported(config, props)
-    rows = canonical(incoming)
+    _check_supported(config, props, operation)
     name = _table_name(config, path)
-    keys = key_generator(config, rows)
-    if props is not None:
-        check_keys(keys, props)
     timeline = Timeline(path, (), {}) if props is None else Timeline.load(path, storage)
     stored_text = None if props is None else schema_text(timeline, storage, props)
-    schema, full_name = rows, None
-    if stored_text:
-        stored = without_meta(from_avro(stored_text))
-        schema = evolve(stored, incoming, null_for_missing=config[NULL_FOR_MISSING])
-        check_key_types(stored, schema, (*keys.record_key_fields, *keys.partition_fields))
-        full_name = record_full_name(stored_text)
-    avro_text = to_avro_text(schema, name, full_name=full_name)
-    merging = merger(config, config[PRECOMBINE_FIELD], rows)
-    if props is not None:
-        check_payload(merging, props)
+    stored = without_meta(from_avro(stored_text)) if stored_text else None
+    if operation.brings_rows:
+        shape = _of_rows(config, props, stored, incoming)
+    elif props is not None:
+        shape = _of_keys(config, props, stored, incoming, operation)
+    else:
+        raise TableNotFound(
+            f"{path} is no Hudi table, so there is nothing to delete; check the path", path=path
+        )
+    full_name = record_full_name(stored_text) if stored_text else None
+    avro_text = to_avro_text(shape.schema, name, full_name=full_name)
     logs = None
     if config[TABLE_TYPE] is TableType.MERGE_ON_READ:
-        _check_logged(merging)
-        log_schema = to_avro_text(with_meta(schema), name, full_name=full_name)
-        logs = LogFormat.of(config, log_schema, getattr(merging, "delete_ordering", None))
+        log_schema = to_avro_text(with_meta(shape.schema), name, full_name=full_name)
+        logs = LogFormat.of(config, log_schema, getattr(shape.merger, "delete_ordering", None))
     context = WriteContext(
         base_path=path,
-        operation=request.operation,
-        schema=schema,
+        operation=operation,
+        schema=shape.schema,
         avro_schema=avro_text,
-        keys=keys,
-        merger=merging,
-        index=index_for(config) if request.operation is Operation.UPSERT else None,
-        dedupe=request.operation is Operation.UPSERT or config[COMBINE_BEFORE_INSERT],
-        sort=request.operation is Operation.BULK_INSERT and config[SORT_MODE].sorts,
+        keys=shape.keys,
+        merger=shape.merger,
+        index=index_for(config) if operation.tags else None,
+        dedupe=operation.tags or config[COMBINE_BEFORE_INSERT],
+        sort=operation.fills_new_groups and config[SORT_MODE].sorts,
         snapshot=Snapshot.of(timeline, storage),
         files=BaseFileFormat.of(config),
         logs=logs,
@@ -190,10 +217,54 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         config=config,
         context=context,
         record_size=average_record_size(config, newest_first),
-        extra_metadata=_extra(request, avro_text),
-        new_properties=_new_properties(config, name, keys, merging) if props is None else None,
+        extra_metadata=_extra(request, avro_text if operation.brings_rows or stored else ""),
+        new_properties=_new_properties(config, name, shape.keys, shape.merger) if props is None else None,
         timeline_utc=_utc(config, props),
     )
+
+
+def _of_rows(
+    config: Config, props: TableProperties | None, stored: pa.Schema | None, incoming: pa.Schema
+) -> _Shape:
+    rows = canonical(incoming)
+    keys = key_generator(config, rows)
+    if props is not None:
+        check_keys(keys, props)
+    schema = rows
+    if stored is not None:
+        schema = evolve(stored, incoming, null_for_missing=config[NULL_FOR_MISSING])
+        check_key_types(stored, schema, (*keys.record_key_fields, *keys.partition_fields))
+    merging = merger(config, config[PRECOMBINE_FIELD], rows)
+    if props is not None:
+        check_payload(merging, props)
+    if config[TABLE_TYPE] is TableType.MERGE_ON_READ:
+        _check_logged(merging)
+    return _Shape(keys, schema, merging)
+
+
+def _of_keys(
+    config: Config,
+    props: TableProperties,
+    stored: pa.Schema | None,
+    incoming: pa.Schema,
+    operation: Operation,
+) -> _Shape:
+    """Rows of a delete, which need the key's columns only; without any, partitions are deleted."""
+    if not operation.tags:
+        none: Any = NonpartitionedKeys((), ())
+        return _Shape(none, stored or incoming, HardDelete())
+    fields = [field.partition(":")[0] for field in (*config[RECORDKEY_FIELD], *config[PARTITIONPATH_FIELD])]
+    columns = list(dict.fromkeys(field.partition(".")[0] for field in fields))
+    if missing := [name for name in columns if name not in incoming.names]:
+        raise InputError(
+            f"the input lacks {', '.join(missing)}; a delete needs the columns of record key and partition "
+            f"path: {', '.join(columns)}",
+            columns=", ".join(missing),
+        )
+    rows = canonical(pa.schema([incoming.field(name) for name in columns]))
+    keys = key_generator(config, rows)
+    check_keys(keys, props)
+    return _Shape(keys, stored or rows, HardDelete())
 
 
 def _existing(storage: Storage, path: str) -> TableProperties | None:
@@ -236,14 +307,14 @@ _ALWAYS_COMBINED = (
 )
 
 
-def _check_supported(config: Config, props: TableProperties | None) -> None:
+def _check_supported(config: Config, props: TableProperties | None, operation: Operation) -> None:
     if config[CONCURRENCY_MODE] is not ConcurrencyMode.SINGLE_WRITER:
         raise ConfigError(
             f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value} is not supported yet; leave it out "
             "and run one writer at a time",
             value=config[CONCURRENCY_MODE].value,
         )
-    if props is None:
+    if props is None or operation is Operation.DELETE_PARTITION:  # touches no rows
         return
     refuse(props, "write", "written", *ROWS, Feature.CHANGE_DATA_CAPTURE)
 

@@ -1,26 +1,32 @@
-"""Rollback of failed writes (format.md 13.6): plan, execute, and the order that survives a kill.
+"""Rollback of an instant (format.md 13.6): plan, execute, and the order that survives a kill.
 
 1. `X.rollback.requested` with the plan, 2. `X.rollback.inflight`, 3. delete the files of the plan and write
 its command blocks (rollback_logs), 4. `X.rollback`, 5. the failed instant's own files, 6. its markers, and
 those of the rollback. A kill before 4 leaves a pending rollback that the next run resumes; a kill after 4
 leaves the failed instant pending, and it is rolled back again.
+
+A completed instant is unpublished first, between 2 and 3: all its own files go (`unpublish`). So do those of
+a service's plan that is to be forgotten. From then on the rollback's plan alone tells what is left to do.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hoodie.errors import TableError
-from hoodie.format.names import BaseFileName, join
+from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
 from hoodie.table.partition import list_partitions
 from hoodie.table.pending import clustering_plan
+from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline, create_instant, delete_instant, instant_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import COMPLETES_AS, WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import (
     InstantInfo,
     RollbackMetadata,
@@ -28,6 +34,7 @@ from hoodie.timeline.plans import (
     RollbackPlan,
     RollbackRequest,
 )
+from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.write.leftovers import base_files_of
 from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks
 
@@ -37,43 +44,55 @@ _PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
 @dataclass(frozen=True)
 class PendingRollback:
-    """A rollback to run: of `target`, at `instant`; `plan` is set when an earlier run had written it."""
+    """A rollback to run: of `target`, at `instant`; `plan` is set when an earlier run had written it.
+
+    The plan of a pending compaction or clustering stays, for who executes it, unless it is to `forget` it.
+    """
 
     target: Instant
     instant: Instant
     plan: RollbackPlan | None
+    forget: bool = False
+
+    @classmethod
+    def new(cls, timeline: Timeline, target: Instant, utc: bool, forget: bool = False) -> PendingRollback:
+        """A rollback at an instant of its own."""
+        time_ = new_instant_time(timeline.last_time, utc)
+        return cls(target, Instant(time_, Action.ROLLBACK, State.REQUESTED), None, forget)
 
 
-def due(timeline: Timeline, storage: Storage, live: frozenset[str], utc: bool) -> list[PendingRollback]:
+def due(
+    timeline: Timeline, storage: Storage, live: frozenset[str], utc: bool, remove: bool = True
+) -> list[PendingRollback]:
     """Failed writes of dead writers, oldest first, each with a fresh or its already planned instant.
 
     Pending clusterings and compactions are no failed writes: who planned them executes them. `live` are the
-    instants that are being worked on. Raises TableError for what can't be rolled back here.
+    instants that are being worked on. Plans that were cut while they were written go, unless not `remove`:
+    then nothing is written. Raises TableError for what can't be rolled back here.
     """
-    _refuse_restore(timeline)
-    planned = {time: item for time, item in _planned(timeline, storage).items() if time not in live}
+    refuse_restore(timeline, storage, remove)
+    planned = {time: item for time, item in begun(timeline, storage, remove).items() if time not in live}
     found = list(planned.values())
     for instant in timeline.filter(WRITE_ACTIONS, completed=False):
         if instant.time in planned or instant.time in live:
             continue
         if _is_clustering(timeline, storage, instant):
             continue
-        time_ = new_instant_time(timeline.last_time, utc)
-        found.append(PendingRollback(instant, Instant(time_, Action.ROLLBACK, State.REQUESTED), None))
+        found.append(PendingRollback.new(timeline, instant, utc))
     return sorted(found, key=lambda item: item.target.time)
 
 
 def planned_for(timeline: Timeline, storage: Storage, target: str) -> bool:
     """Is a rollback of this instant under way?"""
-    return target in _planned(timeline, storage)
+    return target in begun(timeline, storage)
 
 
-def _planned(timeline: Timeline, storage: Storage) -> dict[str, PendingRollback]:
-    """Rollbacks that an earlier run began, by the time of their target."""
+def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str, PendingRollback]:
+    """Rollbacks that an earlier run began, by the time of their target. `remove`: see `due`."""
     planned: dict[str, PendingRollback] = {}
     for instant in timeline.filter([Action.ROLLBACK], completed=False):
         path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
-        plan = _read_plan(storage, path, instant)
+        plan = _read_plan(storage, path, instant, remove)
         if plan is None:
             continue
         if plan.instant is None:
@@ -81,40 +100,46 @@ def _planned(timeline: Timeline, storage: Storage) -> dict[str, PendingRollback]
                 f"rollback plan {path} names no instant; delete the file and run again", path=path
             )
         target = Instant(plan.instant.time, plan.instant.known_action, State.INFLIGHT)
-        if not _is_clustering(timeline, storage, target):
-            planned[target.time] = PendingRollback(target, instant, plan)
+        planned[target.time] = PendingRollback(target, instant, plan)
     return planned
 
 
-def _read_plan(storage: Storage, path: str, instant: Instant) -> RollbackPlan | None:
-    """None for a plan cut while it was written; it is removed, as in Hudi: nothing was done by it yet."""
+def _read_plan(storage: Storage, path: str, instant: Instant, remove: bool) -> RollbackPlan | None:
+    """None for a plan cut while it was written; `remove` it, as Hudi does: nothing was done by it yet."""
     try:
         return RollbackPlan.from_bytes(storage.read(path))
     except TableError:
         if instant.state is not State.REQUESTED:
             raise
-        storage.delete(path)
+        if remove:
+            storage.delete(path)
         return None
 
 
-def plan(storage: Storage, base_path: str, target: Instant) -> RollbackPlan:
-    """Which files the failed instant wrote: those its markers name, and what a listing shows.
+def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False) -> RollbackPlan:
+    """Which files an instant wrote: those that its markers and its metadata name, and what a listing shows.
 
-    Listed are the partitions of the markers and of the workload profile in its inflight file (a marker file
-    of the timeline server may have been cut while it was rewritten); all partitions when neither names one.
+    Listed are the partitions of the markers and of the metadata, or the workload profile in the inflight file
+    (a marker file of the timeline server may have been cut while it was rewritten); all partitions when none
+    names one. With the plan of a service that it is to `forget`, and with what a completed instant wrote, the
+    logs go that were begun on top of it: there must be no later commit.
     """
     markers = read_markers(storage, base_path, target.time)
     files = {marker.file for marker in markers if marker.type is not MarkerType.APPEND}
     partitions = {marker.file.rpartition("/")[0] for marker in markers}
     groups: set[tuple[str, str]] = set()
+    told: dict[tuple[str, str], frozenset[str]] = {}
     unknown = False
-    if target.state is not State.REQUESTED:
-        profile = _profile(storage, base_path, target)
-        unknown = profile is None
-        if profile is not None:
-            partitions.update(profile.partitions)
-            groups.update(profile.file_groups)
-        partitions = partitions or set(list_partitions(storage, base_path))
+    if forget or target.state is not State.REQUESTED:
+        wrote = _wrote(storage, base_path, target)
+        unknown = wrote is None
+        if wrote is not None:
+            partitions.update(wrote.partition_to_write_stats)
+            files.update(_named(wrote, target.time))
+            told = _told_logs(storage, base_path, wrote) if target.completed else {}
+            groups.update(group for group in wrote.file_groups if group not in told)
+        if not partitions or (forget and not target.completed):
+            partitions = set(list_partitions(storage, base_path))
         files.update(base_files_of(storage, base_path, target.time, sorted(partitions)))
     requests = []
     for file in sorted(files):
@@ -128,22 +153,43 @@ def plan(storage: Storage, base_path: str, target: Instant) -> RollbackPlan:
                 files_to_delete=(join(base_path, file),),
             )
         )
-    if target.action is Action.DELTACOMMIT:
-        suspects = Suspects.of(markers, groups, partitions)
-        requests += plan_logs(storage, base_path, target.time, suspects, every_group=unknown)
+    whole = target.completed or forget
+    if target.action is Action.DELTACOMMIT or whole:
+        appends = target.comparable_action is Action.DELTACOMMIT
+        suspects = Suspects.of(markers, groups if appends else (), partitions)
+        suspects = replace(suspects, told=frozenset().union(*told.values()) if appends else frozenset())
+        every = unknown and appends
+        requests += plan_logs(storage, base_path, target.time, suspects, every_group=every, whole=whole)
     return RollbackPlan(InstantInfo.of(target), tuple(requests))
 
 
-def execute(storage: Storage, base_path: str, pending: PendingRollback) -> None:
+def put_plan(storage: Storage, base_path: str, pending: PendingRollback) -> RollbackPlan:
+    """Put a rollback's plan on the timeline, unless it is there; from here on the rollback will be run."""
+    if pending.plan is not None:
+        return pending.plan
+    work = plan(storage, base_path, pending.target, pending.forget)
+    create_instant(storage, base_path, pending.instant.with_state(State.REQUESTED), work.to_bytes())
+    return work
+
+
+def execute(storage: Storage, base_path: str, pending: PendingRollback) -> RollbackMetadata:
     """Run one rollback to its end; safe to run again after a kill anywhere inside."""
     started = time.time()
     requested = pending.instant.with_state(State.REQUESTED)
-    work = pending.plan
-    if work is None:
-        work = plan(storage, base_path, pending.target)
-        create_instant(storage, base_path, requested, work.to_bytes())
+    work = put_plan(storage, base_path, pending)
     if pending.instant.state is State.REQUESTED:
         create_instant(storage, base_path, requested.with_state(State.INFLIGHT))
+    completed = storage.exists(_completed_path(base_path, pending.target))
+    if completed and pending.target.action in _PLANNED and not pending.forget:
+        raise TableError(
+            f"rollback {requested.time} is of an attempt at {pending.target.action.value} "
+            f"{pending.target.time}, which was completed since; remove {requested.time}.rollback.* from "
+            f"{base_path}/.hoodie",
+            instant=requested.time,
+        )
+    service = pending.target.action not in _PLANNED and _service(storage, base_path, pending.target)
+    if completed or service or pending.forget:
+        unpublish(storage, base_path, pending.target)
     done: dict[str, RollbackPartition] = {}
     for request in work.requests:
         partition = request.partition_path
@@ -160,6 +206,40 @@ def execute(storage: Storage, base_path: str, pending: PendingRollback) -> None:
     create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes())
     finish(storage, base_path, pending.target)
     delete_markers(storage, base_path, requested.time)
+    return metadata
+
+
+def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
+    """Remove all files of an instant from the timeline, and its token.
+
+    The completed file goes last, but that of a service first, which would be taken for a write's without its
+    plan; an inflight file of a compaction may not be without it, either. A clustering's inflight file without
+    it is a failed write's. The token is forgotten before: later its commit would seem to be archived.
+    """
+    completed = _completed_path(base_path, target)
+    with contextlib.suppress(FileNotFoundError, TableError):
+        tokens.forget(storage, base_path, target.time, CommitMetadata.parse(storage.read(completed)))
+    service = _service(storage, base_path, target)
+    if service is not None:
+        storage.delete(completed)
+        for state in (State.INFLIGHT, State.REQUESTED):
+            storage.delete(instant_path(base_path, Instant(target.time, service, state)))
+        return
+    for state in State:
+        storage.delete(instant_path(base_path, Instant(target.time, target.comparable_action, state)))
+
+
+def _service(storage: Storage, base_path: str, target: Instant) -> Action | None:
+    """The service whose commit, or attempt, this is; None for a write's. Its own files tell."""
+    for action, done in COMPLETES_AS.items():
+        for state in (State.REQUESTED, State.INFLIGHT) if done is target.comparable_action else ():
+            if storage.exists(instant_path(base_path, Instant(target.time, action, state))):
+                return action
+    return None
+
+
+def _completed_path(base_path: str, target: Instant) -> str:
+    return instant_path(base_path, target.with_state(State.COMPLETED))
 
 
 def _undo(
@@ -184,21 +264,53 @@ def _undo(
 
 
 def finish(storage: Storage, base_path: str, target: Instant) -> None:
-    """Remove the instant; of a compaction the plan stays, so that it can be executed again."""
-    if target.action in _PLANNED:
+    """Remove a failed instant; a service's plan stays, so that it can be executed again."""
+    if target.action in _PLANNED or _plans_clustering(storage, base_path, target):
         storage.delete(instant_path(base_path, target.with_state(State.INFLIGHT)))
     else:
         delete_instant(storage, base_path, target)
     delete_markers(storage, base_path, target.time)
 
 
-def _profile(storage: Storage, base_path: str, target: Instant) -> CommitMetadata | None:
-    """What the inflight file announces; None where it is empty or torn."""
+def _wrote(storage: Storage, base_path: str, target: Instant) -> CommitMetadata | None:
+    """What a commit tells of itself, or its inflight file announces; None where that is empty or torn."""
     try:
-        data = storage.read(instant_path(base_path, target.with_state(State.INFLIGHT)))
+        data = storage.read(instant_path(base_path, _readable(target)))
         return CommitMetadata.parse(data) if data.strip() else None
     except (FileNotFoundError, TableError):
         return None
+
+
+def _readable(target: Instant) -> Instant:
+    return target if target.completed else target.with_state(State.INFLIGHT)
+
+
+def _named(metadata: CommitMetadata, instant: str) -> Iterator[str]:
+    """Base files of the instant, and its change logs, that its metadata names; relative to the table."""
+    for stat in metadata.write_stats:
+        name = BaseFileName.parse((stat.path or "").rpartition("/")[2])
+        if stat.path and name is not None and name.instant == instant:
+            yield stat.path
+        yield from stat.cdc_stats or ()
+
+
+def _told_logs(
+    storage: Storage, base_path: str, metadata: CommitMetadata
+) -> dict[tuple[str, str], frozenset[str]]:
+    """File groups of which a commit names all files, and they are there -> the logs among them.
+
+    In these no other log needs to be looked into.
+    """
+    named: dict[tuple[str, str], set[str | None]] = {}
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            named.setdefault((partition, stat.file_id), set()).add(stat.path)
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    for group, paths in named.items():
+        there = [path for path in paths if path and storage.exists(join(base_path, path))]
+        if len(there) == len(paths):
+            found[group] = frozenset(path for path in there if LogFileName.parse(path.rpartition("/")[2]))
+    return found
 
 
 def _here(base_path: str, partition: str, path: str) -> str:
@@ -207,15 +319,34 @@ def _here(base_path: str, partition: str, path: str) -> str:
 
 
 def _is_clustering(timeline: Timeline, storage: Storage, instant: Instant) -> bool:
+    return _plans_clustering(storage, timeline.base_path, instant)
+
+
+def _plans_clustering(storage: Storage, base_path: str, instant: Instant) -> bool:
     if instant.action is not Action.REPLACECOMMIT:
         return False
-    return clustering_plan(storage, timeline.base_path, instant) is not None
+    return clustering_plan(storage, base_path, instant) is not None
 
 
-def _refuse_restore(timeline: Timeline) -> None:
+def refuse_restore(timeline: Timeline, storage: Storage, remove: bool = False) -> None:
+    """Raises TableError where a restore was begun and not finished.
+
+    One whose plan was cut while it was written has done nothing: `remove` it.
+    """
     for instant in timeline.filter([Action.RESTORE], completed=False):
+        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
+        try:
+            point = RestorePlan.from_bytes(storage.read(path)).point or "T"
+        except (FileNotFoundError, TableError):
+            if instant.state is State.REQUESTED:
+                if remove:
+                    storage.delete(path)
+                continue
+            point = "T"
         raise TableError(
             f"restore {instant.time} of {timeline.base_path} was not finished, so the table is between two "
-            "states; run the restore again with Apache Hudi, then write",
+            f"states; finish it with `hoodie restore --table {timeline.base_path} --instant {point}`, then "
+            "repeat this",
             instant=instant.time,
+            point=point,
         )

@@ -31,12 +31,14 @@ class Suspects:
     """Where blocks of a failed instant may be.
 
     `files`: log files that its markers name, relative to the table. `groups`: (partition, file id) whose logs
-    are all looked into. `partitions`: where slices that the instant began are looked for.
+    are all looked into. `partitions`: where slices that the instant began are looked for. `told`: log files
+    that its commit names.
     """
 
     files: frozenset[str]
     groups: frozenset[tuple[str, str]]
     partitions: tuple[str, ...]
+    told: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -59,16 +61,28 @@ class Suspects:
 
 
 def plan_logs(
-    storage: Storage, base_path: str, instant: str, suspects: Suspects, every_group: bool = False
+    storage: Storage,
+    base_path: str,
+    instant: str,
+    suspects: Suspects,
+    every_group: bool = False,
+    whole: bool = False,
 ) -> list[RollbackRequest]:
-    """What to do with the log files of the instant; `every_group`: look into all logs of the partitions."""
+    """What to do with the log files of the instant; `every_group`: look into all logs of the partitions.
+
+    `whole`: the slices that it began go with all their logs, as no commit is left that wrote any.
+    """
     requests: list[RollbackRequest] = []
     shared: dict[Slice, dict[str, int]] = {}
     for partition in suspects.partitions:
         for log in log_files(storage_listing(storage, base_path), partition):
-            named = join(partition, log.name) in suspects.files
+            path = join(partition, log.name)
+            named, told = path in suspects.files, path in suspects.told
             began = log.base_instant == instant
-            if not (named or began or every_group or (partition, log.file_id) in suspects.groups):
+            if not (named or told or began or every_group or (partition, log.file_id) in suspects.groups):
+                continue
+            if whole and began:
+                requests.append(RollbackRequest(partition, log.file_id, log.base_instant, (log.path,)))
                 continue
             found = Contents.of(storage, log.path, instant)
             if (named or began or found.mine) and found.disposable(named):

@@ -7,7 +7,7 @@ file at a time, the key column of the candidate files.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.codec.arrays import whole
+from hoodie.codec.arrays import Ints, array, whole
 from hoodie.engine import Task
 from hoodie.errors import HoodieError
 from hoodie.format.evolution import conform
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.index import NOWHERE
+from hoodie.index import NOWHERE, Tags
 from hoodie.storage import Storage, storage_for
 from hoodie.table.view import BaseFile, FileSlice, merged_slices, storage_listing
 from hoodie.write.context import STORED_ROW, WriteContext
@@ -62,6 +62,7 @@ class _Stager:
         self.sample_keys = sample_keys
         self.storage: Storage = storage_for(context.base_path)
         self.groups: dict[tuple[str, str], _Group] = {}
+        self.missing = 0
         self.listed: dict[str, list[FileSlice]] = {}
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -77,7 +78,9 @@ class _Stager:
         partitions = [str(path) for path in paths.dictionary.to_pylist()]
         codes = paths.indices.to_numpy().astype(np.int32)
         order, bounds = _grouped(codes, len(partitions))
-        names, labels, stored = self.tag(keys, partitions, order, bounds)
+        names, chosen, labels, stored = self.tag(keys, partitions, order, bounds)
+        if chosen is not None:
+            keys, rows = keys.take(array(chosen)), rows.take(array(chosen))
         rows = travelling(keys, rows, pa.array(stored))
         if len(names) > 1:
             order, bounds = _grouped(labels, len(names))
@@ -89,6 +92,9 @@ class _Stager:
         size = 0
         for label, (partition, file_id) in enumerate(names):
             piece = rows.slice(bounds[label], bounds[label + 1] - bounds[label])
+            if not file_id and not context.operation.brings_rows:
+                self.missing += piece.num_rows  # nothing to delete
+                continue
             self.count(partition, file_id, piece)
             for blob, count in encode_rows(piece):
                 blobs.append((partition, file_id, count, blob))
@@ -105,9 +111,14 @@ class _Stager:
         partitions: list[str],
         order: npt.NDArray[np.int64],
         bounds: npt.NDArray[np.int64],
-    ) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """((partition, file id) by label, label of every row, its row in the stored file)."""
+    ) -> tuple[list[tuple[str, str]], Ints | None, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """((partition, file id) by label, which rows go on, None: all; their labels, their rows in the stored
+        files).
+
+        An update goes to one file, of several with its key to the youngest; a delete to each.
+        """
         names: list[tuple[str, str]] = []
+        brings_rows, everywhere = self.context.operation.brings_rows, _Everywhere()
         labels = np.empty(len(keys), dtype=np.int32)
         stored = np.full(len(keys), NOWHERE, dtype=np.int32)
         for code, partition in enumerate(partitions):
@@ -116,20 +127,29 @@ class _Stager:
             first = len(names)
             names.append((partition, ""))
             names.extend((partition, file.file_id) for file in files)
-            if self.context.index is None or not files:
+            index = self.context.index
+            if index is None or not files:
                 labels[rows] = first
+                if not brings_rows:
+                    everywhere.add(rows, first, stored[rows])
                 continue
             distinct = (keys if len(partitions) == 1 else keys.take(rows)).dictionary_encode()
-            tags = self.context.index.tag(self.storage, files, distinct.dictionary)
+            if not brings_rows:
+                each = (index.tag(self.storage, [file], distinct.dictionary) for file in files)
+                everywhere.look(rows, first, each, distinct.indices.to_numpy())
+                continue
+            tags = index.tag(self.storage, files, distinct.dictionary)
             places = distinct.indices.to_numpy()
             labels[rows] = first + 1 + tags.files[places]
             stored[rows] = tags.rows[places]
-        return names, labels, stored
+        if brings_rows:
+            return names, None, labels, stored
+        return names, *everywhere.arrays()
 
     def slices(self, partition: str) -> list[FileSlice]:
         if partition not in self.listed:
             entries = storage_listing(self.storage, self.context.base_path)(partition)
-            if partition:
+            if partition and self.context.operation.brings_rows:
                 fields = self.context.keys.partition_fields
                 check_partition(self.storage, self.context.base_path, partition, fields, entries)
             self.listed[partition] = merged_slices(self.context.snapshot, lambda _: entries, partition)
@@ -151,8 +171,36 @@ class _Stager:
                 [partition, file_id, group.rows, group.bytes, group.samples]
                 for (partition, file_id), group in self.groups.items()
             ],
-            "slices": {partition: list(map(tell_slice, found)) for partition, found in self.listed.items()},
+            "slices": {
+                partition: list(map(tell_slice, found))
+                for partition, found in self.listed.items()
+                if found or self.context.operation.brings_rows
+            },
+            "missing": self.missing,
         }
+
+
+class _Everywhere:
+    """Rows of a delete, once for every file that has their key, or once for none."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]]] = []
+
+    def look(self, rows: Ints, first: int, each: Iterable[Tags], places: npt.NDArray[Any]) -> None:
+        """`each` file's tags of the distinct keys; `places` are where the keys of the rows are among them."""
+        nowhere = np.ones(len(rows), dtype=np.bool_)
+        for number, tags in enumerate(each, first + 1):
+            hit = tags.files[places] != NOWHERE
+            nowhere &= ~hit
+            self.add(rows[hit], number, tags.rows[places[hit]])
+        self.add(rows[nowhere], first, np.full(int(nowhere.sum()), NOWHERE, dtype=np.int32))
+
+    def add(self, rows: Ints, label: int, stored: npt.NDArray[np.int32]) -> None:
+        self._parts.append((rows, np.full(len(rows), label, dtype=np.int32), stored))
+
+    def arrays(self) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        chosen, labels, stored = zip(*self._parts, strict=True)
+        return np.concatenate(chosen), np.concatenate(labels), np.concatenate(stored)
 
 
 def key_columns(context: WriteContext, rows: pa.Table) -> pa.Table:
@@ -169,17 +217,23 @@ def key_columns(context: WriteContext, rows: pa.Table) -> pa.Table:
 def keyed_rows(
     context: WriteContext, rows: pa.Table
 ) -> tuple[pa.Array[Any], pa.DictionaryArray[Any, Any], pa.Table]:
-    """(record keys, partition paths, the rows in the table's schema). Raises InputError for bad keys."""
+    """(record keys, partition paths, the rows in the table's schema, as far as they are wanted). Raises
+    InputError for bad keys.
+    """
     keyed = key_columns(context, rows)
     keys = whole(context.keys.record_keys(keyed))
     paths = context.keys.partition_codes(keyed)
-    return keys, paths, conform(rows, context.schema, null_for_missing=context.null_for_missing)
+    wanted = context.incoming_schema
+    if not wanted.names:
+        return keys, paths, rows.select([])
+    return keys, paths, conform(rows, wanted, null_for_missing=context.null_for_missing)
 
 
 def travelling(keys: pa.Array[Any], rows: pa.Table, stored: pa.Array[Any]) -> pa.Table:
     """Rows as `WriteContext.travel_schema` has them."""
-    rows = rows.add_column(0, pa.field(STORED_ROW, pa.int32()), stored)
-    return rows.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
+    leading = [pa.field(RECORD_KEY, pa.string()), pa.field(STORED_ROW, pa.int32())]
+    columns: list[Any] = [keys, stored, *rows.columns]
+    return pa.Table.from_arrays(columns, schema=pa.schema([*leading, *rows.schema]))
 
 
 def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -17,7 +17,6 @@ from hoodie.storage import storage_for
 from hoodie.timeline.commit import WriteStat
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
-from hoodie.write.operation import Operation
 from hoodie.write.rowset import RowSet
 from hoodie.write.staged import SUMMARY, decode_rows, error_message, message, values
 from hoodie.write.workload import Bucket
@@ -52,7 +51,7 @@ class WriteBuckets:
                 parts = held.parts(context.merger)
                 if bucket.slice is not None and bucket.append:
                     return held.rows, handles.append(bucket.slice, parts)
-                if bucket.base is not None and context.operation is Operation.UPSERT:
+                if bucket.base is not None and context.operation.tags:
                     return held.rows, handles.merge(bucket.base, parts, iter(()))
                 tables: Iterator[pa.Table] = (part.rows for part in parts)
             else:

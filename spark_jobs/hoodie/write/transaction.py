@@ -1,12 +1,14 @@
 """One commit, in an order that survives a kill between any two steps.
 
-begin:   heartbeat → refuse if another writer lives → drop a metadata table that can't be kept up to date →
-         roll back what failed → sweep leftovers → heartbeat under the data instant → `T.commit.requested`
+begin:   heartbeat → refuse if another writer lives, or wait for it (table.queue) → drop a metadata table that
+         can't be kept up to date → roll back what failed → sweep leftovers → heartbeat under the data
+         instant → `T.commit.requested`
 inflight: `T.inflight` with the workload profile
 commit:  delete files that markers name and no task reports → `T.commit`, which alone shows the data →
          markers → heartbeat
 A kill before `T.commit` leaves a pending instant that the next writer rolls back; after it only markers and
-a heartbeat, which the next writer sweeps. In a merge-on-read table the action is `deltacommit`.
+a heartbeat, which the next writer sweeps. In a merge-on-read table the action is `deltacommit`; of a write
+that replaces file groups it is `replacecommit`, whose requested file says that it is no clustering.
 
 A service has its plan put on the timeline by `schedule`, which excludes writers, and is executed by `resume`,
 beside writers, and `commit`. A kill leaves the plan, and files that the next `resume` deletes.
@@ -23,21 +25,14 @@ from functools import partial
 from typing import NoReturn
 
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, ConflictError, HoodieError, StorageError, TableError
+from hoodie.errors import AlreadyExists, ConflictError, HoodieError, StorageError
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table import properties
-from hoodie.table.heartbeat import (
-    INTERVAL_MS,
-    TOLERABLE_MISSES,
-    Beat,
-    Heartbeat,
-    heartbeat_folder,
-    read_beats,
-    remove_beat,
-)
+from hoodie.table.heartbeat import Beat, Heartbeat, heartbeat_folder, read_beats, remove_beat
 from hoodie.table.markers import delete_markers
 from hoodie.table.partition import list_partitions
+from hoodie.table.queue import Progress, Rank
 from hoodie.timeline.active import (
     META_FOLDER,
     Timeline,
@@ -47,11 +42,13 @@ from hoodie.timeline.active import (
     meta_path,
 )
 from hoodie.timeline.clock import new_instant_time
-from hoodie.timeline.commit import CommitMetadata, WriteStat
+from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.plans import RequestedReplace
+from hoodie.timeline.tokens import token_folder
 from hoodie.write import leftovers, rollback
+from hoodie.write.presence import ATTEMPTS, Presence
 
-_ATTEMPTS = 20
 _METADATA_KEYS = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
 _FAILURES = (OSError, HoodieError)
 
@@ -63,7 +60,13 @@ class Transaction:
     """
 
     def __init__(
-        self, storage: Storage, base_path: str, config: Config, utc: bool, action: Action = Action.COMMIT
+        self,
+        storage: Storage,
+        base_path: str,
+        config: Config,
+        utc: bool,
+        action: Action = Action.COMMIT,
+        progress: Progress = lambda step, text: None,
     ) -> None:
         self.storage = storage
         self.base_path = base_path
@@ -73,14 +76,12 @@ class Transaction:
         #: were files of earlier writes deleted: listings made before `begin` may show them
         self.repaired = False
         self._utc = utc
-        self._interval = config[INTERVAL_MS]
-        self._misses = config[TOLERABLE_MISSES]
-        self._heartbeats: list[Heartbeat] = []
+        self._presence = Presence(storage, base_path, config, progress)
+        self._taken: Heartbeat | None = None
         self.instant = ""
-        self._service = ""
         self._groups: Collection[tuple[str, str]] = ()
         self._pending: Instant | None = None
-        self._published = self._committed = False
+        self._published = self._committed = self._restoring = False
 
     def __enter__(self) -> Transaction:
         return self
@@ -90,11 +91,33 @@ class Transaction:
         if failure is not None and error is None and not self._committed:
             raise failure
 
+    def take(self) -> None:
+        """The table for this writer, repaired, before its instant begins. Raises as `begin`."""
+        if self._taken is None:
+            self._taken = self._claim(Rank.WRITER)
+
     def begin(self) -> None:
-        """Raises ConflictError, with nothing of the table changed, when another writer lives."""
-        announced = self._claim()
+        """Raises ConflictError, with nothing of the table changed, when another writer lives, or when one has
+        taken this for dead since `take`.
+        """
+        self.take()
         self._request()
-        self._release(announced)
+        assert self._taken is not None
+        self._presence.release(self._taken)
+
+    def forget(self, planned: Iterable[Instant]) -> None:
+        """Roll back pending services, plan and all, that stand in the way of this write: between `take` and
+        `begin`. Raises ConflictError when one of them is being executed.
+        """
+        for instant in planned:
+            self._presence.refuse_executed(instant)
+            remove_beat(self.storage, self.base_path, instant.time)
+            rollback.execute(
+                self.storage,
+                self.base_path,
+                rollback.PendingRollback.new(self._now(), instant, self._utc, forget=True),
+            )
+            self.rolled_back.append(instant.time)
 
     def schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
         """Put a service's plan on the timeline while no writer is at work; the instant, as requested.
@@ -104,7 +127,7 @@ class Transaction:
         for this.
         """
         announced = self._claim()
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             timeline = Timeline.load(self.base_path, self.storage)
             instant = Instant(new_instant_time(timeline.last_time, self._utc), action, State.REQUESTED)
             data = plan(timeline, instant.time)
@@ -119,7 +142,7 @@ class Transaction:
                 self.storage.delete(instant_path(self.base_path, instant))
                 self._refuse(instant.time)
             return instant
-        raise self._no_instant()
+        raise self._presence.no_instant()
 
     def resume(self, planned: Instant, partitions: Iterable[str]) -> None:
         """Take up a service's plan, beside writers; what an earlier attempt left in `partitions` goes first.
@@ -129,8 +152,8 @@ class Transaction:
         """
         timeline = Timeline.load(self.base_path, self.storage)
         if self._has_metadata_table() or rollback.planned_for(timeline, self.storage, planned.time):
-            self._release(self._claim())
-        self._take_over(planned)
+            self._presence.release(self._claim())
+        self._presence.take_over(planned)
         if all((item.time, item.action) != (planned.time, planned.action) for item in self._now().pending()):
             self._refuse(planned.time)
         self._undo(planned.time, partitions)
@@ -139,21 +162,21 @@ class Transaction:
         with contextlib.suppress(AlreadyExists):
             create_instant(self.storage, self.base_path, self._pending)
 
-    def claim(self, repair: bool = True) -> None:
+    def claim(self, repair: bool = True, alone: bool = False, restoring: bool = False) -> None:
         """Keep writers away until this transaction is left: for services without an instant of a write.
 
-        The table is repaired, as by `begin`; without `repair` nothing of it is touched. Raises ConflictError,
-        with nothing changed, while a writer is at work.
+        The table is repaired, as by `begin`; without `repair` nothing of it is touched. `alone`: no service
+        may be at work, either. `restoring` goes on with an unfinished restore, which anybody else has to
+        wait for; failed writes are left to it. Raises ConflictError, with nothing changed, while a writer is
+        at work.
         """
-        if repair:
-            self._claim()
-            return
-        self._announce(partial(new_instant_time, self._now().last_time, self._utc))
-        self._refuse_second_writer()
+        self._presence.alone = alone
+        self._restoring = restoring
+        self._claim(repair=repair)
 
     def check_claim(self) -> None:
         """Raises ConflictError when another process has taken this one for dead since `claim`."""
-        if not all(beat.is_ours() for beat in self._heartbeats):
+        if not self._presence.ours:
             raise ConflictError(
                 f"another writer took this process for dead, which worked on {self.base_path}; run it again",
                 path=self.base_path,
@@ -162,7 +185,7 @@ class Transaction:
     def drop_metadata_table(self) -> None:
         """Remove a metadata table that is going to be out of date, and repair the table then; see `claim`."""
         if self._has_metadata_table():
-            self._release(self._claim())
+            self._presence.release(self._claim())
 
     def inflight(self, profile: CommitMetadata) -> None:
         """Write the workload profile; from here on tasks may write files."""
@@ -172,21 +195,21 @@ class Transaction:
         create_instant(self.storage, self.base_path, self._pending, profile.to_json())
 
     def commit(
-        self, stats: Mapping[str, Sequence[WriteStat]], operation: str, extra: Mapping[str, str]
+        self,
+        stats: Mapping[str, Sequence[WriteStat]],
+        operation: str,
+        extra: Mapping[str, str],
+        replaced: Mapping[str, Sequence[str]] | None = None,
     ) -> CommitMetadata:
         """Publish. Raises ConflictError when another writer took this one for dead and rolled it back.
 
+        `replaced`: of a replacecommit, the ids of the file groups that it takes out of sight, by partition.
         An error means that nothing was published, unless the storage fails so that not even this can be seen.
         What fails after the publishing is no error: the next writer sweeps.
         """
         assert self._pending is not None
-        metadata = CommitMetadata(
-            partition_to_write_stats={partition: tuple(group) for partition, group in stats.items()},
-            compacted=self.action is Action.COMPACTION,
-            extra_metadata=dict(extra),
-            operation_type=operation,
-        )
-        if self._service:
+        metadata = self._metadata(stats, operation, extra, replaced)
+        if self._presence.service:
             self._refuse_if_lost(self._lost())  # what seems unreported may be its successor's
         leftovers.delete_unreported(self.storage, self.base_path, self.instant, leftovers.paths(metadata))
         self._refuse_if_lost(self._lost())
@@ -201,75 +224,39 @@ class Transaction:
         _attempt(lambda: delete_markers(self.storage, self.base_path, completed.time))
         return metadata
 
-    def _claim(self) -> Heartbeat:
-        """The table for this process alone, and repaired; gives the heartbeat that says so."""
-        newest = Timeline.load(self.base_path, self.storage).last_time
-        announced = self._announce(partial(new_instant_time, newest, self._utc))
-        self._repair(self._refuse_second_writer())
-        return announced
-
-    def _release(self, heartbeat: Heartbeat) -> None:
-        self._heartbeats.remove(heartbeat)
-        heartbeat.stop()
-
-    def _announce(self, next_time: Callable[[], str]) -> Heartbeat:
-        """Start a heartbeat under an instant that no other writer has announced."""
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._beat(next_time())
-            except AlreadyExists:
-                continue
-        raise self._no_instant()
-
-    def _beat(self, time: str, service: str = "") -> Heartbeat:
-        heartbeat = Heartbeat(self.storage, self.base_path, time, self._interval, self._misses, service)
-        heartbeat.start()
-        self._heartbeats.append(heartbeat)
-        return heartbeat
-
-    def _take_over(self, planned: Instant) -> None:
-        """Start the heartbeat of a service; a dead one of an earlier attempt goes."""
-        self._service = f"{planned.action.value} {planned.time}"
-        for _ in range(_ATTEMPTS):
-            for beat in read_beats(self.storage, self.base_path):
-                if beat.instant == planned.time:
-                    if beat.alive(self._interval, self._misses):
-                        raise self._busy(beat)
-                    remove_beat(self.storage, self.base_path, planned.time)
-            with contextlib.suppress(AlreadyExists):
-                self._beat(planned.time, self._service)
-                return
-        raise self._no_instant()
-
-    def _refuse_second_writer(self) -> list[Beat]:
-        """Heartbeats of dead writers and services. Two writers that announce at once may both be refused."""
-        own = {heartbeat.instant for heartbeat in self._heartbeats}
-        dead: list[Beat] = []
-        for beat in read_beats(self.storage, self.base_path):
-            if beat.instant in own:
-                continue
-            if not beat.alive(self._interval, self._misses):
-                dead.append(beat)
-            elif not self._of_service(beat):
-                raise self._busy(beat)
-        return dead
-
-    def _of_service(self, beat: Beat) -> bool:
-        """Apache Hudi's heartbeats don't tell, the timeline does."""
-        planned = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
-        return bool(beat.service) or self.storage.exists(instant_path(self.base_path, planned))
-
-    def _busy(self, beat: Beat) -> ConflictError:
-        wait = max(0, beat.tolerance(self._interval, self._misses) - beat.age_ms) // 1000 + 1
-        who = "another process" if self._service else "another writer"
-        what = f"{self._service} of {self.base_path}" if self._service else self.base_path
-        return ConflictError(
-            f"{who} is at work on {what}: instant {beat.instant} of {beat.owner} "
-            f"beat {beat.age_ms / 1000:.0f} s ago. Wait for it to finish, or, if it is dead, for {wait} s",
-            path=self.base_path,
-            instant=beat.instant,
-            owner=beat.owner,
+    def _metadata(
+        self,
+        stats: Mapping[str, Sequence[WriteStat]],
+        operation: str,
+        extra: Mapping[str, str],
+        replaced: Mapping[str, Sequence[str]] | None,
+    ) -> CommitMetadata:
+        written = {partition: tuple(group) for partition, group in stats.items()}
+        compacted = self.action is Action.COMPACTION
+        if self.action is not Action.REPLACECOMMIT:
+            assert not replaced
+            return CommitMetadata(written, compacted, dict(extra), operation)
+        groups = {partition: tuple(ids) for partition, ids in (replaced or {}).items()}
+        return ReplaceCommitMetadata(
+            written, compacted, dict(extra), operation, partition_to_replace_file_ids=groups
         )
+
+    def _claim(self, rank: Rank = Rank.SERVICE, repair: bool = True) -> Heartbeat:
+        """The table for this process alone, repaired if it is to be; gives the heartbeat that says so."""
+        return self._presence.queue.turn(
+            rank, partial(self._try_to_claim, repair), self._presence.refuse_second_writer
+        )
+
+    def _try_to_claim(self, repair: bool) -> Heartbeat:
+        announced = self._presence.announce(partial(new_instant_time, self._now().last_time, self._utc))
+        try:
+            dead = self._presence.refuse_second_writer()
+            if repair:
+                self._repair(dead)
+        except ConflictError:
+            self._presence.release(announced)  # who waits must not stand in the way
+            raise
+        return announced
 
     def _repair(self, dead: Sequence[Beat]) -> None:
         """Undo failed writes and sweep what killed runs left behind.
@@ -278,15 +265,17 @@ class Transaction:
         wakes up finds itself refused, or has published before it is looked at.
         """
         for beat in dead:
-            if not self._of_service(beat):
+            if not self._presence.of_service(beat):
                 remove_beat(self.storage, self.base_path, beat.instant)
-        for folder in (meta_path(self.base_path), heartbeat_folder(self.base_path)):
-            self.storage.sweep_partial(folder)
+        for folder in (meta_path, heartbeat_folder, token_folder):
+            self.storage.sweep_partial(folder(self.base_path))
+        self._presence.queue.sweep()
         # a writer that was just changing from its first to its second heartbeat may have been overlooked
-        self._refuse_second_writer()
+        self._presence.refuse_second_writer()
         properties.recover(self.storage, self.base_path)
         timeline = self._now()
-        failed = rollback.due(timeline, self.storage, self._served(timeline, dead), self._utc)
+        served = self._served(timeline, dead)
+        failed = [] if self._restoring else rollback.due(timeline, self.storage, served, self._utc)
         self._drop_metadata_table()
         for pending in failed:
             rollback.execute(self.storage, self.base_path, pending)
@@ -299,7 +288,7 @@ class Transaction:
         pending = {instant.time for instant in timeline.pending()}
         gone = {beat.instant for beat in dead}
         for beat in dead:
-            if self._of_service(beat) and beat.instant not in pending:
+            if self._presence.of_service(beat) and beat.instant not in pending:
                 remove_beat(self.storage, self.base_path, beat.instant)
         beats = read_beats(self.storage, self.base_path)
         return frozenset(beat.instant for beat in beats if beat.instant in pending - gone)
@@ -322,24 +311,20 @@ class Transaction:
 
     def _request(self) -> None:
         """Take the instant: the heartbeat first, so that no task and no other writer sees T without it."""
-        for _ in range(_ATTEMPTS):
-            heartbeat = self._announce(partial(new_instant_time, self._now().last_time, self._utc))
+        requested = RequestedReplace().to_bytes() if self.action is Action.REPLACECOMMIT else b""
+        for _ in range(ATTEMPTS):
+            heartbeat = self._presence.announce(partial(new_instant_time, self._now().last_time, self._utc))
+            self.check_claim()  # who took this one for dead may have looked before there was this heartbeat
             instant = Instant(heartbeat.instant, self.action, State.REQUESTED)
             self._pending, self.instant = instant, instant.time
             try:
-                create_instant(self.storage, self.base_path, instant)
+                create_instant(self.storage, self.base_path, instant, requested)
             except AlreadyExists:
                 self._pending = None
-                self._release(heartbeat)
+                self._presence.release(heartbeat)
                 continue
             return
-        raise self._no_instant()
-
-    def _no_instant(self) -> TableError:
-        return TableError(
-            f"no free instant on the timeline of {self.base_path} after {_ATTEMPTS} tries; check the clock",
-            path=self.base_path,
-        )
+        raise self._presence.no_instant()
 
     def _publish(self, completed: Instant, data: bytes) -> None:
         """Create the completed file; after a failure the storage is asked whether it is there after all."""
@@ -347,7 +332,7 @@ class Transaction:
         try:
             self._create_completed(completed, data)
         except BaseException as error:
-            if self._service and isinstance(error, AlreadyExists):
+            if self._presence.service and isinstance(error, AlreadyExists):
                 self._refuse(self.instant)  # the next writer sweeps
             # should this look fail too, nothing is withdrawn: the next writer sees what became of the instant
             self._published = self.storage.exists(instant_path(self.base_path, completed))
@@ -359,7 +344,7 @@ class Transaction:
 
     def _create_completed(self, completed: Instant, data: bytes) -> None:
         """A service tries again when a writer, who sweeps before it begins, took the unfinished file away."""
-        for _ in range(_ATTEMPTS if self._service else 0):
+        for _ in range(ATTEMPTS if self._presence.service else 0):
             with contextlib.suppress(ConflictError):
                 create_instant(self.storage, self.base_path, completed, data)
                 return
@@ -367,16 +352,16 @@ class Transaction:
 
     def _lost(self) -> bool:
         """Has another process taken this one for dead?"""
-        return not all(beat.is_ours() for beat in self._heartbeats) or self._superseded()
+        return not self._presence.ours or self._superseded()
 
     def _superseded(self) -> bool:
         """A rollback newer than this instant is another writer's: this one did its own before it began.
 
         Rollbacks are no sign for a service, beside which writers go on: its successor's heartbeat is.
         """
-        if self._service:
+        if self._presence.service:
             gone = all(instant.time != self.instant for instant in self._now())
-            return gone or not all(beat.is_ours() for beat in self._heartbeats)
+            return gone or not self._presence.ours
         timeline = self._now()
         instants = (Action.ROLLBACK, Action.RESTORE)
         if any(instant.time > self.instant for instant in timeline.filter(instants)):
@@ -388,8 +373,8 @@ class Transaction:
             self._refuse(self.instant)
 
     def _refuse(self, instant: str) -> NoReturn:
-        if self._service:
-            text = f"{self._service} was taken over, done or rolled back by another process"
+        if self._presence.service:
+            text = f"{self._presence.service} was taken over, done or rolled back by another process"
         else:
             text = f"write {instant} was taken for dead and rolled back by another writer; run it again"
         raise ConflictError(text, instant=instant)
@@ -399,7 +384,7 @@ class Transaction:
         storage, base_path, folders = self.storage, self.base_path, list(partitions)
         leftovers.delete_unreported(storage, base_path, instant, ())
         files = list(leftovers.base_files_of(storage, base_path, instant, folders))
-        if not self._service:  # writers put logs on top of what a service makes, under its instant
+        if not self._presence.service:  # writers put logs on top of what a service makes, under its instant
             files += leftovers.log_files_of(storage, base_path, instant, folders, self._groups)
         for file in files:
             storage.delete(join(base_path, file))
@@ -411,15 +396,15 @@ class Transaction:
         The heartbeats stop first: tasks still running then create no further file. A service's stops last:
         its successor begins once it is gone, and its files have the same instant.
         """
-        for heartbeat in self._heartbeats:
+        for heartbeat in self._presence.heartbeats:
             heartbeat.silence()
         failures: list[Exception] = []
         lost = self._pending is not None and bool(_attempt(self._lost, failures))
-        if self._pending is not None and self._service:
+        if self._pending is not None and self._presence.service:
             _attempt(lambda: self._withdraw(lost), failures)
-        for heartbeat in self._heartbeats:
+        for heartbeat in self._presence.heartbeats:
             _attempt(heartbeat.stop, failures)
-        self._heartbeats.clear()
+        self._presence.heartbeats.clear()
         if self._pending is not None:
             _attempt(lambda: self._withdraw(lost), failures)
         return failures[0] if failures else None
@@ -433,9 +418,9 @@ class Transaction:
         """
         assert self._pending is not None
         instant, self._pending = self._pending, None
-        if self._published or not self._service:
+        if self._published or not self._presence.service:
             self.storage.delete(instant_path(self.base_path, instant.with_state(State.COMPLETED)))
-        if self._service:
+        if self._presence.service:
             if not lost:
                 self._undo(instant.time, ())
                 self.storage.delete(instant_path(self.base_path, instant))

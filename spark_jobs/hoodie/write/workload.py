@@ -72,7 +72,9 @@ class Parallelism:
 class Profile:
     """What the first pass saw. `groups`: (partition, file id or "") -> [rows, bytes].
 
-    `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts.
+    `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts. `missing`
+    is how many rows of a delete have a key that is not there. `replaced` are the latest slices, by partition,
+    that the write takes out of sight; `absent` the partitions to delete that are not there.
     """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -80,6 +82,9 @@ class Profile:
     samples: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     input_partitions: int = 0
     busy: frozenset[tuple[str, str]] = frozenset()
+    missing: int = 0
+    replaced: dict[str, list[FileSlice]] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> Profile:
@@ -87,6 +92,7 @@ class Profile:
         profile = cls()
         for summary in summaries:
             profile.input_partitions += 1
+            profile.missing += summary["missing"]
             for partition, file_id, rows, size, samples in summary["groups"]:
                 total = profile.groups.setdefault((partition, file_id), [0, 0])
                 total[0] += rows
@@ -126,6 +132,15 @@ class Profile:
             else:
                 inserts[partition] = rows
         return inflight_metadata(operation, inserts, files)
+
+    @property
+    def replaced_ids(self) -> dict[str, list[str]]:
+        """As a replacecommit has them: file ids by partition."""
+        return {partition: [found.file_id for found in group] for partition, group in self.replaced.items()}
+
+    @property
+    def warnings(self) -> list[str]:
+        return [f"no partition {name!r} with rows in the table; nothing to delete" for name in self.absent]
 
     def slice(self, partition: str, file_id: str) -> FileSlice:
         return next(found for found in self.slices[partition] if found.file_id == file_id)

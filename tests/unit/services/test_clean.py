@@ -41,12 +41,6 @@ from tests.unit.services.clean_support import (
 )
 from tests.unit.write.support import Pair, listing
 
-
-@pytest.fixture
-def table(tmp_path: Path) -> Pair:
-    return written(tmp_path / "t", 6)
-
-
 # --- policies ----------------------------------------------------------------------------------------------
 
 

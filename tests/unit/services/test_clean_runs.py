@@ -34,15 +34,8 @@ from tests.unit.services.clean_support import (
     result_of,
     savepoint,
     timeline,
-    written,
 )
 from tests.unit.write.support import OPTIONS, Pair, listing
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Pair:
-    return written(tmp_path / "t", 6)
-
 
 # --- plans between runs ------------------------------------------------------------------------------------
 

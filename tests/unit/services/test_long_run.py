@@ -14,6 +14,7 @@ from hoodie.services.clean.policy import COMMITS_RETAINED
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
+from tests.bench.year import Day, Year, flat, grown
 from tests.support.rows import assert_same_rows
 from tests.support.tables import as_table, small_rows
 from tests.unit.write.support import OPTIONS, Pair
@@ -72,3 +73,40 @@ def _as_of(pair: Pair, times: list[str]) -> None:
         expected = newest.filter([value > time for value in newest.column("_hoodie_commit_time").to_pylist()])
         assert_same_rows(changed, expected)
     assert times[-1] in kept
+
+
+#: so that the first days are over soon
+EARLY = {
+    "hoodie.cleaner.commits.retained": "2",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "5",
+    "hoodie.compact.inline.max.delta.commits": "2",
+    "hoodie.clustering.inline.max.commits": "3",
+    "hoodie.index.bloom.num_entries": "100",
+}
+
+
+@pytest.mark.crash
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_writer_that_is_killed_again_and_again_leaves_a_table_as_small(
+    memory_path: Path, kind: str
+) -> None:
+    """The short form of `python -m tests.bench year --kill`."""
+    year = Year(memory_path / f"year-{kind}", kind, rows=150, kill_rate=0.4, more=EARLY)
+    year.run(20)
+    assert sum(day.kills for day in year.days) >= 4
+    assert year.differences() == {"hoodie": "", "hudi-rs": ""}
+    # 20 writes alone would be 60 files and more, and 20 commits, 20 cleans and the rollbacks
+    assert max(day.files for day in year.days[10:]) <= 45
+    assert max(day.timeline for day in year.days) <= 32
+    result = hoodie.run_services(str(year.path), options=year.options)
+    assert result.failed == []
+    assert Timeline.load(str(year.path), LocalStorage()).pending() == []
+
+
+def test_the_bench_tells_what_grows() -> None:
+    days = [Day(day, 10 + day // 60, 50, 1000, 10 * day, 0.1, 0.1) for day in range(1, 366)]
+    ratios = flat(days, range(60, 121), range(300, 366))
+    assert ratios["files"] == {"early": 11.0, "late": 15.0, "ratio": 1.364}
+    assert grown(ratios) == ["files"]

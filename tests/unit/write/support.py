@@ -100,11 +100,11 @@ class Pair:
         options = {**self.options, **{name.replace("__", "."): value for name, value in more.items()}}
         table = as_table(rows, self.schema)
         result = hoodie.write_table(table, str(self.path), operation=operation, options=options)
-        if operation == "upsert":
-            self.model.upsert(rows)
+        if operation in ("upsert", "delete"):
+            getattr(self.model, operation)(rows)
         else:
             combine = str(options.get("hoodie.combine.before.insert", "")).lower() == "true"
-            self.model.insert(rows, combine=combine)
+            getattr(self.model, operation)(rows, combine=combine)
         self.check(f"after {operation}")
         return result
 

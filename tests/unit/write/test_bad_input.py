@@ -502,7 +502,7 @@ def test_combining_cannot_be_switched_off_for_upserts(tmp_path: Path) -> None:
 def test_settings_without_effect_give_one_warning(tmp_path: Path) -> None:
     idle = {
         "hoodie.embed.timeline.server": "false",
-        "hoodie.clustering.inline": "false",
+        "hoodie.bootstrap.data.queries.only": "false",
         "hoodie.metrics.on": "false",
     }
     for _ in ("new", "existing"):

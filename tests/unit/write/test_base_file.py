@@ -162,6 +162,23 @@ def test_files_of_apache_hudi_without_filter_get_one(golden_tables: Path, tmp_pa
     assert all(BLOOM_FILTER_KEY in _footer(file) for file in data_files(table))
 
 
+def test_a_filter_does_not_grow_with_keys_that_come_and_go(tmp_path: Path) -> None:
+    table, schema = tmp_path / "t", SMALL_SCHEMA
+    options = {**OPTIONS, "hoodie.index.bloom.num_entries": 20}
+    rows, sizes = set[int](), []
+    for day in range(24):  # all in one partition: five keys come and the oldest five go
+        come, go = range(15 * day, 15 * day + 15, 3), range(15 * (day - 3), 15 * (day - 3) + 15, 3)
+        batch = small_rows(come, day) + small_rows([key for key in go if key in rows], day, deleted=True)
+        rows = (rows | set(come)) - set(go)
+        hoodie.write_table(as_table(batch, schema), str(table), options=options)
+        assert _check(table) == len(rows)
+        (file,) = data_files(table)
+        sizes.append(len(_footer(file)[BLOOM_FILTER_KEY]))
+    assert len(rows) == 15
+    assert max(sizes) <= 2 * sizes[0], "two rows of bits at most, for 15 keys and those of a write"
+    assert sizes[-4:].count(sizes[0]) >= 1, "made anew, it has one"
+
+
 def test_filters_can_be_left_out(tmp_path: Path) -> None:
     table = tmp_path / "t"
     options = {**PLAIN, BLOOM_OFF: False, "hoodie.index.type": "BLOOM"}

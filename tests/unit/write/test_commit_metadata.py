@@ -96,6 +96,8 @@ def test_the_result_adds_up(tmp_path: Path) -> None:
         "warnings": [],
         "rolled_back": [],
         "metadata_table_removed": False,
+        "num_missing": 0,
+        "num_replaced": 0,
     }
     json.dumps(answer)
 

@@ -265,7 +265,7 @@ def test_a_reader_is_not_taken_for_empty_when_it_has_to_be_read_again(
     with pytest.raises(JobError, match="can be read only once"):
         hoodie.write_table(plain(("a", 2, "y")).to_reader(), str(tmp_path / "t"))
     assert listing(tmp_path) == before
-    answers = iter([True, False])
+    answers = iter([True, False, False])
     hoodie.write_table(plain(("a", 2, "y")), str(tmp_path / "t"))
     assert values(tmp_path / "t", "val") == ["y"]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import hoodie
 from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
 from hoodie.format.names import LogFileName, new_file_id
@@ -33,6 +34,7 @@ from tests.unit.write.support import (
     RECORD_SIZE,
     SMALL_FILE,
     SORT_MODE,
+    plain,
 )
 
 MIB = 1 << 20
@@ -214,7 +216,7 @@ def test_record_size_from_base_files_only() -> None:
 @pytest.mark.parametrize(
     ("configured", "input_partitions", "most"), [(1, 4, 1), (3, 4, 3), (9, 4, 4), (0, 4, None), (2, 1, 1)]
 )
-@pytest.mark.parametrize("operation", list(Operation))
+@pytest.mark.parametrize("operation", [each for each in Operation if each.brings_rows or each.tags])
 def test_shuffle_parallelism_is_at_most_the_smaller_of_setting_and_input_partitions(
     tmp_path: Any, operation: Operation, configured: int, input_partitions: int, most: int | None
 ) -> None:
@@ -222,15 +224,19 @@ def test_shuffle_parallelism_is_at_most_the_smaller_of_setting_and_input_partiti
         Operation.UPSERT: "hoodie.upsert.shuffle.parallelism",
         Operation.INSERT: "hoodie.insert.shuffle.parallelism",
         Operation.BULK_INSERT: "hoodie.bulkinsert.shuffle.parallelism",
+        Operation.DELETE: "hoodie.delete.shuffle.parallelism",
+        Operation.INSERT_OVERWRITE: "hoodie.insert.shuffle.parallelism",
+        Operation.INSERT_OVERWRITE_TABLE: "hoodie.insert.shuffle.parallelism",
     }
+    if not operation.brings_rows:
+        hoodie.write_table(plain(("a", 1, "x")), str(tmp_path / "t"), options=PLAIN)
     engine = LocalEngine(parallelism=4)
     request = WriteRequest(str(tmp_path / "t"), operation, {**PLAIN, names[operation]: configured})
     plan = resolve(_storage(), str(tmp_path / "t"), request, PLAIN_SCHEMA)
     parallelism = plan.write_parallelism(input_partitions, engine.parallelism)
     profile = _profile({(f"p{number}", ""): 1000 for number in range(30)})
-    make = bulk_assignment if operation is Operation.BULK_INSERT else None
-    if make:
-        assignment = make(profile, plan.config, parallelism)
+    if operation.fills_new_groups:
+        assignment = bulk_assignment(profile, plan.config, parallelism)
     else:
         assignment = assign(profile, plan.config, 1024, parallelism)
     assert len(assignment.buckets) == 30

@@ -1,0 +1,355 @@
+"""A look at a table's health that changes nothing: what `hoodie doctor` says of it, with what to do.
+
+Standard library only, so that it runs on Airflow's machines. Looked at are the properties, the timeline and
+its newest commit's files, pending instants with their heartbeats, leftovers, and whether the table services
+keep up; not the rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hoodie.errors import HoodieError, TableError, TableNotFound
+from hoodie.format.names import join
+from hoodie.storage import Storage, normalize, storage_for
+from hoodie.table import properties
+from hoodie.table.features import features
+from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat, read_beats
+from hoodie.table.markers import marker_instants
+from hoodie.table.pending import clustering_plan
+from hoodie.table.properties import TableProperties, TableType
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.clock import instant_millis
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
+
+OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
+
+#: what the newest commit may have written, that every file of it is looked for
+_FILES = 2000
+#: an instant so far in the future tells of clocks that differ
+_AHEAD_MS = 5 * 60_000
+_OLD_PLAN_S = 24 * 3600
+#: so many commits without the service that would take or merge their files tell that it does not run
+_UNCLEANED, _UNCOMPACTED, _UNARCHIVED = 40, 20, 100
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. status: ok, note, warning or error. remedy: what to do, "" for nothing."""
+
+    check: str
+    status: str
+    text: str
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def worst(findings: list[Finding]) -> str:
+    """The status of them all."""
+    return max((finding.status for finding in findings), key=(OK, NOTE, WARNING, ERROR).index, default=OK)
+
+
+def check_table(path: str) -> list[Finding]:
+    """Findings about the table at a path. Raises nothing: what can't be read is a finding."""
+    try:
+        base_path = normalize(path)
+        storage = storage_for(base_path)
+        props = properties.load(storage, base_path)
+    except TableNotFound as error:
+        return [Finding("table", ERROR, error.message)]
+    except (HoodieError, OSError) as error:
+        return [Finding("table", ERROR, str(error))]
+    checkup = _Checkup(base_path, storage, props)
+    findings: list[Finding] = []
+    for check in (
+        _properties,
+        _features,
+        _metadata_table,
+        _timeline,
+        _newest,
+        _pending,
+        _leftovers,
+        _services,
+    ):
+        try:
+            findings += check(checkup)
+        except (HoodieError, OSError) as error:
+            findings.append(Finding(check.__name__.strip("_").replace("_", " "), ERROR, str(error)))
+    return findings
+
+
+class _Checkup:
+    """The table at one moment: heartbeats first, then the timeline, so that who ends meanwhile is seen."""
+
+    def __init__(self, base_path: str, storage: Storage, props: TableProperties) -> None:
+        self.base_path, self.storage, self.props = base_path, storage, props
+        beats = read_beats(storage, base_path)
+        interval, misses = INTERVAL_MS.default, TOLERABLE_MISSES.default
+        self.live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
+        self.dead = {beat.instant: beat for beat in beats if beat.instant not in self.live}
+        self.timeline = Timeline.load(base_path, storage)
+
+    def age_s(self, instant: Instant) -> int:
+        """Seconds since the newest file of an instant was written."""
+        written = self.timeline.mtimes.get(instant.file_name)
+        return 0 if written is None else max(0, int(time.time() - written / 1000))
+
+    def since_last(self, action: Action) -> int:
+        """Completed writes after the last completed instant of an action; all where there is none."""
+        done = self.timeline.filter([action], completed=True)
+        last = done[-1].time if done else ""
+        return sum(commit.time > last for commit in self.timeline.commits())
+
+
+def _properties(table: _Checkup) -> Iterator[Finding]:
+    props = table.props
+    keys = ", ".join(props.record_key_fields) or "generated"
+    partitions = ", ".join(props.partition_fields) or "none"
+    yield Finding(
+        "table",
+        OK,
+        f"{props.name} at {table.base_path}: {props.table_type.value}, table version {props.version}, keys "
+        f"{keys}, partition fields {partitions}",
+    )
+    if table.storage.exists(properties.backup_path(table.base_path)):
+        yield Finding(
+            "properties",
+            WARNING,
+            f"{properties.BACKUP_NAME} is there: a change of the properties was interrupted, or is going on",
+            "nothing, if nobody is at work: the next write puts it right",
+        )
+
+
+def _features(table: _Checkup) -> Iterator[Finding]:
+    for setting in features(table.props).values():
+        yield Finding(
+            "features",
+            WARNING,
+            f"the table has {setting}, with which not all works here yet",
+            "what does not work says so before it changes anything; use Apache Hudi for it",
+        )
+
+
+def _metadata_table(table: _Checkup) -> Iterator[Finding]:
+    listed = table.props.metadata_partitions
+    there = table.storage.exists(f"{table.base_path}/{properties.META_FOLDER}/metadata")
+    if listed:
+        yield Finding(
+            "metadata table",
+            NOTE if there else ERROR,
+            f"the properties name {', '.join(listed)}"
+            + ("" if there else ", but .hoodie/metadata is missing"),
+            "nothing: a write from here removes it, as it can't be kept up to date yet"
+            if there
+            else "write to the table from here, or delete and make the metadata table anew with Apache Hudi",
+        )
+    elif there:
+        yield Finding(
+            "metadata table",
+            WARNING,
+            ".hoodie/metadata is there, but the properties name none of its partitions: readers pass it over",
+            "delete the folder .hoodie/metadata when nobody writes to the table",
+        )
+    else:
+        yield Finding("metadata table", OK, "none, file listings are used")
+
+
+def _timeline(table: _Checkup) -> Iterator[Finding]:
+    timeline = table.timeline
+    commits = timeline.commits()
+    text = f"{len(timeline.instants)} instants, {len(commits)} completed writes"
+    if commits:
+        text += f", the last {commits[-1]} {_ago(table.age_s(commits[-1]))} ago"
+    yield Finding("timeline", OK, text)
+    torn = [str(item) for item in commits if not _readable(table, item)]
+    if torn:
+        yield Finding(
+            "timeline",
+            ERROR,
+            f"can't be read, empty or cut short: {_some(torn)}",
+            "restore these files in .hoodie from a copy, or roll the instants back: hoodie rollback",
+        )
+    now = int(time.time() * 1000)
+    utc = table.props.timeline_utc
+    ahead = [item.time for item in timeline if _millis(item.time, utc) > now + _AHEAD_MS]
+    if ahead:
+        yield Finding(
+            "timeline",
+            WARNING,
+            f"instants in the future: {_some(ahead)}; now is {time.strftime('%Y%m%d%H%M%S')} here",
+            "check the clocks and time zones of the writers (hoodie.table.timeline.timezone is "
+            f"{'UTC' if utc else 'LOCAL'})",
+        )
+
+
+def _readable(table: _Checkup, instant: Instant) -> bool:
+    data = table.timeline.read(instant, table.storage)
+    if not data.strip():
+        return False
+    try:
+        CommitMetadata.parse(data)
+    except TableError:
+        return False
+    return True
+
+
+def _newest(table: _Checkup) -> Iterator[Finding]:
+    """Are the files of the newest commit there, as long as it says?"""
+    last = table.timeline.last_commit
+    if last is None or not _readable(table, last):
+        return
+    stats = CommitMetadata.parse(table.timeline.read(last, table.storage)).write_stats
+    wrong: list[str] = []
+    for stat in list(stats)[:_FILES]:
+        if not stat.path:
+            continue
+        found = table.storage.info(join(table.base_path, stat.path))
+        if found is None:
+            wrong.append(f"{stat.path} is missing")
+        elif stat.log_version is None and found.size != stat.file_size_in_bytes:
+            wrong.append(f"{stat.path} has {found.size} bytes of {stat.file_size_in_bytes}")
+    if wrong:
+        yield Finding(
+            "files",
+            ERROR,
+            f"of the newest commit {last.time}: {_some(wrong)}",
+            "restore the files from a copy, or roll the commit back: hoodie rollback",
+        )
+    else:
+        yield Finding("files", OK, f"all of the newest commit {last.time} are there")
+
+
+def _pending(table: _Checkup) -> Iterator[Finding]:
+    pending = table.timeline.pending()
+    for instant in pending:
+        yield _pending_one(table, instant)
+    if not pending:
+        yield Finding("pending", OK, "no write or service is unfinished")
+    times = {instant.time for instant in table.timeline}
+    for beat in table.live.values():
+        if beat.instant not in times:
+            yield Finding(
+                "heartbeats", NOTE, f"{beat.owner} is beginning or ending its work ({beat.instant})"
+            )
+
+
+def _pending_one(table: _Checkup, instant: Instant) -> Finding:
+    since = _ago(table.age_s(instant))
+    beat: Beat | None = table.live.get(instant.time)
+    if beat is not None:
+        return Finding("pending", NOTE, f"{instant}, {since} ago: {beat.owner} is at work on it")
+    if instant.action is Action.REPLACECOMMIT and _is_clustering(table, instant):
+        if instant.state is State.REQUESTED:
+            return _plan(table, instant, since, "a clustering's plan that waits to be carried out")
+        text = f"{instant}, {since} ago: a clustering that was begun, and nobody is at work on it"
+        return Finding("pending", WARNING, text, _RUN[instant.action])
+    if instant.action in WRITE_ACTIONS:
+        return Finding(
+            "pending",
+            WARNING,
+            f"{instant}, {since} ago: a failed write, nobody is at work on it",
+            "nothing: the next write rolls it back",
+        )
+    if instant.action in (Action.ROLLBACK, Action.RESTORE):
+        return Finding(
+            "pending",
+            WARNING,
+            f"{instant}, {since} ago: it did not come to its end",
+            "write to the table, which finishes a rollback; a restore has to be run again",
+        )
+    if instant.state is State.INFLIGHT and instant.action is not Action.CLEAN:
+        text = f"{instant}, {since} ago: begun, and nobody is at work on it"
+        return Finding("pending", WARNING, text, _RUN.get(instant.action, _BY_HUDI))
+    return _plan(table, instant, since, "a plan that waits to be carried out")
+
+
+def _is_clustering(table: _Checkup, instant: Instant) -> bool:
+    """Or else a failed write. Plans are Avro; where it can't be read, the more careful answer."""
+    try:
+        return clustering_plan(table.storage, table.base_path, instant) is not None
+    except ImportError:
+        return True
+
+
+_BY_HUDI = "run it, or take it back, with Apache Hudi"
+_RUN = {
+    Action.COMPACTION: "hoodie compact --mode execute",
+    Action.REPLACECOMMIT: "hoodie cluster --mode execute",
+    Action.CLEAN: "hoodie clean --mode execute",
+    Action.SAVEPOINT: "make the savepoint again: hoodie savepoint",
+}
+
+
+def _plan(table: _Checkup, instant: Instant, since: str, what: str) -> Finding:
+    status = WARNING if table.age_s(instant) > _OLD_PLAN_S else NOTE
+    return Finding("pending", status, f"{instant}, {since} ago: {what}", _RUN.get(instant.action, _BY_HUDI))
+
+
+def _leftovers(table: _Checkup) -> Iterator[Finding]:
+    pending = {instant.time for instant in table.timeline.pending()}
+    stale = sorted(set(table.dead) - pending)
+    if stale:
+        yield Finding(
+            "leftovers",
+            NOTE,
+            f"heartbeats of processes that are gone: {_some(stale)}",
+            "nothing: the next write removes them",
+        )
+    markers = [name for name in marker_instants(table.storage, table.base_path) if name not in pending]
+    if markers:
+        yield Finding(
+            "leftovers",
+            NOTE,
+            f"markers of finished writes: {_some(sorted(markers))}",
+            "nothing: the next write removes them, and files that no commit reports",
+        )
+
+
+def _services(table: _Checkup) -> Iterator[Finding]:
+    """Do the table services keep up? Counts only; `hoodie services plan` says what is due and why."""
+    behind: list[tuple[str, int, str]] = []
+    if table.props.table_type is TableType.MERGE_ON_READ:
+        deltas = [item for item in table.timeline.commits() if item.action is Action.DELTACOMMIT]
+        merged = table.timeline.filter([Action.COMMIT], completed=True)
+        last = merged[-1].time if merged else ""
+        behind.append(("compaction", sum(item.time > last for item in deltas), "hoodie compact"))
+    limits = {"compaction": _UNCOMPACTED, "clean": _UNCLEANED, "archive": _UNARCHIVED}
+    behind.append(("clean", table.since_last(Action.CLEAN), "hoodie clean"))
+    behind.append(("archive", len(table.timeline.commits()), "hoodie archive"))
+    late = [item for item in behind if item[1] > limits[item[0]]]
+    for name, count, command in late:
+        text = (
+            f"{count} writes on the active timeline: archiving does not keep up"
+            if name == "archive"
+            else f"{count} writes since the last {name}"
+        )
+        yield Finding("services", WARNING, text, f"{command}; hoodie services plan says what holds it back")
+    if not late:
+        yield Finding("services", OK, "compaction, clean and archive keep up")
+
+
+def _millis(time_text: str, utc: bool) -> int:
+    try:
+        return instant_millis(time_text, utc)
+    except ValueError:  # Apache Hudi's own instants of bootstrap are no times
+        return 0
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _ago(seconds: int) -> str:
+    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return f"{seconds} s"

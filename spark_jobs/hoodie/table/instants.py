@@ -1,0 +1,74 @@
+"""The instants of a table as plain values, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hoodie.storage import Storage
+from hoodie.table import properties
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import ArchivedEntry, archive_folder, read_archived
+from hoodie.timeline.clock import instant_millis
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.service_details import service_details
+
+
+def active_instants(storage: Storage, base_path: str) -> list[dict[str, Any]]:
+    """Those of the active timeline, oldest first: instant, action, state, changed_ms; of commits operation,
+    partitions, inserts, updates, deletes, files, bytes; `service_details` of others. Raises TableError.
+    """
+    properties.load(storage, base_path)
+    timeline = Timeline.load(base_path, storage)
+    out: list[dict[str, Any]] = []
+    for instant in timeline:
+        commit = None
+        if instant.completed and instant.action in COMMIT_ACTIONS:
+            commit = CommitMetadata.parse(timeline.read(instant, storage))
+        described = _described(instant, timeline.mtimes.get(instant.file_name), commit)
+        out.append({**described, **service_details(timeline, storage, instant)})
+    return out
+
+
+def archived_instants(storage: Storage, base_path: str) -> list[dict[str, Any]]:
+    """Those of the archived timeline, in the highest state that is there, oldest first. Raises TableError."""
+    props = properties.load(storage, base_path)
+    highest: dict[tuple[str, str], ArchivedEntry] = {}
+    for entry in read_archived(storage, archive_folder(base_path, props.archive_folder)):
+        key = (entry.instant.time, entry.instant.comparable_action.value)
+        if key not in highest or highest[key].instant.state < entry.instant.state:
+            highest[key] = entry
+    return [
+        _described(
+            entry.instant,
+            instant_millis(entry.changed, props.timeline_utc) if entry.changed else None,
+            entry.commit if entry.instant.completed else None,
+        )
+        | _rolled_back(entry)
+        for _, entry in sorted(highest.items())
+    ]
+
+
+def _rolled_back(entry: ArchivedEntry) -> dict[str, Any]:
+    done = entry.metadata if entry.instant.action is Action.ROLLBACK else None
+    return {"undone": list(done["commitsRollback"])} if done and "commitsRollback" in done else {}
+
+
+def _described(instant: Instant, changed_ms: int | None, commit: CommitMetadata | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "instant": instant.time,
+        "action": instant.action.value,
+        "state": instant.state.name.lower(),
+        "changed_ms": changed_ms,
+    }
+    if commit is not None:
+        entry |= {
+            "operation": commit.operation_type,
+            "partitions": commit.partitions,
+            "inserts": commit.num_inserts,
+            "updates": commit.num_updates,
+            "deletes": commit.num_deletes,
+            "files": commit.num_files,
+            "bytes": commit.bytes_written,
+        }
+    return entry

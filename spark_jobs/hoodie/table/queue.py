@@ -1,0 +1,174 @@
+"""Writers and services that wait for a table, in the order in which they came.
+
+`.hoodie/.aux/waiting/<ticket>` is the heartbeat (table.heartbeat) of one that waits. A ticket's digits are
+its rank (services, which need the table for a moment, go before writers), the millisecond of its arrival,
+and chance. The queue only says who tries next: what keeps two writers apart is the heartbeat of the one at
+work. So a clock that is wrong or a ticket that goes astray costs time and nothing else. Tickets of dead
+processes are removed by whoever sees them, and who lets its turn pass is passed over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hoodie.config.key import int_key
+from hoodie.errors import AlreadyExists, ConflictError, HoodieError
+from hoodie.storage import Storage
+from hoodie.table.heartbeat import Heartbeat, read_beats, remove_beat
+from hoodie.timeline.active import META_FOLDER
+
+T = TypeVar("T")
+Progress = Callable[[str, str], None]
+
+WAIT_MS = int_key(
+    "hoodie.write.wait.for.writer.ms",
+    0,
+    "Milliseconds to wait until the table is free, in the order of arrival, while another writer is at work; "
+    "0: a second writer is refused at once.",
+    minimum=0,
+    group="concurrency",
+)
+
+FOLDER = f"{META_FOLDER}/.aux/waiting"
+_SHORTEST_S, _LONGEST_S = 0.02, 1.0
+#: a free table waits so long for each one that is ahead
+_GRACE_S = 5.0
+_TELL_S = 30.0
+
+
+class Rank(enum.Enum):
+    """Who goes first, whenever it came."""
+
+    SERVICE = 0
+    WRITER = 1
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The queue of one table. `wait_ms` 0: no queueing. Times are a heartbeat's, see table.heartbeat."""
+
+    storage: Storage
+    base_path: str
+    interval_ms: int
+    misses: int
+    wait_ms: int
+    progress: Progress
+
+    def turn(self, rank: Rank, attempt: Callable[[], T], look: Callable[[], object]) -> T:
+        """What `attempt` gives once it raises no ConflictError; the last one after `wait_ms`.
+
+        `attempt` must leave nothing behind when it raises. `look` changes nothing, and raises ConflictError
+        while it is no use to try.
+        """
+        if not self.wait_ms:
+            return attempt()
+        if not self.waiting():
+            with contextlib.suppress(ConflictError):
+                return attempt()
+        with self._ticket(rank) as ticket:
+            return self._wait(ticket, attempt, look)
+
+    def waiting(self) -> list[str]:
+        """Tickets of those that wait, first to last. Dead ones go."""
+        live: list[str] = []
+        for beat in read_beats(self.storage, self.base_path, FOLDER):
+            if beat.alive(self.interval_ms, self.misses):
+                live.append(beat.instant)
+            else:
+                remove_beat(self.storage, self.base_path, beat.instant, FOLDER)
+        return sorted(live)
+
+    def sweep(self) -> None:
+        """Remove what killed processes left. One that waits and is hit by this takes its ticket anew."""
+        folder = f"{self.base_path}/{FOLDER}"
+        if self.storage.names(folder):
+            self.storage.sweep_partial(folder)
+            self.waiting()
+
+    def _wait(self, ticket: _Ticket, attempt: Callable[[], T], look: Callable[[], object]) -> T:
+        started = time.monotonic()
+        told, short, free = -_TELL_S, _SHORTEST_S, started
+        seen: tuple[list[str], str] | None = None
+        while True:
+            ahead = ticket.ahead()
+            try:
+                look()
+                if time.monotonic() - free >= _GRACE_S * len(ahead):
+                    return attempt()
+                busy, who = None, "the table is free"
+            except ConflictError as error:
+                busy, who = error, _who(error)
+                free = time.monotonic()
+            if (ahead, who) != seen:  # something goes on: look again soon
+                seen, short, free = (ahead, who), _SHORTEST_S, time.monotonic()
+            waited = time.monotonic() - started
+            left = self.wait_ms / 1000 - waited
+            if left <= 0:
+                raise self._too_long(busy, who, ahead) from busy
+            if waited - told >= _TELL_S:
+                told = waited
+                self.progress("wait", f"{who}; {len(ahead)} go first; waited {waited:.0f} s")
+            time.sleep(min(left, short * random.uniform(0.5, 1.5)))
+            short = min(_LONGEST_S, short * 1.5)
+
+    def _too_long(self, busy: ConflictError | None, who: str, ahead: list[str]) -> ConflictError:
+        return ConflictError(
+            f"{self.base_path} was not free within {self.wait_ms / 1000:g} s: {who}, and {len(ahead)} go "
+            f"first. Give more time by {WAIT_MS.name}, or start fewer writers at once",
+            **{**(busy.values if busy else {}), "path": self.base_path, "waited_ms": self.wait_ms},
+        )
+
+    @contextlib.contextmanager
+    def _ticket(self, rank: Rank) -> Iterator[_Ticket]:
+        ticket = _Ticket(self, rank)
+        try:
+            yield ticket
+        finally:
+            ticket.tear()
+
+
+class _Ticket:
+    """A place in the queue: rank, arrival in milliseconds, chance."""
+
+    def __init__(self, queue: Queue, rank: Rank) -> None:
+        self._queue = queue
+        arrival = int(time.time() * 1000)
+        self._name = f"{rank.value}{arrival:013d}{random.randrange(10**6):06d}"
+        self._beat: Heartbeat | None = None
+
+    def ahead(self) -> list[str]:
+        """The tickets of those that go first. A ticket that was lost is taken again, in its old place."""
+        live = self._queue.waiting()
+        if self._name not in live:
+            self.tear()
+            self._take()
+        return [name for name in live if name < self._name]
+
+    def tear(self) -> None:
+        if self._beat is not None:
+            with contextlib.suppress(OSError, HoodieError):
+                self._beat.stop()
+            self._beat = None
+
+    def _take(self) -> None:
+        queue = self._queue
+        beat = Heartbeat(
+            queue.storage, queue.base_path, self._name, queue.interval_ms, queue.misses, folder=FOLDER
+        )
+        # swept away while it was written, or its name is taken: the next look tries again
+        with contextlib.suppress(ConflictError, AlreadyExists):
+            beat.start()
+            self._beat = beat
+
+
+def _who(error: ConflictError) -> str:
+    values = error.values
+    if "instant" in values and "owner" in values:
+        return f"instant {values['instant']} of {values['owner']} is at work"
+    return error.message

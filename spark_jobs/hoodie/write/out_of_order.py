@@ -1,0 +1,81 @@
+"""Keeps the write of an older data interval from undoing that of a newer one.
+
+Where the merge mode compares ordering values, intervals may be written in any order. Where the newer write
+wins, and where whole partitions are replaced, an older interval must not come after a newer one that wrote to
+the same partitions; a backfill or a cleared task would do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hoodie.config.key import Config, bool_key
+from hoodie.errors import ConfigError
+from hoodie.merge import PRECOMBINE_FIELD, Merger
+from hoodie.storage import Storage
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.intervals import interval_of, later_commits
+from hoodie.write.operation import Operation, WriteRequest
+
+ALLOWED = bool_key(
+    "hoodie.write.allow.out.of.order",
+    False,
+    "Let the write of an older data interval of an Airflow task replace what a newer interval has written to "
+    "the same partitions, where no ordering column keeps the newer rows.",
+    group="merge",
+)
+
+
+def refuse_out_of_order(
+    storage: Storage,
+    base_path: str,
+    request: WriteRequest,
+    config: Config,
+    merger: Merger,
+    partitions: Collection[str],
+) -> None:
+    """Raises ConfigError when a later interval of the same task wrote to one of the partitions.
+
+    A write without a token of a data interval (timeline.intervals) is of no order.
+    """
+    if config[ALLOWED] or not partitions or not request.token or _any_order(request.operation, merger):
+        return
+    own = interval_of(request.token)
+    if own is None:
+        return
+    task, interval = own
+    for later, commit in later_commits(Timeline.load(base_path, storage), storage, request.token):
+        both = sorted(set(partitions) & set(commit.totals.get("partitions") or ()))
+        if both:
+            raise ConfigError(
+                f"this {request.operation.value} is of {task}'s data interval {interval} and would undo what "
+                f"its later interval {later} wrote to partition {both[0]!r} in commit {commit.instant}: "
+                f"{_why(request.operation)}. {_remedy(request.operation)}, or allow it by "
+                f"{ALLOWED.name}=true (allow_out_of_order=True of an operator)",
+                interval=str(interval),
+                later_interval=str(later),
+                instant=commit.instant,
+                partition=both[0],
+                setting=ALLOWED.name,
+            )
+
+
+def _any_order(operation: Operation, merger: Merger) -> bool:
+    """Do rows end up the same whichever interval is written first?"""
+    if operation in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE):
+        return False
+    return not operation.tags or bool(getattr(merger, "keeps_newer", True))
+
+
+def _why(operation: Operation) -> str:
+    return (
+        "whole partitions are replaced"
+        if operation.replaces
+        else "of rows with one key the last written stays"
+    )
+
+
+def _remedy(operation: Operation) -> str:
+    if operation.replaces:
+        return "Write the later intervals again afterwards, too"
+    return f"Give the table an ordering column ({PRECOMBINE_FIELD.name}, ordering_field of a HoodieTable)"

@@ -1,0 +1,132 @@
+"""Who is at work on a table: the heartbeats of one transaction, and what those of others mean for it.
+
+Two writers exclude each other: each announces itself first and looks around then, so that at least one of two
+sees the other. A service that runs beside writers excludes only who does the same work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from hoodie.config.key import Config
+from hoodie.errors import AlreadyExists, ConflictError, TableError
+from hoodie.storage import Storage
+from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat, Heartbeat, read_beats, remove_beat
+from hoodie.table.pending import clustering_plan
+from hoodie.table.queue import WAIT_MS, Progress, Queue
+from hoodie.timeline.active import instant_path
+from hoodie.timeline.instant import Action, Instant, State
+
+ATTEMPTS = 20
+
+
+class Presence:
+    """`heartbeats` are this transaction's own; `service` is its work where it runs beside writers. `alone`:
+    services of others are refused, too.
+    """
+
+    def __init__(self, storage: Storage, base_path: str, config: Config, progress: Progress) -> None:
+        self.storage = storage
+        self.base_path = base_path
+        self.interval = config[INTERVAL_MS]
+        self.misses = config[TOLERABLE_MISSES]
+        self.queue = Queue(storage, base_path, self.interval, self.misses, config[WAIT_MS], progress)
+        self.heartbeats: list[Heartbeat] = []
+        self.service = ""
+        self.alone = False
+
+    @property
+    def ours(self) -> bool:
+        """Has nobody taken this process for dead?"""
+        return all(beat.is_ours() for beat in self.heartbeats)
+
+    def announce(self, next_time: Callable[[], str]) -> Heartbeat:
+        """Start a heartbeat under an instant that no other writer has announced."""
+        for _ in range(ATTEMPTS):
+            try:
+                return self._beat(next_time())
+            except AlreadyExists:
+                continue
+        raise self.no_instant()
+
+    def release(self, heartbeat: Heartbeat) -> None:
+        self.heartbeats.remove(heartbeat)
+        heartbeat.stop()
+
+    def take_over(self, planned: Instant) -> None:
+        """Start the heartbeat of a service; a dead one of an earlier attempt goes. Raises ConflictError."""
+        self.service = f"{planned.action.value} {planned.time}"
+        for _ in range(ATTEMPTS):
+            for beat in read_beats(self.storage, self.base_path):
+                if beat.instant == planned.time:
+                    if self.alive(beat):
+                        raise self._busy(beat)
+                    remove_beat(self.storage, self.base_path, planned.time)
+            with contextlib.suppress(AlreadyExists):
+                self._beat(planned.time)
+                return
+        raise self.no_instant()
+
+    def refuse_second_writer(self) -> list[Beat]:
+        """Heartbeats of dead writers and services; changes nothing. Raises ConflictError.
+
+        Two writers that announce themselves at once may both be refused.
+        """
+        own = {heartbeat.instant for heartbeat in self.heartbeats}
+        dead: list[Beat] = []
+        for beat in read_beats(self.storage, self.base_path):
+            if beat.instant in own:
+                continue
+            if not self.alive(beat):
+                dead.append(beat)
+            elif self.alone or not self.of_service(beat):
+                raise self._busy(beat)
+        return dead
+
+    def alive(self, beat: Beat) -> bool:
+        return beat.alive(self.interval, self.misses)
+
+    def of_service(self, beat: Beat) -> bool:
+        """Apache Hudi's heartbeats don't tell, the timeline does."""
+        compaction = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
+        if beat.service or self.storage.exists(instant_path(self.base_path, compaction)):
+            return True
+        clustering = Instant(beat.instant, Action.REPLACECOMMIT, State.REQUESTED)
+        return clustering_plan(self.storage, self.base_path, clustering) is not None
+
+    def refuse_executed(self, planned: Instant) -> None:
+        """Raises ConflictError when a live process executes the service."""
+        for beat in read_beats(self.storage, self.base_path):
+            if beat.instant == planned.time and self.alive(beat):
+                raise ConflictError(
+                    f"the service {planned.action.value} {planned.time} of {self.base_path} is to be rolled "
+                    f"back, and {beat.owner} is executing it; wait until it is done, then write again",
+                    path=self.base_path,
+                    instant=planned.time,
+                    owner=beat.owner,
+                )
+
+    def no_instant(self) -> TableError:
+        return TableError(
+            f"no free instant on the timeline of {self.base_path} after {ATTEMPTS} tries; check the clock",
+            path=self.base_path,
+        )
+
+    def _beat(self, time: str) -> Heartbeat:
+        heartbeat = Heartbeat(self.storage, self.base_path, time, self.interval, self.misses, self.service)
+        heartbeat.start()
+        self.heartbeats.append(heartbeat)
+        return heartbeat
+
+    def _busy(self, beat: Beat) -> ConflictError:
+        wait = max(0, beat.tolerance(self.interval, self.misses) - beat.age_ms) // 1000 + 1
+        who = "another process" if self.service else "another writer"
+        what = f"{self.service} of {self.base_path}" if self.service else self.base_path
+        return ConflictError(
+            f"{who} is at work on {what}: instant {beat.instant} of {beat.owner} "
+            f"beat {beat.age_ms / 1000:.0f} s ago. Wait for it to finish, or, if it is dead, for {wait} s",
+            path=self.base_path,
+            instant=beat.instant,
+            owner=beat.owner,
+        )

@@ -1,0 +1,70 @@
+"""What a write would do, told from its first pass: the answer of a dry run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from hoodie.format.base_file import BaseFileReader
+from hoodie.storage import Storage
+from hoodie.table.view import FileSlice
+from hoodie.write.bulk import COMPRESSION
+from hoodie.write.operation import Operation, PlannedPartition
+from hoodie.write.workload import Bucket, Profile
+
+
+def planned_partitions(
+    storage: Storage, operation: Operation, profile: Profile, buckets: Sequence[Bucket]
+) -> list[PlannedPartition]:
+    """By partition path. Opens the footers of the base files that would be replaced; nothing is written."""
+    known, new = Counter[str](), Counter[str]()
+    for (partition, file_id), (rows, _) in profile.groups.items():
+        (known if file_id else new)[partition] += rows
+    files, sizes = Counter[str](), Counter[str]()
+    for bucket in buckets:
+        files[bucket.partition] += 1
+        sizes[bucket.partition] += _estimate(bucket)
+    replaced = _rows(storage, (found for group in profile.replaced.values() for found in group))
+    deletes = not operation.brings_rows
+    return [
+        PlannedPartition(
+            partition,
+            inserts=new[partition],
+            updates=0 if deletes else known[partition],
+            deletes=known[partition] if deletes else 0,
+            files=files[partition],
+            bytes=sizes[partition],
+            replaced_groups=len(profile.replaced.get(partition, ())),
+            replaced_rows=replaced[partition],
+            replaced_bytes=sum(_size(found) for found in profile.replaced.get(partition, ())),
+        )
+        for partition in sorted({*known, *new, *files, *profile.replaced})
+    ]
+
+
+def _estimate(bucket: Bucket) -> int:
+    if bucket.append:
+        return bucket.bytes
+    return bucket.bytes // COMPRESSION + (bucket.base.size if bucket.base else 0)
+
+
+def _size(found: FileSlice) -> int:
+    return (found.base.size if found.base else 0) + sum(log.size for log in found.logs)
+
+
+def _rows(storage: Storage, slices: Iterable[FileSlice]) -> Counter[str]:
+    """Rows of the base files, by partition."""
+
+    def count(found: FileSlice) -> tuple[str, int]:
+        if found.base is None:
+            return found.partition, 0
+        with BaseFileReader(storage, found.base.path) as reader:
+            return found.partition, reader.rows
+
+    total = Counter[str]()
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for partition, rows in pool.map(count, slices):
+            total[partition] += rows
+    return total

@@ -1,0 +1,72 @@
+"""Deletes and overwrites on Spark: the rows are the oracle's, and those of hudi-rs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from tests.spark.answers import ask
+from tests.support.oracle import Model
+from tests.support.readers import read_hudi_rs
+from tests.support.rows import assert_same_rows
+from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
+
+pytestmark = pytest.mark.spark
+
+OPTIONS = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "region",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.index.bloom.num_entries": 200,
+}
+KEYS = pa.schema([("id", pa.string()), ("region", pa.string())])
+
+
+Step = tuple[str, str, list[Row]]
+
+
+def of_region(rows: list[Row], region: str) -> list[Row]:
+    return [row for row in rows if row["region"] == region]
+
+
+def test_deletes_and_overwrites(tmp_path: Path) -> None:
+    """Each step from a file that executors read, or from a DataFrame; a dry run says before what is done."""
+    parts: list[Step] = [
+        ("upsert", "frame", small_rows(range(90), 5)),
+        ("delete", "file", small_rows([*range(20), 500], 1)),
+        ("delete", "frame", small_rows(range(30, 40), 1)),
+        ("upsert", "file", small_rows(range(10), 2)),
+        ("insert_overwrite", "file", of_region(small_rows(range(200, 260), 1), "eu")),
+        ("insert_overwrite", "frame", of_region(small_rows(range(300, 330), 1), "us")),
+    ]
+    whole: list[Step] = [
+        ("upsert", "file", small_rows(range(90), 5)),
+        ("insert_overwrite_table", "frame", of_region(small_rows(range(400, 430), 1), "eu")),
+    ]
+    tables = [("copy", "COPY_ON_WRITE", whole), ("merge", "MERGE_ON_READ", parts)]
+    models = {name: Model(["id"], ["region"], "ts") for name, _, _ in tables}
+    requests: list[Any] = []
+    for name, kind, steps in tables:
+        options = {**OPTIONS, "hoodie.datasource.write.table.type": kind}
+        for operation, how, rows in steps:
+            file = tmp_path / f"{len(requests)}-{how}.parquet"
+            pq.write_table(as_table(rows, KEYS if operation == "delete" else SMALL_SCHEMA), file)
+            requests.append([str(tmp_path / name), operation, str(file), options])
+            getattr(models[name], operation)(rows)
+    results = ask("operations.py", "classic", json.dumps(requests))["results"]
+    told = [result for result in results if result["operation"] != "upsert"]
+    names = ["num_inserts", "num_deletes", "num_missing", "num_replaced"]
+    for dry, done in zip(told[::2], told[1::2], strict=True):
+        assert (dry["status"], done["status"]) == ("planned", "committed")
+        assert {name: dry[name] for name in names} == {name: done[name] for name in names}, done["operation"]
+    assert [done["num_missing"] for done in told[1::2] if done["operation"] == "delete"] == [1, 0]
+    for name, model in models.items():
+        expected = model.table(SMALL_SCHEMA)
+        assert_same_rows(hoodie.read_table(str(tmp_path / name)), expected, what=f"{name}, ours")
+        assert_same_rows(read_hudi_rs(tmp_path / name), expected, what=f"{name}, hudi-rs")

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.services.clean_support import Pair, written
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Pair:
+    """Six commits, each to all three partitions."""
+    return written(tmp_path / "t", 6)
