@@ -10,9 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_hoodie.assets.events import commits_in
+    from airflow_hoodie.operators.backfill import BackfillMaintenanceOperator
+    from airflow_hoodie.operators.maintenance import MaintenanceOperator
     from airflow_hoodie.operators.relay import PartitionRelayOperator
-    from airflow_hoodie.operators.services import ArchiveOperator, CleanOperator, CompactionOperator
-    from airflow_hoodie.operators.write import BulkInsertOperator, InsertOperator, UpsertOperator
+    from airflow_hoodie.operators.services import (
+        ArchiveOperator,
+        CleanOperator,
+        ClusteringOperator,
+        CompactionOperator,
+    )
+    from airflow_hoodie.operators.undo import RestoreOperator, RollbackOperator, SavepointOperator
+    from airflow_hoodie.operators.write import (
+        BulkInsertOperator,
+        DeleteOperator,
+        DeletePartitionOperator,
+        InsertOperator,
+        InsertOverwriteOperator,
+        UpsertOperator,
+    )
+    from airflow_hoodie.retries import HOODIE_RETRIES, HoodieRetryPolicy
     from airflow_hoodie.sensors.commit import CommitSensor
     from airflow_hoodie.sensors.freshness import FreshnessSensor
     from airflow_hoodie.sensors.partition import PartitionSensor
@@ -24,10 +40,21 @@ _HOME = {
     "UpsertOperator": "airflow_hoodie.operators.write",
     "InsertOperator": "airflow_hoodie.operators.write",
     "BulkInsertOperator": "airflow_hoodie.operators.write",
+    "DeleteOperator": "airflow_hoodie.operators.write",
+    "DeletePartitionOperator": "airflow_hoodie.operators.write",
+    "InsertOverwriteOperator": "airflow_hoodie.operators.write",
     "ArchiveOperator": "airflow_hoodie.operators.services",
     "CleanOperator": "airflow_hoodie.operators.services",
+    "ClusteringOperator": "airflow_hoodie.operators.services",
     "CompactionOperator": "airflow_hoodie.operators.services",
+    "MaintenanceOperator": "airflow_hoodie.operators.maintenance",
+    "RestoreOperator": "airflow_hoodie.operators.undo",
+    "RollbackOperator": "airflow_hoodie.operators.undo",
+    "SavepointOperator": "airflow_hoodie.operators.undo",
     "PartitionRelayOperator": "airflow_hoodie.operators.relay",
+    "BackfillMaintenanceOperator": "airflow_hoodie.operators.backfill",
+    "HOODIE_RETRIES": "airflow_hoodie.retries",
+    "HoodieRetryPolicy": "airflow_hoodie.retries",
     "CommitSensor": "airflow_hoodie.sensors.commit",
     "FreshnessSensor": "airflow_hoodie.sensors.freshness",
     "PartitionSensor": "airflow_hoodie.sensors.partition",
@@ -36,17 +63,28 @@ _HOME = {
 }
 
 __all__ = [
+    "HOODIE_RETRIES",
     "ArchiveOperator",
+    "BackfillMaintenanceOperator",
     "BulkInsertOperator",
     "CleanOperator",
+    "ClusteringOperator",
     "CommitEventTrigger",
     "CommitSensor",
     "CompactionOperator",
+    "DeleteOperator",
+    "DeletePartitionOperator",
     "FreshnessSensor",
+    "HoodieRetryPolicy",
     "HoodieTable",
     "InsertOperator",
+    "InsertOverwriteOperator",
+    "MaintenanceOperator",
     "PartitionRelayOperator",
     "PartitionSensor",
+    "RestoreOperator",
+    "RollbackOperator",
+    "SavepointOperator",
     "UpsertOperator",
     "commits_in",
 ]

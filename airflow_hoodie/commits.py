@@ -5,72 +5,14 @@ Neither pyspark nor pyarrow is imported, and Airflow is not either.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from hoodie.storage import normalize, storage_for
 from hoodie.timeline.active import Timeline, instant_path
-from hoodie.timeline.commit import SCHEMA_KEY
+from hoodie.timeline.commit_details import COUNTS, CommitDetails
 from hoodie.timeline.instant import COMPLETES_AS, Instant, State
-
-#: operation types of table services: they rewrite files and change no row
-SERVICE_OPERATIONS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
-
-#: what a commit counts; the names are those of a write's result
-COUNTS = ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "bytes_written")
-_STAT_KEYS = {
-    "num_inserts": "numInserts",
-    "num_updates": "numUpdateWrites",
-    "num_deletes": "numDeletes",
-    "num_writes": "numWrites",
-    "bytes_written": "totalWriteBytes",
-}
-
-
-@dataclass(frozen=True)
-class CommitDetails:
-    """The part of a commit's metadata that conditions and events look at.
-
-    `operation` is upper case, "" where the commit names none. `partitions` are sorted partition paths as in
-    the table, those whose files were replaced included; "" is the one of a table without partitions.
-    """
-
-    operation: str = ""
-    partitions: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-    extra_metadata: Mapping[str, str | None] = field(default_factory=dict)
-
-    @property
-    def is_service(self) -> bool:
-        return self.operation in SERVICE_OPERATIONS
-
-    @classmethod
-    def parse(cls, data: bytes) -> CommitDetails | None:
-        """A completed commit's file -> what it says; None while it is empty or torn.
-
-        Reads the keys of hoodie.timeline.commit.CommitMetadata that are wanted here, and no others: a sensor
-        may have to open a thousand commits of a thousand files each.
-        """
-        try:
-            value = json.loads(data)
-            stats = value.get("partitionToWriteStats") or {}
-            written = [stat for group in stats.values() for stat in group]
-            counts = {name: sum(stat.get(key) or 0 for stat in written) for name, key in _STAT_KEYS.items()}
-            counts["num_files"] = sum(stat.get("path") is not None for stat in written)
-            operation = str(value.get("operationType") or "").upper()
-            extra = dict(value.get("extraMetadata") or {})
-            extra.pop(SCHEMA_KEY, None)
-            return cls(
-                operation="" if operation == "UNKNOWN" else operation,
-                partitions=tuple(sorted({*stats, *(value.get("partitionToReplaceFileIds") or ())})),
-                counts={name: counts[name] for name in COUNTS},
-                extra_metadata=extra,
-            )
-        except (ValueError, TypeError, AttributeError):
-            return None
 
 
 @dataclass(frozen=True)

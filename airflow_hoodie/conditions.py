@@ -24,9 +24,10 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Any, Protocol
 
-from airflow_hoodie.commits import CommitDetails, CommitHit, TableReader, completed_at, is_compaction
+from airflow_hoodie.commits import CommitHit, TableReader, completed_at, is_compaction
 from hoodie.errors import ConfigError
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.tokens import TOKEN_KEY
 
@@ -221,8 +222,8 @@ class PartitionsHit:
 class Partitions:
     """Every one of the partitions exists, or got a commit after `since` if that is given.
 
-    A partition exists when a completed commit wrote to it, be that commit archived or not; a folder that a
-    failed write left behind does not count.
+    A partition exists when a completed commit wrote to it, be that commit archived or not, and none has
+    deleted it since; a folder that a failed write left behind does not count.
     """
 
     partitions: tuple[str, ...]
@@ -238,6 +239,9 @@ class Partitions:
         for partition in self.partitions:
             commits = Commits(CommitFilter(partitions=frozenset((partition,))), self.since)
             if hit := commits.find(reader, timeline):
+                details = reader.details(hit.instant)
+                if details is None or partition in details.dropped:
+                    return None
                 instants[partition] = hit.instant.time
             elif not self.since and _is_archived(reader, timeline, partition):
                 instants[partition] = None

@@ -2,7 +2,8 @@
 
 HoodieException (an AirflowException)
 ├── HoodieConfigurationError   the operator, its connection or a setting is wrong; a retry won't help
-├── HoodieTableNotFoundError   the path holds no table
+├── HoodieTableError           what lies on storage is damaged, or of a newer Hudi; a person has to look
+│   └── HoodieTableNotFoundError   the path holds no table
 ├── HoodieConflictError        another live writer works on the table; a later retry may succeed
 ├── HoodieValidationError      the incoming rows or their schema can't be written
 └── HoodieJobError             the Spark job failed for another reason
@@ -35,7 +36,11 @@ class HoodieConfigurationError(HoodieException):
     """Wrong argument, connection or setting."""
 
 
-class HoodieTableNotFoundError(HoodieException):
+class HoodieTableError(HoodieException):
+    """The table on storage is not what it should be."""
+
+
+class HoodieTableNotFoundError(HoodieTableError):
     """No table at the path."""
 
 
@@ -62,7 +67,10 @@ class HoodieJobKilledError(HoodieJobError):
 _BY_CODE: dict[str, type[HoodieException]] = {
     "configuration": HoodieConfigurationError,
     "table_mismatch": HoodieConfigurationError,
+    "table": HoodieTableError,
     "table_not_found": HoodieTableNotFoundError,
+    "torn_properties": HoodieTableError,
+    "unsupported_version": HoodieTableError,
     "conflict": HoodieConflictError,
     "input": HoodieValidationError,
     "schema": HoodieValidationError,

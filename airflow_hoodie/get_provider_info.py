@@ -6,6 +6,72 @@ from typing import Any
 
 _INTEGRATION = "Hoodie"
 
+#: the form of the connection type; the fields are kept in the connection's extra
+_CONNECTION = {
+    "connection-type": "hoodie",
+    "hook-class-name": "airflow_hoodie.hooks.hoodie.HoodieHook",
+    "hook-name": "Hoodie",
+    "ui-field-behaviour": {
+        "hidden-fields": ["host", "port", "login", "password", "schema", "extra"],
+        "relabeling": {},
+        "placeholders": {},
+    },
+    "conn-fields": {
+        "warehouse": {
+            "label": "Warehouse",
+            "description": "Folder in which tables with relative paths lie: an absolute path or a URI",
+            "schema": {"type": ["string", "null"]},
+        },
+        "options": {
+            "label": "Options",
+            "description": "hoodie.* settings under those of the tables: a JSON object, or lines name=value",
+            "schema": {"type": ["string", "null"], "format": "multiline"},
+        },
+        "spark_conn_id": {
+            "label": "Spark connection",
+            "description": "Connection of type spark that jobs are submitted with, unless a task names one",
+            "schema": {"type": ["string", "null"], "default": "spark_default"},
+        },
+    },
+}
+
+_CONFIG = {
+    "hoodie": {
+        "description": "Apache Hudi tables",
+        "options": {
+            "tables": {
+                "description": (
+                    "Tables that the page Hoodie timeline shows, to users who may read assets: a JSON object "
+                    "of names and paths. The API server must be able to read these."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": '{"orders": "/data/orders"}',
+                "default": "",
+            },
+            "tables_of_assets": {
+                "description": (
+                    "Show the tables of all assets hoodie://file/... too. Then who writes DAGs decides which "
+                    "of the tables that the API server can read have their timelines shown."
+                ),
+                "version_added": "0.1.0",
+                "type": "boolean",
+                "example": None,
+                "default": "False",
+            },
+        },
+    }
+}
+
+
+def _modules(kind: str, *names: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "integration-name": _INTEGRATION,
+            "python-modules": [f"airflow_hoodie.{kind}.{name}" for name in names],
+        }
+    ]
+
 
 def get_provider_info() -> dict[str, Any]:
     """Provider description after Airflow's `provider_info.schema.json`."""
@@ -20,37 +86,11 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["apache"],
             }
         ],
-        "operators": [
-            {
-                "integration-name": _INTEGRATION,
-                "python-modules": [
-                    "airflow_hoodie.operators.base",
-                    "airflow_hoodie.operators.relay",
-                    "airflow_hoodie.operators.services",
-                    "airflow_hoodie.operators.write",
-                ],
-            }
-        ],
-        "sensors": [
-            {
-                "integration-name": _INTEGRATION,
-                "python-modules": [
-                    "airflow_hoodie.sensors.base",
-                    "airflow_hoodie.sensors.commit",
-                    "airflow_hoodie.sensors.freshness",
-                    "airflow_hoodie.sensors.partition",
-                ],
-            },
-        ],
-        "triggers": [
-            {
-                "integration-name": _INTEGRATION,
-                "python-modules": [
-                    "airflow_hoodie.triggers.commits",
-                    "airflow_hoodie.triggers.condition",
-                ],
-            },
-        ],
+        "operators": _modules(
+            "operators", "backfill", "base", "maintenance", "relay", "services", "undo", "write"
+        ),
+        "sensors": _modules("sensors", "base", "commit", "freshness", "partition"),
+        "triggers": _modules("triggers", "commits", "condition"),
         "asset-uris": [
             {
                 "schemes": ["hoodie"],
@@ -59,10 +99,13 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "airflow_hoodie.assets.hoodie.convert_asset_to_openlineage",
             },
         ],
-        "hooks": [
-            {
-                "integration-name": _INTEGRATION,
-                "python-modules": ["airflow_hoodie.hooks.local", "airflow_hoodie.hooks.spark"],
-            },
+        "hooks": _modules("hooks", "hoodie", "local", "spark"),
+        "connection-types": [_CONNECTION],
+        "config": _CONFIG,
+        "extra-links": [
+            "airflow_hoodie.links.hoodie.TimelineLink",
+            "airflow_hoodie.links.hoodie.CommitLink",
+            "airflow_hoodie.links.hoodie.SparkUILink",
         ],
+        "cli": ["airflow_hoodie.cli.definition.get_hoodie_cli_commands"],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,13 @@ _MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS) (\{.*\})\s*$")
 
 @dataclass
 class JobOutput:
-    """Reads a job's lines as they come: progress goes to the hook's log, result and error are kept."""
+    """Reads a job's lines as they come: progress goes to the hook's log, result and error are kept.
+
+    `on_progress` is called with each progress message.
+    """
 
     log: Any
+    on_progress: Callable[[Mapping[str, Any]], None] | None = None
     result: dict[str, Any] | None = None
     report: dict[str, Any] | None = None
 
@@ -25,6 +30,8 @@ class JobOutput:
             return False
         if kind == "PROGRESS":
             self.log.info("[%s] %s", value.get("step", "job"), value.get("text", ""))
+            if self.on_progress is not None:
+                self.on_progress(value)
         elif kind == "RESULT":
             self.result = value
             self.log.info("%s", summary(value))
@@ -56,12 +63,13 @@ def summary(result: dict[str, Any]) -> str:
     if service := _SERVICES.get(str(result.get("operation"))):
         return service(result)
     partitions = result.get("partitions") or []
+    replaced = f", {result['num_replaced']} file groups replaced" if result.get("num_replaced") else ""
     return (
         f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "
         f"{result.get('instant')} to {result.get('table')}: {result.get('num_inserts', 0):,} inserted, "
         f"{result.get('num_updates', 0):,} updated, {result.get('num_deletes', 0):,} deleted in "
         f"{len(partitions)} partitions, {result.get('num_files', 0)} files, "
-        f"{result.get('bytes_written', 0):,} bytes, {result.get('duration_s', 0):.1f} s"
+        f"{result.get('bytes_written', 0):,} bytes{replaced}, {result.get('duration_s', 0):.1f} s"
     )
 
 
@@ -79,6 +87,19 @@ def _compaction_summary(result: dict[str, Any]) -> str:
     if result.get("scheduled"):
         return f"Scheduled compaction {result['scheduled']} of {table}: {work}"
     return f"Skipped the compaction of {table}: {result.get('reason')}"
+
+
+def _clustering_summary(result: dict[str, Any]) -> str:
+    table = result.get("table")
+    work = f"{result.get('num_replaced', 0)} file groups in {result.get('num_groups', 0)} groups"
+    if result.get("clustered"):
+        return (
+            f"Clustered {table}, {', '.join(result['clustered'])}: {work}, {result.get('num_files', 0)} "
+            f"files and {result.get('bytes_written', 0):,} bytes written, {result.get('duration_s', 0):.1f} s"
+        )
+    if result.get("scheduled"):
+        return f"Scheduled clustering {result['scheduled']} of {table}: {work}"
+    return f"Skipped the clustering of {table}: {result.get('reason')}"
 
 
 def _clean_summary(result: dict[str, Any]) -> str:
@@ -104,4 +125,58 @@ def _archive_summary(result: dict[str, Any]) -> str:
     )
 
 
-_SERVICES = {"compact": _compaction_summary, "clean": _clean_summary, "archive": _archive_summary}
+def _rollback_summary(result: dict[str, Any]) -> str:
+    table = result.get("table")
+    if result.get("status") == "skipped":
+        return f"Skipped the rollback of {result.get('target')} of {table}: {result.get('reason')}"
+    return (
+        f"Rolled back {result.get('target_action')} {result.get('target')} of {table} by "
+        f"{result.get('instant')}: {result.get('num_files', 0)} files of {result.get('bytes', 0):,} bytes "
+        f"deleted, {result.get('duration_s', 0):.1f} s"
+    )
+
+
+def _savepoint_summary(result: dict[str, Any]) -> str:
+    if result.get("status") == "skipped":
+        return f"Skipped the savepoint of {result.get('table')}: {result.get('reason')}"
+    return (
+        f"{str(result.get('status')).capitalize()} savepoint {result.get('instant')} of "
+        f"{result.get('table')}: {result.get('num_files', 0)} files of {result.get('bytes', 0):,} bytes"
+    )
+
+
+def _restore_summary(result: dict[str, Any]) -> str:
+    if result.get("status") == "skipped":
+        return f"Skipped the restore of {result.get('table')}: {result.get('reason')}"
+    return (
+        f"Restored {result.get('table')} to {result.get('restored_to')} by {result.get('instant')}: "
+        f"{len(result.get('undone') or [])} instants taken back, {result.get('num_files', 0)} files of "
+        f"{result.get('bytes', 0):,} bytes deleted, {result.get('duration_s', 0):.1f} s"
+    )
+
+
+def _services_summary(result: dict[str, Any]) -> str:
+    """A line for each service, as that one's own job has it."""
+    lines = [
+        f"Services of {result.get('table')}: {result.get('status')}, {result.get('duration_s', 0):.1f} s"
+    ]
+    for name, own in (result.get("services") or {}).items():
+        if own.get("status") in ("failed", "skipped"):
+            lines.append(f"  {name} {own['status']}: {own.get('reason')}")
+        elif name == "repair":
+            lines.append(f"  repair: {', '.join(own.get('rolled_back') or ()) or 'no write'} rolled back")
+        else:
+            lines.append(f"  {name}: {summary(own)}")
+    return "\n".join(lines)
+
+
+_SERVICES = {
+    "services": _services_summary,
+    "compact": _compaction_summary,
+    "cluster": _clustering_summary,
+    "clean": _clean_summary,
+    "archive": _archive_summary,
+    "rollback": _rollback_summary,
+    "savepoint": _savepoint_summary,
+    "restore": _restore_summary,
+}

@@ -31,11 +31,14 @@ class HoodieTable:
     """A table: immutable, JSON-able (`to_dict`, `from_dict`), validated at construction.
 
     name: the table's name in `hoodie.properties`.
-    path: absolute path or URI of the table's folder; it, the name and option values may hold Jinja.
+    path: absolute path or URI of the table's folder; it, the name and option values may hold Jinja. With
+        `hoodie_conn_id` it may be relative to that connection's warehouse.
     record_keys: columns that identify a row, at least one; a single text is one column.
     partition_fields: columns that make the partition path; none for an unpartitioned table.
     ordering_field: of two rows with one key, the one with the greater value is kept.
     options: further `hoodie.*` settings of every write; values are kept as texts.
+    hoodie_conn_id: connection of type `hoodie`: its warehouse, its options, which those here go over, and its
+        Spark connection. Looked up when a task runs.
 
     Raises HoodieConfigurationError, also when an option contradicts a field.
     """
@@ -47,6 +50,7 @@ class HoodieTable:
     partition_fields: tuple[str, ...] = ()
     ordering_field: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    hoodie_conn_id: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "record_keys", _columns("record_keys", self.record_keys))
@@ -54,7 +58,7 @@ class HoodieTable:
         object.__setattr__(self, "options", option_texts(self.options))
         if not isinstance(self.name, str) or not self.name.strip():
             raise HoodieConfigurationError(f"HoodieTable: name is {self.name!r}; give the table a name")
-        check_path(self.path)
+        check_path(self.path, relative=bool(self.hoodie_conn_id))
         if self.table_type not in TABLE_TYPES:
             raise HoodieConfigurationError(
                 f"HoodieTable {self.name!r}: table_type is {self.table_type!r}; "
@@ -146,6 +150,7 @@ class HoodieTable:
             "partition_fields": list(self.partition_fields),
             "ordering_field": self.ordering_field,
             "options": dict(self.options),
+            **({"hoodie_conn_id": self.hoodie_conn_id} if self.hoodie_conn_id else {}),
         }
 
     @classmethod
@@ -171,23 +176,41 @@ class HoodieTable:
         raise HoodieConfigurationError(f"table is {value!r}; pass a HoodieTable or its to_dict() form")
 
 
-def check_path(path: Any) -> str:
-    """The path, if it is absolute, a URI, or still a template; else HoodieConfigurationError."""
+def is_absolute(path: str) -> bool:
+    return path.startswith(("/", "file:/")) or "://" in path
+
+
+def check_path(path: Any, relative: bool = False) -> str:
+    """The path, if it is absolute, a URI, or still a template; else HoodieConfigurationError.
+
+    With `relative` a path in a warehouse is right, too.
+    """
     if isinstance(path, str) and path.strip():
-        if is_template(path) or path.startswith(("/", "file:/")) or "://" in path:
+        if is_template(path) or is_absolute(path) or (relative and not path.startswith("~")):
             return path
         raise HoodieConfigurationError(
             f"table path {path!r} is relative, so every worker would take another folder; "
-            "use an absolute path"
+            "use an absolute path, or name the connection in whose warehouse it lies: "
+            "HoodieTable(hoodie_conn_id='hoodie_default', ...)"
         )
     raise HoodieConfigurationError(f"table path is {path!r}; give the absolute path of the table's folder")
 
 
 def table_path(table: Any) -> str:
-    """The path of a HoodieTable, of its dict form, or the path itself; else HoodieConfigurationError."""
+    """The path of a HoodieTable, of its dict form, or the path itself, absolute or a template; else
+    HoodieConfigurationError.
+    """
     if isinstance(table, HoodieTable):
-        return table.path
-    return check_path(table.get("path") if isinstance(table, Mapping) else table)
+        table = {"path": table.path, "hoodie_conn_id": table.hoodie_conn_id}
+    if not isinstance(table, Mapping):
+        return check_path(table)
+    path, conn_id = table.get("path"), table.get("hoodie_conn_id")
+    if conn_id and isinstance(path, str) and not (is_absolute(path) or is_template(path)):
+        raise HoodieConfigurationError(
+            f"table path {path!r} is relative to the warehouse of {conn_id!r}, which only tasks look up when "
+            "they run; what Airflow must know before, as assets and watchers, needs an absolute path"
+        )
+    return check_path(path)
 
 
 def option_texts(options: Mapping[str, Any] | None) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 from hoodie.errors import HoodieError, TableNotFound
 from hoodie.storage import normalize, storage_for
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.tokens import TokenCommit, find, fingerprint
 
 
@@ -25,6 +26,15 @@ def task_token(context: Mapping[str, Any]) -> str:
     return "/".join(
         [task.dag_id, task.task_id, str(getattr(task, "map_index", -1)), _stands_for(context, run)]
     )
+
+
+def run_metadata(context: Mapping[str, Any]) -> dict[str, str]:
+    """Extra metadata that names the task run, for the timeline page; none outside of a run."""
+    if "ti" not in context or "dag_run" not in context:
+        return {}
+    task = context["ti"]
+    index = getattr(task, "map_index", -1)
+    return {RUN_KEY: TaskRun(task.dag_id, task.task_id, index, context["dag_run"].run_id).text()}
 
 
 def committed_before(path: str, token: str, operation: str, source: Mapping[str, Any]) -> TokenCommit | None:

@@ -6,7 +6,7 @@
 An upsert of a merge-on-read table appends changed rows to logs, which is quick; queries merge the logs as
 they read. The nightly DAG merges them into base files, so that queries are quick again. While it executes its
 plan the upserts go on. Only at its beginning, when the plan is made, the table must be its own for a moment:
-the one that comes second fails with HoodieConflictError and is retried.
+the one that comes second waits for the other.
 
 `feed` delivers what became known in the hour: at five (midnight in New York) the day's flights as scheduled,
 and from then on how those of three hours ago went.

@@ -70,28 +70,28 @@ def say(text: str) -> None:
 # The runs, in a process of their own ---------------------------------------------------------------
 
 
-def airflow_environment(days: list[date]) -> dict[str, str]:
-    """Airflow with SQLite and the Spark connection, for this folder and these days only."""
+def airflow_environment(home: Path, days: list[date], dags: Path = EXAMPLES) -> dict[str, str]:
+    """Airflow with SQLite and the Spark connection, for a folder and these days only."""
     connection = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
     kept = {name: text for name, text in os.environ.items() if not name.startswith("AIRFLOW_")}
     return {
         **kept,
         **environment.spark_environment(),
-        "AIRFLOW_HOME": str(HOME / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(EXAMPLES),
+        "AIRFLOW_HOME": str(home / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection),
-        "SPARK_CONF_DIR": str(spark_settings()),
-        "FLIGHTS_HOME": str(HOME),
+        "SPARK_CONF_DIR": str(spark_settings(home)),
+        "FLIGHTS_HOME": str(home),
         "FLIGHTS_START": days[0].isoformat(),
         "FLIGHTS_DAYS": str(len(days)),
         "PYTHONUNBUFFERED": "1",
     }
 
 
-def spark_settings() -> Path:
+def spark_settings(home: Path) -> Path:
     """A folder with spark-defaults.conf for jobs of seconds: no UI, and a compiler that is ready early."""
-    folder = HOME / "spark"
+    folder = home / "spark"
     folder.mkdir(exist_ok=True)
     (folder / "spark-defaults.conf").write_text(
         "spark.ui.enabled false\nspark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
@@ -141,7 +141,7 @@ def follow_runs(days: list[date], started: float) -> bool:
     process = subprocess.Popen(
         command,
         cwd=HOME,
-        env=airflow_environment(days),
+        env=airflow_environment(HOME, days),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

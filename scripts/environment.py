@@ -20,6 +20,8 @@ HUDI = ROOT / ".venv-hudi"
 TOOLS = ROOT / ".uv"
 PACKAGED_JAVA = ROOT / ".cache" / "java-17"
 JAVA = 17
+#: commands of the browsers that the tests of pages can drive
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def interpreter(venv: Path) -> Path:
@@ -29,6 +31,11 @@ def interpreter(venv: Path) -> Path:
 def maven_repository() -> Path:
     """The local Maven repository, where the set-up puts jars and the tests look for them."""
     return Path(os.environ.get("MAVEN_REPO_LOCAL") or Path.home() / ".m2" / "repository")
+
+
+def browser() -> str | None:
+    """A Chromium on PATH."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 @functools.cache

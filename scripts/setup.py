@@ -1,10 +1,11 @@
 """Makes the development environments, each exactly as its lock file says. Standard library only.
 
-    scripts/setup [main] [hudi] [jars] [--pip]        without a name: all three
+    scripts/setup [main] [hudi] [jars] [browser] [--pip]        without a name: all four
 
-main  .venv: Airflow, Spark 4, the project (editable), other readers, tools; and a Java where Spark finds none
-hudi  .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run
-jars  Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
+main     .venv: Airflow, Spark 4, the project (editable), other readers, tools; a Java where Spark finds none
+hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run
+jars     Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
+browser  Chromium from Debian's packages, where there is none and this user may install it
 
 Runs again in no time when nothing changed: a stamp in each venv holds the digest of what it was made from.
 A set-up that is killed leaves no stamp and is repeated. Two at once wait for each other.
@@ -32,6 +33,7 @@ from environment import (
     PACKAGED_JAVA,
     ROOT,
     TOOLS,
+    browser,
     interpreter,
     java_fits,
     java_version,
@@ -303,6 +305,32 @@ def fetch(coordinates: str, repository: Path) -> bool:
     return True
 
 
+# Browser ------------------------------------------------------------------------------------------
+
+
+def install_browser() -> None:
+    """Chromium, which the tests of pages drive.
+
+    Where it can't be installed, this says so and goes on: those tests skip, or fail where CI=true.
+    """
+    if browser() is not None:
+        return
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        say("no Chromium on PATH, and no apt-get or no right to install it: tests of pages will skip")
+        return
+    wait = ("-o", "DPkg::Lock::Timeout=300")
+    for attempt in (1, 2):
+        try:
+            with timed("Chromium from Debian's packages"):
+                run(apt, *wait, "-qq", "update")
+                install = (apt, *wait, "-qq", "install", "-y", "--no-install-recommends", "chromium")
+                run(*install, DEBIAN_FRONTEND="noninteractive")
+            return
+        except SetupError as error:
+            say(f"no Chromium at attempt {attempt}, without which the tests of pages will skip ({error})")
+
+
 # The command --------------------------------------------------------------------------------------
 
 
@@ -327,12 +355,16 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         )
     if "jars" in parts:
         fetch_jars()
+    if "browser" in parts:
+        install_browser()
 
 
 def main() -> int:
-    names = ("main", "hudi", "jars")
+    names = ("main", "hudi", "jars", "browser")
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", metavar="part", help="main, hudi or jars; none named: all")
+    parser.add_argument(
+        "parts", nargs="*", metavar="part", help="main, hudi, jars or browser; none named: all"
+    )
     parser.add_argument("--pip", action="store_true", help="install with pip even where uv can be had")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(names):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.assets.hoodie import asset_uri
-from airflow_hoodie.commits import COUNTS
+from hoodie.timeline.commit_details import COUNTS
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCHEME = "hoodie"
 _FILE = "file"
 _SAFE = "/=:@,+~!$&'()*;"
-_SAME_STORE = {"s3a": "s3", "s3n": "s3"}
+SAME_STORE = {"s3a": "s3", "s3n": "s3"}
 
 
 def asset_uri(table: Any, **query: str) -> str:
@@ -54,7 +54,15 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     if path == "/":
         raise ValueError(f"{uri.geturl()} names no table; a hoodie URI is like hoodie://file/data/orders")
     host = uri.netloc.lower() or _FILE
-    return uri._replace(scheme=SCHEME, netloc=_SAME_STORE.get(host, host), path=path, fragment="")
+    return uri._replace(scheme=SCHEME, netloc=SAME_STORE.get(host, host), path=path, fragment="")
+
+
+def table_folder(uri: str) -> str | None:
+    """The folder on a file system of the table that an asset's URI names; None for another URI."""
+    parts = urlsplit(uri)
+    if parts.scheme != SCHEME or parts.netloc != _FILE:
+        return None
+    return unquote(parts.path)
 
 
 def create_asset(*, path: str, extra: dict[str, Any] | None = None) -> Asset:
@@ -66,12 +74,12 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: Any) -> Any:
     """OpenLineage dataset of the table: its place, as Spark's own lineage names it."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
+    from airflow_hoodie.lineage import dataset_name
+
     parts = urlsplit(asset.uri)
-    path = unquote(parts.path)
-    if parts.netloc == _FILE:
-        return Dataset(namespace=_FILE, name=path)
-    bucket, _, key = path.lstrip("/").partition("/")
-    return Dataset(namespace=f"{parts.netloc}://{bucket}", name=key or "/")
+    elsewhere = f"{parts.netloc}://{unquote(parts.path).lstrip('/')}"
+    namespace, name = dataset_name(table_folder(asset.uri) or elsewhere)
+    return Dataset(namespace=namespace, name=name)
 
 
 def table_asset(table: Any) -> Asset:

@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
 
     master: beats the connection's; with it the connection need not exist.
     kill_grace_seconds: how long the job may clean up between SIGTERM and SIGKILL.
+    on_progress: called with each progress message of the job.
     Other arguments are SparkSubmitHook's. Raises HoodieConfigurationError when there is no usable master.
     """
 
@@ -52,6 +53,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         master: str | None = None,
         kill_grace_seconds: float = 30.0,
         spark_binary: str | None = None,
+        on_progress: Callable[[Mapping[str, Any]], None] | None = None,
         **kwargs: Any,
     ) -> None:
         self._master = master or None
@@ -60,7 +62,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         self._binary_given = spark_binary is not None
         self._guard: process_group.Guard | None = None
         self._killed = False
-        self._output = JobOutput(self.log)
+        self._output = JobOutput(self.log, on_progress)
         super().__init__(conn_id=conn_id, spark_binary=spark_binary, **kwargs)
 
     # --- connection and environment -------------------------------------------------------------------
@@ -102,6 +104,19 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
                 return None
             raise HoodieConfigurationError(_missing(self._conn_id)) from None
         return found
+
+    @property
+    def master(self) -> str:
+        """The Spark master that jobs are submitted to."""
+        return str(self._connection["master"])
+
+    def launcher(self) -> tuple[str, dict[str, str]]:
+        """spark-submit, and the variables that are added when it is started.
+
+        Raises HoodieConfigurationError where there is none.
+        """
+        [binary] = self._get_spark_binary_path()
+        return binary, {name: str(value) for name, value in self._environment().items()}
 
     def _environment(self) -> dict[str, str]:
         """Variables to add to the submit process, never over what the user or the worker has set."""

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_hoodie.backfill import wait_option
 from airflow_hoodie.exceptions import from_error
+from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
+from airflow_hoodie.lineage import HoodieLineage
+from airflow_hoodie.links.hoodie import LINKS, SparkUILink, TimelineLink
 from airflow_hoodie.table import HoodieTable, option_texts
+from airflow_hoodie.tokens import run_metadata
 from hoodie.bundle import bundle_zip, job_script
 from hoodie.errors import HoodieError
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
 JOB_NAME = (
     "{{ ti.dag_id }}/{{ ti.task_id }}/{{ ti.run_id }}{% if ti.map_index >= 0 %}/{{ ti.map_index }}{% endif %}"
@@ -26,14 +33,18 @@ JOB_NAME = (
 QUIET_SPARK = {"spark.log.level": "WARN"}
 
 
-class HoodieSparkOperator(SparkSubmitOperator):
+class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
     """Submits `hoodie/jobs/<job>.py` with a JSON request and returns the job's result as XCom.
 
     table: HoodieTable or its dict form. (templated)
     options: `hoodie.*` settings of this task over the table's. (templated)
     extra_metadata: texts for the commit's extra metadata. (templated)
-    spark_conn_id: connection of type `spark`; its master is used unless `master` is set.
+    hoodie_conn_id: connection of type `hoodie` instead of the table's.
+    spark_conn_id: connection of type `spark`; its master is used unless `master` is set. By default that of
+        the hoodie connection, else `spark_default`.
     master: Spark master, such as `local[2]`. (templated)
+    wait_for_writer: how long the job waits, in the order of arrival, while another writer is at work on the
+        table: a timedelta or seconds; with 0 or None it fails at once with HoodieConflictError.
     kill_grace_seconds: how long the job may clean up after a SIGTERM.
     name: Spark's name of the job, by default DAG, task and run. (templated)
 
@@ -42,7 +53,7 @@ class HoodieSparkOperator(SparkSubmitOperator):
     """
 
     #: script in hoodie/jobs
-    job: ClassVar[str]
+    job: str
 
     template_fields: Sequence[str] = (
         "table",
@@ -60,6 +71,7 @@ class HoodieSparkOperator(SparkSubmitOperator):
         "application_args": "json",
     }
     ui_color = "#d6e9f8"
+    operator_extra_links = LINKS
 
     def __init__(
         self,
@@ -67,39 +79,80 @@ class HoodieSparkOperator(SparkSubmitOperator):
         table: HoodieTable | Mapping[str, Any],
         options: Mapping[str, Any] | None = None,
         extra_metadata: Mapping[str, str] | None = None,
-        spark_conn_id: str = "spark_default",
+        hoodie_conn_id: str | None = None,
+        spark_conn_id: str | None = None,
         master: str | None = None,
+        wait_for_writer: timedelta | float | None = timedelta(hours=1),
         kill_grace_seconds: float = 30.0,
         name: str = JOB_NAME,
         **kwargs: Any,
     ) -> None:
-        super().__init__(conn_id=spark_conn_id, name=name, **kwargs)
+        super().__init__(conn_id=spark_conn_id or DEFAULT_SPARK_CONN, name=name, **kwargs)
         self.table = HoodieTable.of(table).to_dict()
+        if hoodie_conn_id:
+            self.table["hoodie_conn_id"] = hoodie_conn_id
         self.options = option_texts(options)
         self.extra_metadata = dict(extra_metadata or {})
         self.master = master
         self.kill_grace_seconds = kill_grace_seconds
+        self.wait_for_writer = wait_for_writer
+        wait_option(wait_for_writer)
         self.spark_conn_id = spark_conn_id
+        #: the job's result, once there is one, and the address of its Spark UI
+        self.result: dict[str, Any] | None = None
+        self.spark_ui: str | None = None
+        self._heard: Callable[[Mapping[str, Any]], None] | None = None
 
     def request(self) -> dict[str, Any]:
         """The job's `--request`, from the rendered fields."""
         raise NotImplementedError
 
+    def run_options(self, context: Context) -> dict[str, str]:
+        """Settings that follow from the operator's arguments and the run; the user's own go over them."""
+        return wait_option(self.wait_for_writer)
+
+    def job_request(self, context: Context) -> dict[str, Any]:
+        """The request as it is sent: with the run's settings, where the job takes any."""
+        request = self.request()
+        if "options" in request:
+            request["options"] = {**self.run_options(context), **request["options"]}
+        return request
+
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; returns the WriteResult dict. Raises the exceptions of airflow_hoodie.exceptions."""
+        self.resolve()
+        self.extra_metadata = {**run_metadata(context), **self.extra_metadata}
+        leave_link(context, TimelineLink(), self)
         try:
             script, bundle = job_script(self.job), bundle_zip()
         except HoodieError as error:
             raise from_error(error) from error
-        request = json.dumps(self.request(), separators=(",", ":"))
+        request = json.dumps(self.job_request(context), separators=(",", ":"))
         self.application = self.application or str(script)
         self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
         self.application_args = ["--request", request, *(self.application_args or [])]
         if not self.properties_file:
             self.conf = {**QUIET_SPARK, **(self.conf or {})}
-        self._hook = hook = self._get_hook()
+        self._hook, self._heard = None, partial(self.on_progress, context)
         super().execute(context)
-        return hook.result
+        assert self._hook is not None
+        self.result = self._hook.result
+        return self.result
+
+    def resolve(self) -> None:
+        """First in each `execute`: take in what the table's connection says; a second time nothing changes.
+
+        Raises HoodieConfigurationError.
+        """
+        self.table, conn = resolved(self.table)
+        if self.spark_conn_id is None:
+            self.spark_conn_id = (conn.spark_conn_id if conn else None) or DEFAULT_SPARK_CONN
+
+    def on_progress(self, context: Context, value: Mapping[str, Any]) -> None:
+        """Called with each progress message of the job."""
+        if address := value.get("spark_ui"):
+            self.spark_ui = str(address)
+            leave_link(context, SparkUILink(), self)
 
     def on_kill(self) -> None:
         """End the job with all its processes; see HoodieSparkSubmitHook.on_kill."""
@@ -108,7 +161,7 @@ class HoodieSparkOperator(SparkSubmitOperator):
 
     def _get_hook(self) -> HoodieSparkSubmitHook:
         return HoodieSparkSubmitHook(
-            conn_id=self.spark_conn_id,
+            conn_id=self.spark_conn_id or DEFAULT_SPARK_CONN,
             master=self.master,
             kill_grace_seconds=self.kill_grace_seconds,
             conf=self.conf,
@@ -138,4 +191,12 @@ class HoodieSparkOperator(SparkSubmitOperator):
             deploy_mode=self._deploy_mode,
             use_krb5ccache=self._use_krb5ccache,
             post_submit_commands=self.post_submit_commands,
+            on_progress=self._heard,
         )
+
+
+def leave_link(context: Context, link: BaseOperatorLink, operator: Any) -> None:
+    """Make a task's link known while it runs; nothing outside of a run."""
+    ti: Any = context.get("ti")
+    if hasattr(ti, "xcom_push"):
+        ti.xcom_push(key=link.xcom_key, value=link.get_link(operator, ti_key=ti))

@@ -1,4 +1,4 @@
-"""Operators of table services: compaction, cleaning, archiving."""
+"""Operators of table services: compaction, clustering, cleaning, archiving."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.hooks.local import HoodieLocalHook
-from airflow_hoodie.operators.base import HoodieSparkOperator
+from airflow_hoodie.links.hoodie import TimelineLink
+from airflow_hoodie.operators.base import HoodieSparkOperator, leave_link
 from airflow_hoodie.table import HoodieTable, is_template
 
 if TYPE_CHECKING:
@@ -17,27 +18,16 @@ MODES = ("schedule", "execute", "run")
 ENGINES = ("local", "spark")
 
 
-class CompactionOperator(HoodieSparkOperator):
-    """Merge the logs of a merge-on-read table into its base files.
+class RewriteOperator(HoodieSparkOperator):
+    """Base of the services that put a plan on the timeline and execute it on Spark.
 
-    mode: `schedule` makes a plan if one is due, `execute` runs the pending plans, oldest first, `run` does
-    both. Writers may go on while a plan is executed; while one is scheduled a writer makes the task fail with
-    HoodieConflictError, and a writer fails as long as it lasts, which is short. (templated)
+    mode: `schedule` makes a plan if there is something to do, `execute` runs the pending plans, oldest first,
+    `run` does both. (templated)
     instant: with mode `execute`, the one plan to run; one that is completed already is no error, and a blank
     text means all pending plans. (templated)
-    options: `hoodie.compact.*` and others over the table's; by default a compaction is due after 5 delta
-    commits (`hoodie.compact.inline.max.delta.commits`).
-
-    The XCom `return_value` is the job's CompactionResult: status (scheduled, compacted or skipped), reason
-    (why it was skipped), scheduled, compacted, pending (instants), instant, mode, table, base_path, action,
-    operation, partitions, num_slices, num_log_files, log_bytes, num_files, num_writes, bytes_written,
-    duration_s, warnings, rolled_back, metadata_table_removed.
     """
 
-    job = "compact"
-
     template_fields: Sequence[str] = ("mode", "instant", *HoodieSparkOperator.template_fields)
-    ui_color = "#e8dff5"
 
     def __init__(
         self,
@@ -49,14 +39,8 @@ class CompactionOperator(HoodieSparkOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
-        declared = HoodieTable.of(table)
-        declared.options_for(self.job, options)
-        if declared.table_type != "MERGE_ON_READ":
-            raise HoodieConfigurationError(
-                f"table {declared.name!r} is {declared.table_type}, which has no logs to compact; "
-                'CompactionOperator is for tables with table_type="MERGE_ON_READ"'
-            )
-        if not (_is_deferred(mode) or _is_deferred(instant)):
+        HoodieTable.of(table).options_for(self.job, options)
+        if not (is_deferred(mode) or is_deferred(instant)):
             _check(mode, instant)
         self.mode = mode
         self.instant = instant
@@ -74,6 +58,62 @@ class CompactionOperator(HoodieSparkOperator):
             "options": table.options_for(self.job, self.options),
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
         }
+
+
+class CompactionOperator(RewriteOperator):
+    """Merge the logs of a merge-on-read table into its base files.
+
+    mode: `schedule` makes a plan if one is due, `execute` runs the pending plans, oldest first, `run` does
+    both. Writers may go on while a plan is executed; to schedule one the task waits for writers at work
+    (wait_for_writer), and writers wait as long as it lasts, which is short. (templated)
+    instant: with mode `execute`, the one plan to run; one that is completed already is no error, and a blank
+    text means all pending plans. (templated)
+    options: `hoodie.compact.*` and others over the table's; by default a compaction is due after 5 delta
+    commits (`hoodie.compact.inline.max.delta.commits`).
+
+    The XCom `return_value` is the job's CompactionResult: status (scheduled, compacted or skipped), reason
+    (why it was skipped), scheduled, compacted, pending (instants), instant, mode, dry_run, table, base_path,
+    action, operation, partitions, num_slices, num_log_files, log_bytes, num_files, num_writes, bytes_written,
+    duration_s, warnings, rolled_back, metadata_table_removed.
+    """
+
+    job = "compact"
+
+    ui_color = "#e8dff5"
+
+    def __init__(self, *, table: HoodieTable | Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(table=table, **kwargs)
+        declared = HoodieTable.of(table)
+        if declared.table_type != "MERGE_ON_READ":
+            raise HoodieConfigurationError(
+                f"table {declared.name!r} is {declared.table_type}, which has no logs to compact; "
+                'CompactionOperator is for tables with table_type="MERGE_ON_READ"'
+            )
+
+
+class ClusteringOperator(RewriteOperator):
+    """Rewrite small files of a table into larger ones, sorted by columns that queries filter by.
+
+    mode: `schedule` makes a plan if there is something to do, `execute` runs the pending plans, oldest first,
+    `run` does both. While a plan is pending writers may add rows and change those of other files; a write
+    that updates rows of the plan fails, unless it may roll the plan back
+    (`hoodie.clustering.rollback.pending.replacecommit.on.conflict`). To schedule one the task waits
+    for writers at work (wait_for_writer), and writers wait as long as it lasts, which is short. (templated)
+    instant: with mode `execute`, the one plan to run; one that is completed already is no error,
+    and a blank text means all pending plans. (templated)
+    options: `hoodie.clustering.*`, `hoodie.layout.optimize.*` and others over the table's, such as
+    `hoodie.clustering.plan.strategy.sort.columns`; by default files below 300 MB are rewritten into files of
+    up to 1 GB, and rows are not sorted.
+
+    The XCom `return_value` is the job's ClusteringResult: status (scheduled, clustered or skipped), reason
+    (why it was skipped), scheduled, clustered, pending (instants), instant, mode, dry_run, table, base_path,
+    action, operation, partitions, num_groups, num_replaced, num_outputs, num_files, num_writes,
+    bytes_written, duration_s, warnings, rolled_back, metadata_table_removed.
+    """
+
+    job = "cluster"
+
+    ui_color = "#dfeaf5"
 
 
 class HoodieLocalOperator(HoodieSparkOperator):
@@ -111,11 +151,14 @@ class HoodieLocalOperator(HoodieSparkOperator):
         """Run the job; returns its result as a dict. Raises the exceptions of airflow_hoodie.exceptions."""
         if self.engine == "spark":
             return super().execute(context)
-        request = self.request()
+        self.resolve()
+        leave_link(context, TimelineLink(), self)
+        request = self.job_request(context)
         self._local = HoodieLocalHook(
             self.job, kill_grace_seconds=self.kill_grace_seconds, env_vars=self.env_vars
         )
-        return self._local.run(request)
+        self.result = self._local.run(request)
+        return self.result
 
     def on_kill(self) -> None:
         """End the job with all its processes; the next run finishes what it had planned."""
@@ -129,8 +172,8 @@ class CleanOperator(HoodieLocalOperator):
     """Delete file slices that are older than what the cleaner's settings keep.
 
     mode: `schedule` makes a plan if one is due, `execute` carries out the pending plans, oldest first, `run`
-    does both. Writers may go on while files are deleted; while a plan is made a writer makes the task fail
-    with HoodieConflictError, and a writer fails as long as it lasts, which is short. (templated)
+    does both. Writers may go on while files are deleted; to make a plan the task waits for writers at work
+    (wait_for_writer), and writers wait as long as it lasts, which is short. (templated)
     engine: `local` or `spark`, see HoodieLocalOperator.
     options: `hoodie.cleaner.*` and others over the table's; by default the last 10 commits are kept
     (`hoodie.cleaner.commits.retained`). Writes clean by themselves, too (`hoodie.clean.automatic`).
@@ -156,7 +199,7 @@ class CleanOperator(HoodieLocalOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
-        if not _is_deferred(mode):
+        if not is_deferred(mode):
             _check(mode, None)
         self.mode = mode
 
@@ -168,8 +211,7 @@ class CleanOperator(HoodieLocalOperator):
 class ArchiveOperator(HoodieLocalOperator):
     """Move old instants from the active into the archived timeline.
 
-    A writer at work makes the task fail with HoodieConflictError, and a writer fails as long as it lasts,
-    which is short.
+    The task waits for writers at work (wait_for_writer), and writers wait as long as it lasts: not long.
     engine: `local` or `spark`, see HoodieLocalOperator.
     options: `hoodie.keep.*`, `hoodie.archive.*` and others over the table's; by default 20 to 30 commits stay
     (`hoodie.keep.min.commits`, `hoodie.keep.max.commits`). Writes archive by themselves, too
@@ -186,7 +228,7 @@ class ArchiveOperator(HoodieLocalOperator):
     ui_color = "#f1ece1"
 
 
-def _is_deferred(value: Any) -> bool:
+def is_deferred(value: Any) -> bool:
     """Jinja, an XComArg or a mapped value, known when the task runs."""
     return is_template(value) if isinstance(value, str) else value is not None
 

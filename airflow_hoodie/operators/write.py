@@ -1,4 +1,4 @@
-"""Operators that write rows: upsert, insert, bulk insert."""
+"""Operators that commit: upsert, insert, bulk insert, delete, insert overwrite, delete of partitions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie.assets.events import record_commit, with_outlets
+from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, check_services, services_option
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieSparkOperator
-from airflow_hoodie.table import HoodieTable, is_template, option_texts
+from airflow_hoodie.operators.services import HoodieLocalOperator
+from airflow_hoodie.table import HoodieTable, is_absolute, is_template, option_texts
 from airflow_hoodie.tokens import committed_before, task_token
 from hoodie.storage import normalize
+from hoodie.timeline.tokens import partition_source
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -18,31 +21,111 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "csv", "json", "table", "sql")
 
 
-class HoodieWriteOperator(HoodieSparkOperator):
-    """Base of the writing operators.
+class HoodieCommitOperator(HoodieSparkOperator):
+    """Base of the operators that make a commit.
 
-    source: path or glob of the incoming rows, a list of them, or {"path", "format", "options"}. (templated)
-    Without a format the suffix decides (.csv, .json, .jsonl; else parquet); `table` reads another hoodie
-    table, `sql` takes a Spark SQL query as its path.
     exactly_once: a retry, a cleared task or another run of the same data interval finds the commit of the
     first and returns its result with the status `already_committed`, before or after a job is submitted. A
     source that changed since is written again, with a warning.
     token: instead of the one made of DAG, task, map index and data interval. (templated)
     force: write again in any case.
-    emit_asset: add the table's asset to the outlets (not for a templated path). Its event says what was
-    committed: instant, partitions, counts and operation. With `table.partitions` among the outlets each
-    written partition gets an event of its own.
+    services: `off` leaves out what the table's settings ask to be done after a write (clean, archive,
+    compact), `auto` does so in the runs of a backfill, which wants one pass at its end instead
+    (BackfillMaintenanceOperator), `on` never.
+    allow_out_of_order: let an older data interval replace what a later one wrote to the same partitions,
+    where no ordering field keeps the newer rows; else such a write is refused.
+    emit_asset: add the table's asset to the outlets (not for a templated or relative path). Its event says
+    what was committed: instant, partitions, counts and operation. With `table.partitions` among the outlets
+    each partition that was written, or of which files were replaced, gets an event of its own.
 
     The XCom `return_value` is the job's WriteResult: status, table, base_path, action, instant, operation,
-    partitions, num_inserts, num_updates, num_deletes, num_writes, num_files, bytes_written, duration_s,
-    warnings, rolled_back, metadata_table_removed.
+    partitions, num_inserts, num_updates, num_deletes, num_writes, num_files, bytes_written, num_missing (rows
+    of a delete whose key is not in the table), num_replaced (file groups that are not visible any more),
+    duration_s, warnings, rolled_back, metadata_table_removed.
     """
 
-    operation: ClassVar[str]
+    operation: str
 
-    template_fields: Sequence[str] = ("source", "token", *HoodieSparkOperator.template_fields)
+    template_fields: Sequence[str] = ("token", *HoodieSparkOperator.template_fields)
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        options: Mapping[str, Any] | None = None,
+        exactly_once: bool = True,
+        token: str | None = None,
+        force: bool = False,
+        services: str = "auto",
+        allow_out_of_order: bool = False,
+        emit_asset: bool = True,
+        outlets: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        declared = HoodieTable.of(table)
+        if emit_asset and is_absolute(declared.path) and not is_template(declared.path):
+            outlets = with_outlets(outlets, declared.asset)
+        super().__init__(table=table, options=options, outlets=outlets, **kwargs)
+        declared.options_for(self.operation, options)
+        self.exactly_once = exactly_once
+        self.token = token
+        self.force = force
+        self.services = check_services(services)
+        self.allow_out_of_order = allow_out_of_order
+
+    def described(self) -> Mapping[str, Any]:
+        """What is written, as the token's fingerprint is made of it; raises HoodieConfigurationError."""
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Run the job; returns the WriteResult dict, which the assets' events tell too."""
+        self.resolve()
+        if self.exactly_once and not self.token:
+            self.token = task_token(context)
+        result = self.result = self._already(context) or super().execute(context)
+        self.outlets = record_commit(context, self.outlets, result, self.table["path"])
+        return result
+
+    def _already(self, context: Context) -> dict[str, Any] | None:
+        """The result of this write's commit, when there is one: no job is submitted then."""
+        if not self.token or self.force:
+            return None
+        table = HoodieTable.from_dict(self.table)
+        found = committed_before(table.path, self.token, self.operation, self.described())
+        if found is None:
+            return None
+        self.log.info("%s was committed at %s; nothing is submitted", self.token, found.instant)
+        return found.result(table.name, normalize(table.path))
+
+    def run_options(self, context: Context) -> dict[str, str]:
+        allowed = {ALLOW_OUT_OF_ORDER: "true"} if self.allow_out_of_order else {}
+        return {**super().run_options(context), **services_option(self.services, context), **allowed}
+
+    def request(self) -> dict[str, Any]:
+        """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""
+        table = HoodieTable.from_dict(self.table)
+        return {
+            "table": table.path,
+            "operation": self.operation,
+            "options": table.options_for(self.operation, self.options),
+            "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
+            **({"token": self.token, "force": self.force} if self.token else {}),
+        }
+
+
+class HoodieWriteOperator(HoodieCommitOperator):
+    """Base of the operators with a source.
+
+    source: path or glob of the incoming rows, a list of them, or {"path", "format", "options"}. (templated)
+    Without a format the suffix decides (.csv, .json, .jsonl; else parquet); `table` reads another hoodie
+    table, `sql` takes a Spark SQL query as its path.
+
+    For the others and the result see HoodieCommitOperator.
+    """
+
+    template_fields: Sequence[str] = ("source", *HoodieCommitOperator.template_fields)
     template_fields_renderers: ClassVar[dict[str, str]] = {
-        **HoodieSparkOperator.template_fields_renderers,
+        **HoodieCommitOperator.template_fields_renderers,
         "source": "json",
     }
 
@@ -52,53 +135,16 @@ class HoodieWriteOperator(HoodieSparkOperator):
         table: HoodieTable | Mapping[str, Any],
         source: str | Sequence[str] | Mapping[str, Any],
         options: Mapping[str, Any] | None = None,
-        exactly_once: bool = True,
-        token: str | None = None,
-        force: bool = False,
-        emit_asset: bool = True,
-        outlets: Any = None,
         **kwargs: Any,
     ) -> None:
-        declared = HoodieTable.of(table)
-        if emit_asset and not is_template(declared.path):
-            outlets = with_outlets(outlets, declared.asset)
-        super().__init__(table=table, options=options, outlets=outlets, **kwargs)
-        declared.options_for(self.operation, options)
-        self.exactly_once = exactly_once
-        self.token = token
-        self.force = force
+        super().__init__(table=table, options=options, **kwargs)
         self.source = source if _is_deferred(source) else source_request(source)
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns the WriteResult dict, which the assets' events tell too."""
-        if self.exactly_once and not self.token:
-            self.token = task_token(context)
-        result = self._already(context) or super().execute(context)
-        self.outlets = record_commit(context, self.outlets, result, self.table["path"])
-        return result
-
-    def _already(self, context: Context) -> dict[str, Any] | None:
-        """The result of this write's commit, when there is one: no job is submitted then."""
-        if not self.token or self.force:
-            return None
-        table, source = HoodieTable.from_dict(self.table), source_request(self.source)
-        found = committed_before(table.path, self.token, self.operation, source)
-        if found is None:
-            return None
-        self.log.info("%s was committed at %s; nothing is submitted", self.token, found.instant)
-        return found.result(table.name, normalize(table.path))
+    def described(self) -> Mapping[str, Any]:
+        return source_request(self.source)
 
     def request(self) -> dict[str, Any]:
-        """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""
-        table = HoodieTable.from_dict(self.table)
-        return {
-            "table": table.path,
-            "operation": self.operation,
-            "source": source_request(self.source),
-            "options": table.options_for(self.operation, self.options),
-            "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
-            **({"token": self.token, "force": self.force} if self.token else {}),
-        }
+        return {**super().request(), "source": source_request(self.source)}
 
 
 class UpsertOperator(HoodieWriteOperator):
@@ -117,6 +163,84 @@ class BulkInsertOperator(HoodieWriteOperator):
     """Append many rows into new files: the fastest first load."""
 
     job = operation = "bulk_insert"
+
+
+class DeleteOperator(HoodieWriteOperator):
+    """Delete the rows whose keys the source has; it needs the columns of record key and partition path only.
+
+    Keys that the table does not hold are no error: the result's `num_missing` counts them.
+    """
+
+    job = operation = "delete"
+
+
+class InsertOverwriteOperator(HoodieWriteOperator):
+    """Replace the partitions that the source has rows for, and no others.
+
+    whole_table: replace all partitions instead; a source without rows then empties the table.
+    """
+
+    job = operation = "insert_overwrite"
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        source: str | Sequence[str] | Mapping[str, Any],
+        whole_table: bool = False,
+        options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.whole_table = whole_table
+        if whole_table:
+            self.job = self.operation = "insert_overwrite_table"
+        super().__init__(table=table, source=source, options=options, **kwargs)
+
+
+class DeletePartitionOperator(HoodieCommitOperator, HoodieLocalOperator):
+    """Delete whole partitions. Their rows are gone at once, their files when the cleaner takes them.
+
+    partitions: partition paths as in the table, such as "2024-01-31" or "country=de", or a list of them; `*`
+    stands for any text. (templated)
+    missing_ok: a partition that has no rows in the table is a warning, not an error.
+    engine: `local` or `spark`, see HoodieLocalOperator.
+
+    For the others and the result see HoodieCommitOperator.
+    """
+
+    job = operation = "delete_partition"
+
+    template_fields: Sequence[str] = ("partitions", *HoodieCommitOperator.template_fields)
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        partitions: str | Sequence[str],
+        missing_ok: bool = False,
+        options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, options=options, **kwargs)
+        self.partitions = partitions if _is_deferred(partitions) else _partitions(partitions)
+        self.missing_ok = missing_ok
+
+    def described(self) -> Mapping[str, Any]:
+        return partition_source(_partitions(self.partitions))
+
+    def request(self) -> dict[str, Any]:
+        request = {**super().request(), "partitions": _partitions(self.partitions)}
+        return {**request, "missing_ok": True} if self.missing_ok else request
+
+
+def _partitions(value: Any) -> list[str]:
+    """Raises HoodieConfigurationError."""
+    named = [value] if isinstance(value, str) else value
+    if not isinstance(named, (list, tuple)) or not named or not all(_is_text(item) for item in named):
+        raise HoodieConfigurationError(
+            f"partitions are {value!r}; pass a partition path such as '2024-01-31', or a list of them"
+        )
+    return list(named)
 
 
 def source_request(source: Any) -> dict[str, Any]:

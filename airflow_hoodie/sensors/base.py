@@ -13,7 +13,8 @@ from airflow.triggers.base import StartTriggerArgs
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
-from airflow_hoodie.table import HoodieTable, check_path, is_template, table_path
+from airflow_hoodie.hooks.hoodie import resolved_path
+from airflow_hoodie.table import HoodieTable, check_path, is_absolute, is_template, table_path
 from airflow_hoodie.triggers.condition import ConditionTrigger, look, value_of
 from hoodie.errors import HoodieError
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class TimelineSensor(BaseSensorOperator):
     """Waits until a condition holds on a table's timeline. Neither Spark nor Arrow is imported.
 
-    table: HoodieTable, its dict form, or the table's path. (templated)
+    table: HoodieTable, its dict form, or the table's path. (templated) The path of one with a
+        `hoodie_conn_id` may be relative to that connection's warehouse, but not with start_from_trigger.
     missing: `wait` for a table that does not exist yet, or `fail` with HoodieTableNotFoundError.
     deferrable: look once, then wait in the triggerer, in no worker slot; default: Airflow's setting
         `[operators] default_deferrable`.
@@ -78,7 +80,7 @@ class TimelineSensor(BaseSensorOperator):
             )
 
     def poke(self, context: Context) -> PokeReturnValue:
-        path = table_path(self.table)
+        path = resolved_path(self.table)
         wanted = self._condition()
         try:
             reader = self.__dict__.get("_reader")
@@ -109,7 +111,7 @@ class TimelineSensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """The value in the trigger's event; raises the exception of the error in it."""
         value = value_of(event)
-        self.log.info("Found on %s: %s", table_path(self.table), value)
+        self.log.info("Found: %s", value)
         return value
 
     def _arguments(self) -> dict[str, Any]:
@@ -121,13 +123,25 @@ class TimelineSensor(BaseSensorOperator):
         except HoodieError as error:
             raise from_error(error) from None
 
+    def _path(self, end_task: bool) -> str:
+        """For a trigger: it can't look up a connection before the task's arguments are rendered."""
+        path = str(self.table.get("path")) if isinstance(self.table, Mapping) else str(self.table)
+        if not end_task:
+            return resolved_path(self.table)
+        if not (is_template(path) or is_absolute(path)):
+            raise HoodieConfigurationError(
+                f"table path {path!r} is relative, and a task that starts from the trigger looks up no "
+                "connection; give the table an absolute path, or pass deferrable=True"
+            )
+        return table_path(self.table)
+
     def _trigger(self, *, end_task: bool) -> ConditionTrigger:
         arguments = {name: _json(name, value) for name, value in self._arguments().items()}
         if hasattr(self.table, "resolve"):
             _json("table", self.table)
         return ConditionTrigger(
             kind=self.condition_kind,
-            table=table_path(self.table),
+            table=self._path(end_task),
             missing=self.missing,
             poke_interval=self.poke_interval,
             end_task=end_task,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +18,13 @@ import pytest
 
 import hoodie
 from airflow_hoodie.exceptions import HoodieException
+from airflow_hoodie.hooks import process_group
+from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
+from airflow_hoodie.operators import write
 from airflow_hoodie.operators.write import UpsertOperator
 from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.tokens import task_token
+from tests.support.faults import wait_for
 
 from .conftest import FakeSubmit
 
@@ -32,9 +39,14 @@ JOB = """
         if found:
             os.remove(place)
         return found
+    def hold(*args):
+        open(os.path.join(os.path.dirname(note), "holding"), "w").close()
+        time.sleep(60)
     when = death()
     if when == "before the commit":
         pipeline.Transaction.commit = lambda *args: os.kill(os.getpid(), 9)
+    if when == "held before the commit":
+        pipeline.Transaction.commit = hold
     source = request["source"]
     result = hoodie.write_table(ds.dataset(source["path"]), request["table"], operation=request["operation"],
         options={**request["options"], "hoodie.client.heartbeat.interval_in_ms": 1000,
@@ -43,6 +55,8 @@ JOB = """
         force=request.get("force", False))
     if when == "after the commit":
         os.kill(os.getpid(), 9)
+    if when == "held after the commit":
+        hold()
     say("RESULT", result.to_dict())
 """
 DAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
@@ -123,6 +137,102 @@ def test_a_killed_job_is_repeated_or_found(
     again = run(job, table, path)
     assert again["status"] == ("committed" if when == "before the commit" else "already_committed")
     check(table, 1, 1)
+
+
+#: where a worker dies, and what its job does: it is held there until the worker is dead, or goes on
+WORKER_DEATHS = {
+    "before submit": "",
+    "during the job": "held before the commit",
+    "after the commit": "held after the commit",
+    "before the result": "",
+}
+#: how the same interval is run again
+AGAIN = [
+    {"run_id": "scheduled__1"},
+    {"run_id": "scheduled__1", "clear_number": 1},
+    {"run_id": "backfill__9", "run_type": "backfill"},
+    {"run_id": "backfill__10", "run_type": "backfill"},
+]
+
+
+def die(*args: Any, **kwargs: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(where: str, job: FakeSubmit, table: HoodieTable, path: str, run_of: dict[str, Any]) -> None:
+    """Run the task in a worker, a process of its own, that is killed at this point."""
+    folder = job.path.parent
+    (folder / "die").write_text(WORKER_DEATHS[where])
+    worker = os.fork()
+    if worker == 0:
+        try:
+            if where == "before submit":
+                HoodieSparkSubmitHook.submit = die  # type: ignore[method-assign, assignment]
+            if where == "before the result":
+                write.record_commit = die  # type: ignore[assignment]
+            run(job, table, path, context(**run_of))
+        finally:
+            os._exit(1)
+    if WORKER_DEATHS[where]:
+        wait_for(folder / "holding")
+        os.kill(worker, signal.SIGKILL)
+    _, status = os.waitpid(worker, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    if WORKER_DEATHS[where]:  # the guard ends what the worker leaves
+        (folder / "holding").unlink()
+        pid = job.call()["pid"]
+        deadline = time.monotonic() + 30
+        while process_group.members(pid):
+            assert time.monotonic() < deadline, "the job of a dead worker goes on"
+            time.sleep(0.02)
+    (folder / "die").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("where", WORKER_DEATHS)
+def test_five_runs_of_an_interval_whose_worker_is_killed(
+    where: str, job: FakeSubmit, table: HoodieTable, tmp_path: Path
+) -> None:
+    """The first is killed; a retry, a cleared task and two backfills follow."""
+    path = source(tmp_path, 1)
+    killed(where, job, table, path, AGAIN[0])
+    results = [run(job, table, path, context(**run_of)) for run_of in AGAIN]
+    found = "committed" if where in ("before submit", "during the job") else "already_committed"
+    assert [result["status"] for result in results] == [found, *["already_committed"] * 3]
+    assert len({result["instant"] for result in results}) == 1
+    check(table, 1, 1)
+
+
+def test_five_runs_of_which_four_are_killed(job: FakeSubmit, table: HoodieTable, tmp_path: Path) -> None:
+    path = source(tmp_path, 1)
+    for where, run_of in zip(WORKER_DEATHS, AGAIN, strict=True):
+        killed(where, job, table, path, run_of)
+    assert run(job, table, path, context(run_id="manual__1"))["status"] == "already_committed"
+    check(table, 1, 1)
+
+
+def test_days_in_random_order_three_at_once(job: FakeSubmit, table: HoodieTable, tmp_path: Path) -> None:
+    """Each day changes rows of the days before; the rows are those of the ordered run."""
+    days, ordered = range(1, 7), str(tmp_path / "ordered")
+    for day in days:
+        rows = pa.table({"id": [f"r{n}" for n in range(day, day + 4)], "ts": [day] * 4, "n": [day] * 4})
+        pq.write_table(rows, tmp_path / f"{day}.parquet")
+        hoodie.write_table(rows, ordered, options=table.options_for("upsert"))
+
+    def upsert(day: int) -> dict[str, Any]:
+        where = context(DAY.replace(day=day), run_id=f"backfill__{day}", run_type="backfill")
+        return run(job, table, str(tmp_path / f"{day}.parquet"), where)
+
+    shuffled = [4, 6, 1, 5, 2, 3]
+    with ThreadPoolExecutor(3) as workers:
+        results = list(workers.map(upsert, shuffled))
+    assert [result["status"] for result in results] == ["committed"] * 6
+    assert [result["warnings"] for result in results] == [[]] * 6
+    stored, expected = (
+        hoodie.read_table(place, meta=False).sort_by("id").select(["id", "ts", "n"])
+        for place in (table.path, ordered)
+    )
+    assert stored.equals(expected)
+    assert [entry["action"] for entry in hoodie.instants(table.path)] == ["commit"] * 6
 
 
 def test_what_the_operator_can_not_see_the_job_does(

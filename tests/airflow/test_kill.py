@@ -60,7 +60,7 @@ def family(
     return FAMILY.replace("{on_term}", on_term).replace("{submit}", submit).replace("{output}", output)
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"still waiting for {what}"

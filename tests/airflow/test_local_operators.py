@@ -22,6 +22,7 @@ from airflow.sdk import DAG
 
 import airflow_hoodie
 import hoodie
+from airflow_hoodie.backfill import WAIT_FOR_WRITER
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieConflictError,
@@ -122,7 +123,7 @@ def test_errors_are_told_apart(table: HoodieTable, tmp_path: Path) -> None:
     with Transaction(LocalStorage(), table.path, Config.of({}), True) as writer:
         writer.begin()
         with pytest.raises(HoodieConflictError, match="another writer is at work"):
-            run(ArchiveOperator(task_id="archive", table=table, options=FEW))
+            run(ArchiveOperator(task_id="archive", table=table, options=FEW, wait_for_writer=None))
 
 
 def test_what_is_wrong_fails_when_the_dag_is_read(table: HoodieTable) -> None:
@@ -160,7 +161,7 @@ def test_by_spark_submit(
     assert json.loads(fake.option("--request")) == {
         "table": table.path,
         "operation": job,
-        "options": table.options_for(job, FEW),
+        "options": {WAIT_FOR_WRITER: "3600000", **table.options_for(job, FEW)},
         **({"mode": "run"} if job == "clean" else {}),
     }
 
@@ -223,6 +224,54 @@ def test_a_killed_task_ends_its_job(
 
 def _is_zombie(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+#: put before the clean job: it stops when it is about to write its plan, with the table claimed
+HELD = """
+import time
+import hoodie.services.clean.run as module
+module.CleanPlan.to_bytes = lambda self: (print("holding", flush=True), time.sleep(600))
+"""
+
+
+def test_a_killed_task_lets_the_job_give_the_table_back(
+    table: HoodieTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real job: SIGTERM withdraws its claim, so that the next run need not wait for it to be dead."""
+    command = HoodieLocalHook._command
+
+    def held(self: HoodieLocalHook, request: Any) -> list[str]:
+        python, flag, boot, *rest = command(self, request)
+        return [python, flag, boot.replace("runpy.run", f"exec({HELD!r}); runpy.run"), *rest]
+
+    holding = threading.Event()
+    take = JobOutput.take
+
+    def watch(self: JobOutput, line: str) -> bool:
+        if line == "holding":
+            holding.set()
+        return take(self, line)
+
+    beats = Path(table.path, ".hoodie", ".heartbeat")
+    seen: list[int] = []
+
+    def kill() -> None:
+        assert holding.wait(30)
+        seen.append(len(list(beats.iterdir())))
+        task.on_kill()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(HoodieLocalHook, "_command", held)
+        patched.setattr(JobOutput, "take", watch)
+        task = CleanOperator(task_id="clean", table=table, options=FEW, kill_grace_seconds=20)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.raises(HoodieJobKilledError, match="killed because the task was"):
+            run(task)
+        killer.join()
+    assert seen == [1]
+    assert list(beats.iterdir()) == []
+    assert run(CleanOperator(task_id="clean", table=table, options=FEW))["status"] == "cleaned"
 
 
 def test_a_job_that_dies(table: HoodieTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from airflow_hoodie.backfill import WAIT_FOR_WRITER
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieConflictError,
     HoodieException,
     HoodieJobError,
     HoodieJobKilledError,
+    HoodieTableError,
     HoodieTableNotFoundError,
     HoodieValidationError,
 )
@@ -80,9 +82,23 @@ def test_the_request(kind: type, committing: FakeSubmit, table: HoodieTable, tmp
         "table": table.path,
         "operation": operation,
         "source": {"path": "/in/*.parquet"},
-        "options": table.options_for(operation, {"hoodie.index.type": "SIMPLE"}),
+        "options": {
+            WAIT_FOR_WRITER: "3600000",
+            **table.options_for(operation, {"hoodie.index.type": "SIMPLE"}),
+        },
         "extra_metadata": {"by": "7"},
     }
+
+
+def test_the_commit_names_the_task_run(committing: FakeSubmit, table: HoodieTable) -> None:
+    """So that the timeline page can lead to it; what a user says under the same name stays."""
+    ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="manual__1", map_index=2)
+    run = SimpleNamespace(run_id="manual__1", data_interval_start=None, data_interval_end=None)
+    for given, named in (({}, "dag/write/2/run=manual__1"), ({"airflow.run": "mine"}, "mine")):
+        task = operator(UpsertOperator, committing, table, extra_metadata={"by": 7, **given})
+        task.execute(context={"ti": ti, "dag_run": run})
+        request = json.loads(committing.option("--request"))
+        assert request["extra_metadata"] == {"by": "7", "airflow.run": named}
 
 
 def test_spark_arguments(committing: FakeSubmit, table: HoodieTable) -> None:
@@ -263,7 +279,7 @@ def test_the_result_is_what_the_job_printed(
         (errors.ConflictError("another writer", instant="20260101000000000"), HoodieConflictError),
         (errors.InputError("null key in row 7", row=7), HoodieValidationError),
         (errors.SchemaError("int can't become bool"), HoodieValidationError),
-        (errors.UnsupportedVersion("version 9"), HoodieJobError),
+        (errors.UnsupportedVersion("version 9"), HoodieTableError),
         (errors.StorageError("disk full"), HoodieJobError),
         (errors.JobError("task lost"), HoodieJobError),
         (errors.HoodieError("?"), HoodieJobError),

@@ -47,12 +47,15 @@ def test_an_upsert_and_a_refused_batch(tmp_path: Path, monkeypatch: pytest.Monke
         "table": table,
         "spark_conn_id": "spark_real",
         "driver_memory": "1g",
-        "conf": {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"},
+        "conf": {"spark.ui.enabled": "true", "spark.sql.shuffle.partitions": "1"},
         "name": "test",
     }
     before = datetime.now(timezone.utc)
     source = write_rows(tmp_path / "1.parquet", ["a", "b", "a"], [1, 2, 3])
-    result = UpsertOperator(task_id="upsert", source=source, **common).execute({})
+    task = UpsertOperator(task_id="upsert", source=source, **common)
+    result = task.execute({})
+    assert task.spark_ui is not None
+    assert task.spark_ui.startswith("http://")
     assert (result["status"], result["operation"]) == ("committed", "upsert")
     assert (result["num_inserts"], result["num_updates"], result["num_deletes"]) == (2, 0, 0)
     assert result["partitions"] == ["2026-01-01"]

@@ -5,7 +5,6 @@ No scheduler and no worker runs, so what gets done is done by the triggerer alon
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import signal
 import subprocess
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.airflow.api_server import plugins_folder
 
 from .timelines import WrittenTimeline
 
@@ -50,16 +51,9 @@ class Triggerer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        plugins = folder / "plugins"
-        plugins.mkdir()
-        entries = importlib.metadata.entry_points(group="airflow.plugins")
-        if "hoodie_commits" not in entries.names:
-            (plugins / "commits_plugin.py").write_text(
-                "from airflow_hoodie.plugins.commits import HoodieCommitsPlugin\n"
-            )
         self._environ = {
             **os.environ,
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins_folder(folder)),
             "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "3",
             "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
         }

@@ -9,7 +9,7 @@ from pathlib import Path
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.timeline.active import create_instant
-from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.clock import format_millis, instant_millis, new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 
@@ -56,6 +56,18 @@ class WrittenTimeline:
         time = self.complete(begun or self.begin(action), metadata)
         self.commits.append(time)
         return time
+
+    def fill(self, count: int, partition: str = "2026-01-01") -> None:
+        """Many commits at once, a minute apart, completed files only."""
+        metadata = CommitMetadata(
+            {partition: (WriteStat(path=f"{partition}/f", file_id="f-0", num_writes=3, num_inserts=3),)},
+            operation_type="INSERT",
+        ).to_json()
+        first = instant_millis(self._last, utc=True)
+        for number in range(1, count + 1):
+            self._last = format_millis(first + 60_000 * number, utc=True)
+            Path(self.path, ".hoodie", f"{self._last}.commit").write_bytes(metadata)
+            self.commits.append(self._last)
 
     def overwrite(self, partition: str = "2026-01-01") -> str:
         """A replace commit of rows."""

@@ -35,7 +35,7 @@ def test_the_wheel_holds_both_packages_and_nothing_else(wheel: zipfile.ZipFile) 
     }
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert held == expected
-    assert {"hoodie/py.typed", "airflow_hoodie/py.typed"} <= held
+    assert {"hoodie/py.typed", "airflow_hoodie/py.typed", "hoodie/serve/static/index.html"} <= held
 
 
 def test_the_wheel_declares_its_entry_points(wheel: zipfile.ZipFile) -> None:
@@ -45,8 +45,10 @@ def test_the_wheel_declares_its_entry_points(wheel: zipfile.ZipFile) -> None:
     assert entries["console_scripts"]["hoodie"] == "hoodie.cli:main"
     provider = entries["apache_airflow_provider"]["provider_info"]
     assert provider == "airflow_hoodie.get_provider_info:get_provider_info"
-    plugin = entries["airflow.plugins"]["hoodie_commits"]
-    assert plugin == "airflow_hoodie.plugins.commits:HoodieCommitsPlugin"
+    assert dict(entries["airflow.plugins"]) == {
+        "hoodie_commits": "airflow_hoodie.plugins.commits:HoodieCommitsPlugin",
+        "hoodie_timeline": "airflow_hoodie.plugins.timeline:HoodieTimelinePlugin",
+    }
 
 
 def test_the_wheel_needs_nothing_but_its_extras(wheel: zipfile.ZipFile) -> None:

@@ -74,6 +74,47 @@ def test_spark_environment_of_a_venv_without_pyspark(tmp_path: Path) -> None:
     assert "SPARK_HOME" not in variables
 
 
+def fake_apt(folder: Path, script: str) -> Path:
+    """An apt-get that notes how it is called."""
+    apt = folder / "apt-get"
+    calls = folder / "calls"
+    apt.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\n{script}\n')
+    apt.chmod(0o755)
+    return calls
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_a_browser_is_installed_where_there_is_none(
+    setup, root: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chromium = tmp_path / "chromium"
+    making = f'[ "$3" = -qq ] && [ "$4" = install ] && printf "" > "{chromium}" && /bin/chmod +x "{chromium}"'
+    calls = fake_apt(tmp_path, f"{making}; true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
+    assert environment.browser() is None
+    setup.install_browser()
+    setup.install_browser()
+    if not root:
+        assert not calls.exists()
+        return
+    assert environment.browser() == str(chromium)
+    update, install = calls.read_text().splitlines()
+    assert update.endswith("update")
+    assert install.endswith("install -y --no-install-recommends chromium")
+
+
+def test_a_browser_that_cannot_be_installed_is_no_end(
+    setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = fake_apt(tmp_path, "exit 100")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    setup.install_browser()
+    assert len(calls.read_text().splitlines()) == 2
+    assert "tests of pages will skip" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
 def test_what_is_missing_skips_and_under_ci_fails(
     ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch

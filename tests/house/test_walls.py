@@ -14,7 +14,14 @@ from scripts.environment import ROOT
 HOODIE = ROOT / "spark_jobs" / "hoodie"
 GLUE = ROOT / "airflow_hoodie"
 SPARK_MODULES = {"hoodie.engine.spark", "hoodie.jobs._main"}
-LOW_RINGS = ("hoodie.errors", "hoodie.config", "hoodie.storage", "hoodie.timeline", "hoodie.table.properties")
+LOW_RINGS = (
+    "hoodie.errors",
+    "hoodie.config",
+    "hoodie.storage",
+    "hoodie.timeline",
+    "hoodie.table.properties",
+    "hoodie.serve",
+)
 DATA = ("pyspark", "pyarrow", "numpy", "pandas", "fastavro", "duckdb")
 
 BLOCK = """

@@ -1,0 +1,218 @@
+"""Connection type `hoodie`: the warehouse in which tables lie, and what they share.
+
+    AIRFLOW_CONN_HOODIE_DEFAULT='{"conn_type": "hoodie", "extra": {"warehouse": "/data/lake",
+        "options": {"hoodie.parquet.compression.codec": "snappy"}, "spark_conn_id": "spark_default"}}'
+
+All of it is in the connection's extra: `warehouse`, the folder that relative table paths begin at; `options`,
+`hoodie.*` settings under those of the table (an object, its JSON, or lines name=value); `spark_conn_id`, for
+operators that name none.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.table import HoodieTable, check_path, is_absolute, option_texts, table_path
+from hoodie.errors import HoodieError
+from hoodie.storage import Storage, normalize, storage_for
+from hoodie.table import properties
+
+DEFAULT_CONN = "hoodie_default"
+DEFAULT_SPARK_CONN = "spark_default"
+
+_FIELDS = ("warehouse", "options", "spark_conn_id")
+#: so deep below the warehouse tables are looked for, and in so many folders
+_DEPTH, _FOLDERS = 3, 2000
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """What a connection says; `path` is absolute or a URI, "" where the connection names none."""
+
+    conn_id: str
+    path: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    spark_conn_id: str | None = None
+
+    @classmethod
+    def of(cls, conn_id: str, extra: Mapping[str, Any]) -> Warehouse:
+        """Raises HoodieConfigurationError for what is malformed; it names the connection and the field."""
+        unknown = sorted(set(extra) - set(_FIELDS))
+        if unknown:
+            raise HoodieConfigurationError(
+                f"connection {conn_id!r}: extra has {', '.join(map(repr, unknown))}, which no hoodie "
+                f"connection has; its fields are {', '.join(_FIELDS)}"
+            )
+        path = str(extra.get("warehouse") or "").strip()
+        if path and not is_absolute(path):
+            raise HoodieConfigurationError(
+                f"connection {conn_id!r}: warehouse is {path!r}; give an absolute path or a URI"
+            )
+        if len(path) > 1:
+            path = path.rstrip("/")
+        return cls(conn_id, path, _options(conn_id, extra.get("options")), extra.get("spark_conn_id") or None)
+
+    def locate(self, path: str) -> str:
+        """A table's path, in the warehouse if it is relative. Raises HoodieConfigurationError."""
+        if is_absolute(path):
+            return path
+        check_path(path, relative=True)
+        if not self.path:
+            raise HoodieConfigurationError(
+                f"table path {path!r} is relative, but connection {self.conn_id!r} has no warehouse; set the "
+                "connection's field Warehouse, or give the table an absolute path"
+            )
+        inside = posixpath.normpath(path)
+        if inside == ".." or inside.startswith("../"):
+            raise HoodieConfigurationError(
+                f"table path {path!r} leads out of the warehouse {self.path} of connection {self.conn_id!r}; "
+                "use a path inside, or an absolute one"
+            )
+        return posixpath.join(self.path, inside)
+
+
+class HoodieHook(BaseHook):
+    """Reads a connection of type `hoodie`."""
+
+    conn_name_attr = "hoodie_conn_id"
+    default_conn_name = DEFAULT_CONN
+    conn_type = "hoodie"
+    hook_name = "Hoodie"
+
+    def __init__(self, hoodie_conn_id: str = DEFAULT_CONN) -> None:
+        super().__init__()
+        self.hoodie_conn_id = hoodie_conn_id
+
+    def get_conn(self) -> Warehouse:
+        """Raises HoodieConfigurationError for a connection that is missing, of another type or malformed."""
+        conn_id = self.hoodie_conn_id
+        try:
+            found = self.get_connection(conn_id)
+        except AirflowNotFoundException:
+            raise HoodieConfigurationError(
+                f"hoodie connection {conn_id!r} is not defined. {connection_help(conn_id)}"
+            ) from None
+        if found.conn_type != self.conn_type:
+            raise HoodieConfigurationError(
+                f"connection {conn_id!r} is of type {found.conn_type!r}, not hoodie. "
+                + connection_help(conn_id)
+            )
+        try:
+            extra = json.loads(found.extra or "{}")
+        except ValueError as error:
+            raise HoodieConfigurationError(
+                f"connection {conn_id!r}: extra is no JSON ({error}). {connection_help(conn_id)}"
+            ) from None
+        if not isinstance(extra, dict):
+            raise HoodieConfigurationError(
+                f"connection {conn_id!r}: extra is no JSON object. {connection_help(conn_id)}"
+            )
+        return Warehouse.of(conn_id, extra)
+
+    def test_connection(self) -> tuple[bool, str]:
+        """For the form's button: is the warehouse there, which tables are in it, and can they be read?"""
+        try:
+            conn = self.get_conn()
+            if not conn.path:
+                return True, "The connection names no warehouse: table paths must be absolute."
+            base = normalize(conn.path)
+            storage = storage_for(base)
+            if not storage.exists(base):
+                return False, f"There is no folder {base} on this machine; make it, or correct the warehouse."
+            return _found(base, storage)
+        except (HoodieConfigurationError, HoodieError, OSError) as error:
+            return False, str(error)
+
+
+def resolved(table: Mapping[str, Any]) -> tuple[dict[str, Any], Warehouse | None]:
+    """A table's dict form with its connection's path and options, and the connection if it has one.
+
+    Does it again, nothing changes. Raises HoodieConfigurationError.
+    """
+    conn_id = table.get("hoodie_conn_id")
+    if not conn_id:
+        return dict(table), None
+    conn = HoodieHook(conn_id).get_conn()
+    options = {**conn.options, **(table.get("options") or {})}
+    return {**table, "path": conn.locate(str(table["path"])), "options": options}, conn
+
+
+def resolved_path(table: Any) -> str:
+    """As `table_path`, in the warehouse of the table's connection; no look-up for an absolute path."""
+    if isinstance(table, HoodieTable):
+        table = table.to_dict()
+    if isinstance(table, Mapping) and table.get("hoodie_conn_id"):
+        path = str(table.get("path"))
+        return path if is_absolute(path) else HoodieHook(table["hoodie_conn_id"]).get_conn().locate(path)
+    return table_path(table)
+
+
+def tables_below(storage: Storage, folder: str) -> Iterator[str]:
+    """Folders with a `.hoodie` below a folder, not those inside tables; bounded in depth and number."""
+    todo, seen = [(folder, 0)], 0
+    while todo and seen < _FOLDERS:
+        path, depth = todo.pop(0)
+        seen += 1
+        below = [item for item in storage.list(path) if item.is_dir]
+        if any(item.name == properties.META_FOLDER for item in below):
+            yield path
+        elif depth < _DEPTH:
+            todo += [(item.path, depth + 1) for item in below if not item.name.startswith((".", "_"))]
+
+
+def connection_help(conn_id: str) -> str:
+    """How to define a hoodie connection."""
+    value = json.dumps({"conn_type": "hoodie", "extra": {"warehouse": "/data/lake"}})
+    return f"Set AIRFLOW_CONN_{conn_id.upper()}='{value}', or add it under Admin, Connections."
+
+
+def _found(base: str, storage: Storage) -> tuple[bool, str]:
+    good: list[str] = []
+    bad: list[str] = []
+    for path in tables_below(storage, base):
+        name = path.removeprefix(base).lstrip("/") or "."
+        try:
+            props = properties.load(storage, path, rounds=1)
+            good.append(f"{name} ({props.table_type.value})")
+        except HoodieError as error:
+            bad.append(f"{name}: {error.message}")
+    if bad:
+        count = len(good) + len(bad)
+        return False, f"{len(bad)} of {count} tables in {base} can't be read: {'; '.join(bad[:_NAMED])}"
+    if not good:
+        return True, f"{base} is there and holds no table yet."
+    named = ", ".join(sorted(good)[:_NAMED]) + (", …" if len(good) > _NAMED else "")
+    return True, f"{len(good)} table{'s' if len(good) > 1 else ''} in {base}: {named}"
+
+
+def _options(conn_id: str, value: Any) -> dict[str, str]:
+    """Settings given as an object, as its JSON, or as lines name=value."""
+    wrong = f"connection {conn_id!r}: options are %s; give a JSON object of settings, or lines name=value"
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith("{"):
+            try:
+                value = json.loads(text)
+            except ValueError as error:
+                raise HoodieConfigurationError(wrong % f"no JSON ({error})") from None
+        else:
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            pairs = [line.partition("=") for line in lines]
+            if broken := next((line for line, pair in zip(lines, pairs, strict=True) if not pair[1]), None):
+                raise HoodieConfigurationError(wrong % repr(broken))
+            value = {name.strip(): text.strip() for name, _, text in pairs}
+    if value is not None and not isinstance(value, Mapping):
+        raise HoodieConfigurationError(wrong % repr(value))
+    try:
+        return option_texts(value)
+    except HoodieConfigurationError as error:
+        raise HoodieConfigurationError(f"connection {conn_id!r}: {error}") from None

@@ -1,0 +1,73 @@
+"""Which failures are worth a retry, and when: a conflict soon, a wrong setting never.
+
+UpsertOperator(..., retries=5, retry_policy=HoodieRetryPolicy())
+DAG(..., default_args=HOODIE_RETRIES)
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import RetryDecision, RetryPolicy
+
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieConflictError,
+    HoodieJobKilledError,
+    HoodieValidationError,
+)
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class HoodieRetryPolicy(RetryPolicy):
+    """By the exception's cause (airflow_hoodie.exceptions).
+
+    Conflicts are retried after `base`, doubled with every try up to `longest`, give or take a quarter, so
+    that writers which collided don't collide again. Wrong settings and rows that can't be written fail at
+    once: the next try would find the same. A job that was killed is retried after `base`; its write is found
+    or rolled back. For everything else the task's own `retry_delay` counts. `retries` bounds them all.
+    """
+
+    def __init__(
+        self, base: timedelta = timedelta(seconds=30), longest: timedelta = timedelta(minutes=10)
+    ) -> None:
+        if not timedelta(0) < base <= longest:
+            raise HoodieConfigurationError(
+                f"HoodieRetryPolicy: base is {base}, longest {longest}; give 0 < base <= longest"
+            )
+        self.base = base
+        self.longest = longest
+
+    def evaluate(
+        self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
+    ) -> RetryDecision:
+        if isinstance(exception, HoodieConflictError):
+            doubled = self.base * 2 ** min(max(try_number - 1, 0), 30)
+            delay = min(doubled, self.longest) * random.uniform(0.75, 1.25)
+            return RetryDecision.retry(delay, "another writer is at work on the table")
+        if isinstance(exception, HoodieConfigurationError):
+            return RetryDecision.fail("a retry finds the same wrong setting")
+        if isinstance(exception, HoodieValidationError):
+            return RetryDecision.fail("a retry finds the same rows")
+        if isinstance(exception, HoodieJobKilledError):
+            return RetryDecision.retry(self.base, "the job was killed; a commit that it made is found")
+        return RetryDecision.default()
+
+    def serialize(self) -> dict[str, Any]:
+        return {"base": self.base.total_seconds(), "longest": self.longest.total_seconds()}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> HoodieRetryPolicy:
+        return cls(timedelta(seconds=data["base"]), timedelta(seconds=data["longest"]))
+
+
+#: for `default_args`
+HOODIE_RETRIES: dict[str, Any] = {
+    "retries": 5,
+    "retry_delay": timedelta(minutes=1),
+    "retry_policy": HoodieRetryPolicy(),
+}

@@ -1,0 +1,106 @@
+"""The links of a task: left while it runs, and when it ends, as Airflow's servers read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_hoodie import CleanOperator, HoodieTable, UpsertOperator
+from airflow_hoodie.links import hoodie as links
+from airflow_hoodie.operators import base
+
+from .conftest import COMMITTING_JOB, FakeSubmit
+
+WITH_UI = """
+    say("PROGRESS", {"step": "spark", "text": "application app-1", "application_id": "app-1",
+        "spark_ui": "http://driver:4040"})
+"""
+DAG_FILE = """
+    from datetime import datetime, timezone
+    from airflow.sdk import DAG
+    from airflow_hoodie import HoodieTable, UpsertOperator
+
+    with DAG("linked", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)) as dag:
+        UpsertOperator(
+            task_id="write", source="/in", master="local[2]", spark_binary={binary!r}, name="n",
+            exactly_once=False, table=HoodieTable(name="orders", path={path!r}, record_keys="id"))
+"""
+
+
+class NotedTi:
+    """A task instance that notes what is pushed."""
+
+    def __init__(self) -> None:
+        self.pushed: dict[str, str] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+def test_links_are_there_while_the_job_runs(
+    fake: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its commit, which this job does not come to."""
+    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
+    fake.body(WITH_UI + '    say("ERROR", {"code": "job", "message": "it broke"})\n    sys.exit(1)')
+    table = HoodieTable(name="orders", path="/lake/orders", record_keys="id")
+    task = UpsertOperator(
+        task_id="w", table=table, source="/in", master="local[2]", spark_binary=str(fake.path), name="n",
+        exactly_once=False,
+    )  # fmt: skip
+    ti = NotedTi()
+    with pytest.raises(Exception, match="it broke"):
+        task.execute({"ti": ti})  # type: ignore[typeddict-item]
+    assert ti.pushed == {
+        "_link_TimelineLink": links.timeline_url("/lake/orders"),
+        "_link_SparkUILink": "http://driver:4040",
+    }
+    given = {link.name: link.get_link(task, ti_key=SimpleNamespace()) for link in task.operator_extra_links}  # type: ignore[arg-type]
+    assert given["Hudi commit"] == ""
+    assert given["Spark UI"] == "http://driver:4040"
+
+
+def test_a_service_on_the_worker_has_no_spark_ui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_hoodie.hooks.local import HoodieLocalHook
+
+    result = {"operation": "clean", "status": "cleaned", "instant": "20260101000000000", "base_path": "/b"}
+    monkeypatch.setattr(HoodieLocalHook, "run", lambda self, request: result)
+    task = CleanOperator(task_id="c", table=HoodieTable(name="o", path="/lake/o", record_keys="id"))
+    ti = NotedTi()
+    assert task.execute({"ti": ti}) == result  # type: ignore[typeddict-item]
+    assert list(ti.pushed) == ["_link_TimelineLink"]
+    commit = links.CommitLink().get_link(task, ti_key=SimpleNamespace())  # type: ignore[arg-type]
+    assert commit == links.timeline_url("/b", "20260101000000000")
+    assert links.SparkUILink().get_link(task, ti_key=SimpleNamespace()) == ""  # type: ignore[arg-type]
+
+
+def test_below_the_address_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert links.timeline_url("/lake/o").startswith("/hoodie/")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://host/airflow")
+    assert links.timeline_url("/lake/o").startswith("https://host/airflow/hoodie/")
+
+
+def test_airflow_finds_the_links_of_a_run(
+    load_dag: Callable[[str], Any], fake: FakeSubmit, tmp_path: Path
+) -> None:
+    """The DAG as stored for the servers, and the links that it gives for a task that ended."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    fake.body(WITH_UI + COMMITTING_JOB)
+    path = str(tmp_path / "orders")
+    dag = load_dag(DAG_FILE.format(binary=str(fake.path), path=path))
+    run = dag.test()
+    assert run.state == "success"
+    [ti] = run.get_task_instances()
+    result = ti.xcom_pull(task_ids="write")
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("write")
+    assert set(stored.extra_links) == {"Hudi timeline", "Hudi commit", "Spark UI"}
+    assert {name: stored.get_extra_links(ti, name) for name in stored.extra_links} == {
+        "Hudi timeline": links.timeline_url(path),
+        "Hudi commit": links.timeline_url(path, result["instant"], "commit"),
+        "Spark UI": "http://driver:4040",
+    }
