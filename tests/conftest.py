@@ -6,12 +6,20 @@ import logging
 import os
 import sys
 import tarfile
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from scripts import environment
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+    from tests.support.browser import Browser
 
 try:
     import hypothesis
@@ -37,6 +45,16 @@ def require(condition: object, reason: str) -> None:
 
 
 @pytest.fixture(scope="session")
+def memory_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in memory where there is one: hundreds of small tables are made and removed."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path_factory.mktemp("memory")
+        return
+    with tempfile.TemporaryDirectory(prefix="hoodie-tests-", dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of shared test data: HOODIE_SHARED, or `shared` beside the project."""
     folder = Path(os.environ.get("HOODIE_SHARED") or environment.ROOT.parent / "shared")
@@ -56,3 +74,24 @@ def golden_tables(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
     return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[ClientConnection]:
+    """Headless Chromium, one for the session."""
+    from tests.support import browser
+
+    found = environment.browser()
+    require(found, "no Chromium on PATH; on Debian `scripts/setup browser` installs it")
+    with browser.launch(str(found)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def browser(chromium: ClientConnection) -> Iterator[Browser]:
+    """An empty page."""
+    from tests.support.browser import Browser
+
+    page = Browser(chromium)
+    yield page
+    page.close()
