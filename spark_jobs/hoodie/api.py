@@ -178,11 +178,11 @@ def cluster_table(
 ) -> ClusteringResult:
     """Rewrite small files of a table into larger ones, sorted as the settings say, on `spark` or locally.
 
-    mode: `schedule` puts a plan on the timeline if there is something to do; `execute` runs the pending plans,
-    ours and Apache Hudi's, oldest first, or that of `instant`; `run` does both. With `dry_run` the result tells
-    what would be rewritten, and nothing is written. Nothing to do is a result that says why. While a plan is
-    pending writers may add rows, and change those of other files; none may be at work while one is scheduled.
-    Raises HoodieError; what was completed before stays.
+    mode: `schedule` puts a plan on the timeline if there is something to do; `execute` runs the pending
+    plans, ours and Apache Hudi's, oldest first, or that of `instant`; `run` does both. With `dry_run` the
+    result tells what would be rewritten, and nothing is written. Nothing to do is a result that says why.
+    While a plan is pending writers may add rows, and change those of other files; none may be at work while
+    one is scheduled. Raises HoodieError; what was completed before stays.
     """
     from hoodie.services.clustering.run import cluster
 
@@ -328,8 +328,9 @@ def run_services(
     """Roll back what has failed, finish what is stuck, and run every service that is due, in that order.
 
     `spark` is a session, or a function that gives one, which is called once, when there is work for it;
-    without it the local engine does the work. A service that fails does not keep the next ones from running: its error
-    is in the result, whose status is `failed` then. Raises HoodieError for what concerns all services.
+    without it the local engine does the work. A service that fails does not keep the next ones from running:
+    its error is in the result, whose status is `failed` then. Raises HoodieError for what concerns all
+    services.
     """
     from hoodie.services.planner.run import run
 
