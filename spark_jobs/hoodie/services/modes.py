@@ -1,18 +1,25 @@
-"""What jobs of services with plans have in common: their modes, and which pending plans they execute."""
+"""What jobs of services with plans have in common: their modes, how a plan is put on the timeline, and which
+pending plans are executed.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from hoodie.errors import ConfigError, ConflictError
 from hoodie.services.target import Target
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
+from hoodie.write.transaction import Transaction
 
 MODES = ("schedule", "execute", "run")
-E = TypeVar("E")
+Progress = Callable[[str, str], None]
+#: a service's plan
+P = TypeVar("P")
 
 
 def check_mode(mode: str, instant: str | None = None) -> None:
@@ -27,21 +34,174 @@ def check_mode(mode: str, instant: str | None = None) -> None:
 
 
 @dataclass(frozen=True)
-class PlannedService:
-    """`name` is for people; `pending` gives the plans to execute, oldest first. An executed plan is a
-    completed instant of the action `completes_as`.
+class Planned(Generic[P]):
+    """A plan, or why there is none."""
+
+    plan: P | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Scheduled(Generic[P]):
+    """What scheduling did; `instant` is "" when it did nothing, for `reason`."""
+
+    instant: str = ""
+    plan: P | None = None
+    reason: str = ""
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+@dataclass(frozen=True)
+class Executed(Generic[P]):
+    """One plan that was carried out."""
+
+    instant: str
+    plan: P
+    metadata: CommitMetadata
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+@dataclass
+class Done(Generic[P]):
+    """What a job did so far; of a dry run `planned` only, by instant, "" for the plan that would be made."""
+
+    dry_run: bool
+    scheduled: Scheduled[P] = field(default_factory=Scheduled)
+    executed: list[Executed[P]] = field(default_factory=list)
+    planned: dict[str, P] = field(default_factory=dict)
+    pending: list[str] = field(default_factory=list)
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def plans(self) -> dict[str, P]:
+        """Those executed, else the one that was made, else those that would be."""
+        if self.executed:
+            return {each.instant: each.plan for each in self.executed}
+        if self.scheduled.instant and self.scheduled.plan:
+            return {self.scheduled.instant: self.scheduled.plan}
+        return self.planned
+
+    def report(self, target: Target, mode: str, executed: str) -> dict[str, Any]:
+        """The fields that the results of all these jobs have; `executed` is the status of one that did it."""
+        scheduled, done = self.scheduled, [each.instant for each in self.executed]
+        status = executed if done else "scheduled" if scheduled.instant else "skipped"
+        if self.dry_run:
+            status = "planned" if self.plans else "skipped"
+        removed = (each.metadata_table_removed for each in self.executed)
+        return {
+            "status": status,
+            "table": target.props.name,
+            "base_path": target.base_path,
+            "mode": mode,
+            "dry_run": self.dry_run,
+            "instant": done[-1] if done else scheduled.instant,
+            "scheduled": scheduled.instant,
+            executed: done,
+            "pending": self.pending,
+            "reason": "" if self.plans else self.reason,
+            "num_files": sum(each.metadata.num_files for each in self.executed),
+            "num_writes": sum(each.metadata.num_writes for each in self.executed),
+            "bytes_written": sum(each.metadata.bytes_written for each in self.executed),
+            "duration_s": round(self.seconds, 3),
+            "warnings": list(target.config.warnings),
+            "rolled_back": [
+                *scheduled.rolled_back,
+                *(time for each in self.executed for time in each.rolled_back),
+            ],
+            "metadata_table_removed": scheduled.metadata_table_removed or any(removed),
+        }
+
+
+def put_plan(
+    target: Target,
+    action: Action,
+    plan_now: Callable[[Timeline, str | None], Planned[P]],
+    content: Callable[[P], bytes],
+) -> Scheduled[P]:
+    """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
+
+    `plan_now` is given the timeline, and the new instant where there is one already; `content` is that of the
+    requested file. Raises ConflictError while a writer is at work, with nothing changed.
+    """
+    early = plan_now(target.timeline(), None)
+    if early.plan is None:
+        return Scheduled(reason=early.reason)
+    made = early
+
+    def make(timeline: Timeline, now: str) -> bytes | None:
+        nonlocal made
+        made = plan_now(timeline, now)
+        return None if made.plan is None else content(made.plan)
+
+    with Transaction(
+        target.storage, target.base_path, target.config, target.props.timeline_utc
+    ) as transaction:
+        instant = transaction.schedule(action, make)
+        return Scheduled(
+            instant.time if instant else "",
+            made.plan,
+            made.reason,
+            list(transaction.rolled_back),
+            transaction.metadata_table_removed,
+        )
+
+
+@dataclass(frozen=True)
+class PlannedService(Generic[P]):
+    """A service's steps, for one job. `name` is for people; `pending` gives the plans to execute, oldest
+    first. An executed plan is a completed instant of the action `completes_as`.
     """
 
     name: str
     target: Target
-    pending: Callable[[Timeline], list[Instant]]
     completes_as: Action
+    pending: Callable[[Timeline], list[Instant]]
+    read_plan: Callable[[Instant], P]
+    plan_now: Callable[[], Planned[P]]
+    schedule: Callable[[], Scheduled[P]]
+    execute: Callable[[Instant], Executed[P]]
 
-    @property
-    def pending_times(self) -> list[str]:
-        return [item.time for item in self.pending(self.target.timeline())]
+    def work(self, mode: str, instant: str | None, dry_run: bool, progress: Progress) -> Done[P]:
+        """Schedule, execute or both; `dry_run` writes nothing.
 
-    def wanted(self, instant: str | None) -> tuple[list[Instant], str]:
+        `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what it
+        made. Raises HoodieError; plans that were completed before stay completed.
+        """
+        started = time.monotonic()
+        done: Done[P] = Done(dry_run)
+        if dry_run:
+            self._plan_only(mode, instant, done)
+        else:
+            self._work(mode, instant, progress, done)
+        done.pending = [item.time for item in self.pending(self.target.timeline())]
+        done.seconds = time.monotonic() - started
+        return done
+
+    def _plan_only(self, mode: str, instant: str | None, done: Done[P]) -> None:
+        """The plans that would be executed, and the one that would be made now."""
+        if mode != "schedule":
+            found, done.reason = self._wanted(instant)
+            done.planned = {item.time: self.read_plan(item) for item in found}
+        if mode != "execute":
+            made = self.plan_now()
+            done.reason = made.reason
+            if made.plan is not None:
+                done.planned[""] = made.plan
+
+    def _work(self, mode: str, instant: str | None, progress: Progress, done: Done[P]) -> None:
+        if mode != "schedule":
+            self._execute(instant, done)
+        if mode != "execute":
+            progress("schedule", f"{self.name} of {self.target.base_path}")
+            done.scheduled = self.schedule()
+            done.reason = done.scheduled.reason
+        if mode == "run" and done.scheduled.instant:
+            self._execute(done.scheduled.instant, done)
+
+    def _wanted(self, instant: str | None) -> tuple[list[Instant], str]:
         """The pending plans, or that of `instant`; where there is none, why: it is done. Raises ConfigError
         for an instant that is no plan.
         """
@@ -60,20 +220,17 @@ class PlannedService:
             instant=instant,
         )
 
-    def run(self, instant: str | None, execute: Callable[[Instant], E]) -> tuple[list[E], str]:
-        """Execute what is `wanted`; what was done, and why not more. A plan that somebody else completes
-        meanwhile is no error.
-        """
-        found, reason = self.wanted(instant)
-        done: list[E] = []
+    def _execute(self, instant: str | None, done: Done[P]) -> None:
+        """Execute what is wanted. A plan that somebody else completes meanwhile is no error."""
+        found, reason = self._wanted(instant)
         for item in found:
             try:
-                done.append(execute(item))
+                done.executed.append(self.execute(item))
             except ConflictError:
                 if not self._completed(item.time):
                     raise
                 reason = f"{self.name} {item.time} was completed by another process"
-        return done, reason
+        done.reason = reason or done.reason
 
     def _completed(self, time: str) -> bool:
         found = self.target.timeline().filter([self.completes_as], completed=True)

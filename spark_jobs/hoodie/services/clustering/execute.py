@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from hoodie.engine import Engine
 from hoodie.errors import ConflictError, TableError
@@ -11,6 +10,7 @@ from hoodie.services.clustering.order import Order
 from hoodie.services.clustering.split import shares_of
 from hoodie.services.clustering.strategy import TARGET_BYTES, executes
 from hoodie.services.clustering.task import ClusterShares
+from hoodie.services.modes import Executed
 from hoodie.services.rewrite import rewrite_context, run_tasks
 from hoodie.services.target import Target
 from hoodie.table.features import ROWS, refuse
@@ -18,21 +18,10 @@ from hoodie.table.pending import clustering_plan
 from hoodie.table.view import Snapshot, file_slices, storage_listing
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
-from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from hoodie.timeline.commit import SCHEMA_KEY, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.write.transaction import Transaction
-
-
-@dataclass(frozen=True)
-class Executed:
-    """One clustering that was completed."""
-
-    instant: str
-    plan: ClusteringPlan
-    metadata: CommitMetadata
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
 
 
 def check(target: Target) -> None:
@@ -51,7 +40,7 @@ def pending(timeline: Timeline, target: Target) -> list[Instant]:
 
 def execute(
     engine: Engine, target: Target, instant: Instant, progress: Callable[[str, str], None]
-) -> Executed:
+) -> Executed[ClusteringPlan]:
     """Run a pending clustering to its commit, beginning anew where an earlier run failed.
 
     Raises ConflictError while another process executes it, when it has been completed or rolled back, or when

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.engine import Engine
 from hoodie.format.names import join
-from hoodie.services.clustering.execute import Executed, check, execute, pending, read_plan
-from hoodie.services.clustering.schedule import Scheduled, plan_now, schedule
-from hoodie.services.modes import PlannedService, check_mode
+from hoodie.services.clustering.execute import check, execute, pending, read_plan
+from hoodie.services.clustering.schedule import plan_now, schedule
+from hoodie.services.modes import PlannedService, Progress, check_mode
 from hoodie.services.target import Target
-from hoodie.timeline.clustering_plan import ClusteringPlan, SliceInfo
+from hoodie.timeline.clustering_plan import SliceInfo
 from hoodie.timeline.instant import Action
-
-Progress = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
@@ -61,25 +58,6 @@ class ClusteringResult:
         return asdict(self)
 
 
-@dataclass
-class _Done:
-    """What was done so far; of a dry run `planned` only, by instant, "" for the plan that would be made."""
-
-    scheduled: Scheduled = field(default_factory=Scheduled)
-    executed: list[Executed] = field(default_factory=list)
-    planned: dict[str, ClusteringPlan] = field(default_factory=dict)
-    reason: str = ""
-
-    @property
-    def plans(self) -> dict[str, ClusteringPlan]:
-        """Those executed, else the one that was made, else those that would be."""
-        if self.executed:
-            return {each.instant: each.plan for each in self.executed}
-        if self.scheduled.instant and self.scheduled.plan:
-            return {self.scheduled.instant: self.scheduled.plan}
-        return self.planned
-
-
 def cluster(
     engine: Engine,
     path: str,
@@ -95,82 +73,28 @@ def cluster(
     `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what it made.
     Raises HoodieError; plans that were completed before stay completed.
     """
-    started = time.monotonic()
     check_mode(mode, instant)
     target = Target.open(path, options, extra_metadata or {})
     check(target)
-    done = _Done()
-    if dry_run:
-        _plan_only(target, mode, instant, done)
-        return _result(target, mode, True, done, time.monotonic() - started)
-    if mode != "schedule":
-        _execute_pending(engine, target, instant, progress, done)
-    if mode != "execute":
-        progress("schedule", f"clustering of {target.base_path}")
-        done.scheduled = schedule(target)
-        done.reason = done.scheduled.reason
-    if mode == "run" and done.scheduled.instant:
-        _execute_pending(engine, target, done.scheduled.instant, progress, done)
-    return _result(target, mode, False, done, time.monotonic() - started)
-
-
-def _plan_only(target: Target, mode: str, instant: str | None, done: _Done) -> None:
-    """The plans that would be executed, and the one that would be made now."""
-    if mode != "schedule":
-        found, done.reason = _service(target).wanted(instant)
-        done.planned = {item.time: read_plan(target, item)[1] for item in found}
-    if mode != "execute":
-        made = plan_now(target, target.timeline())
-        done.reason = made.reason
-        if made.plan is not None:
-            done.planned[""] = made.plan
-
-
-def _service(target: Target) -> PlannedService:
-    return PlannedService(
-        "clustering", target, lambda timeline: pending(timeline, target), Action.REPLACECOMMIT
+    service = PlannedService(
+        "clustering",
+        target,
+        Action.REPLACECOMMIT,
+        lambda timeline: pending(timeline, target),
+        lambda item: read_plan(target, item)[1],
+        lambda: plan_now(target, target.timeline()),
+        lambda: schedule(target),
+        lambda item: execute(engine, target, item, progress),
     )
-
-
-def _execute_pending(
-    engine: Engine, target: Target, instant: str | None, progress: Progress, done: _Done
-) -> None:
-    executed, reason = _service(target).run(instant, lambda item: execute(engine, target, item, progress))
-    done.executed += executed
-    done.reason = reason or done.reason
-
-
-def _result(target: Target, mode: str, dry_run: bool, done: _Done, seconds: float) -> ClusteringResult:
-    scheduled, executed, plans = done.scheduled, done.executed, done.plans
-    groups = [group for plan in plans.values() for group in plan.groups]
-    clustered = [each.instant for each in executed]
-    status = "clustered" if clustered else "scheduled" if scheduled.instant else "skipped"
-    if dry_run:
-        status = "planned" if plans else "skipped"
+    done = service.work(mode, instant, dry_run, progress)
+    groups = [group for plan in done.plans.values() for group in plan.groups]
     return ClusteringResult(
-        status=status,
-        table=target.props.name,
-        base_path=target.base_path,
-        mode=mode,
-        dry_run=dry_run,
-        instant=clustered[-1] if clustered else scheduled.instant,
-        scheduled=scheduled.instant,
-        clustered=clustered,
-        pending=_service(target).pending_times,
-        reason="" if plans else done.reason,
+        **done.report(target, mode, "clustered"),
         partitions=sorted({item.partition_path for group in groups for item in group.slices}),
         num_groups=len(groups),
         num_replaced=sum(len(group.slices) for group in groups),
         num_outputs=sum(group.outputs for group in groups),
-        num_files=sum(each.metadata.num_files for each in executed),
-        num_writes=sum(each.metadata.num_writes for each in executed),
-        bytes_written=sum(each.metadata.bytes_written for each in executed),
-        files={instant: _files(plan.slices) for instant, plan in plans.items()},
-        duration_s=round(seconds, 3),
-        warnings=list(target.config.warnings),
-        rolled_back=[*scheduled.rolled_back, *(time for each in executed for time in each.rolled_back)],
-        metadata_table_removed=scheduled.metadata_table_removed
-        or any(each.metadata_table_removed for each in executed),
+        files={time: _files(plan.slices) for time, plan in done.plans.items()},
     )
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cache
 
 from hoodie.config.key import Config
 from hoodie.services.clustering import strategy, trigger
 from hoodie.services.clustering.order import BUILD_METHOD, LAYOUT, SORT_COLUMNS, Layout, Order
+from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.rewrite import rewrite_context
 from hoodie.services.target import Target
 from hoodie.storage import Storage
@@ -23,30 +23,10 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
-from hoodie.write.transaction import Transaction
 
 _LISTERS = 8
 #: tells whether rewriting slices into so many files would change nothing
 Settled = Callable[[Sequence[FileSlice], int], bool]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A plan, or why there is none."""
-
-    plan: ClusteringPlan | None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Scheduled:
-    """What scheduling did; `instant` is "" when it did nothing, for `reason`."""
-
-    instant: str = ""
-    plan: ClusteringPlan | None = None
-    reason: str = ""
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
 
 
 def plan(
@@ -56,7 +36,7 @@ def plan(
     busy: BusyGroups,
     config: Config,
     settled: Settled,
-) -> Planned:
+) -> Planned[ClusteringPlan]:
     """Small slices, as the strategy chooses and groups them; `busy` file groups are left out."""
     wanted = strategy.candidates(partitions, config)
     if not wanted:
@@ -96,37 +76,19 @@ def params(config: Config) -> dict[str, str]:
     return {**columns, **sizes}
 
 
-def schedule(target: Target) -> Scheduled:
-    """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
+def schedule(target: Target) -> Scheduled[ClusteringPlan]:
+    """Put a plan on the timeline if one is due; see `put_plan`.
 
-    Raises ConflictError while a writer is at work, ConfigError for sort columns that can't be used; nothing
-    is changed then.
+    Raises ConfigError, too, for sort columns that can't be used; nothing is changed then.
     """
-    early = plan_now(target, target.timeline())
-    if early.plan is None:
-        return Scheduled(reason=early.reason)
-    made = early
-    storage, base_path = target.storage, target.base_path
 
-    def make(timeline: Timeline, now: str) -> bytes | None:
-        nonlocal made
-        made = plan_now(target, timeline)
-        if made.plan is None:
-            return None
-        return RequestedReplace(OPERATION, made.plan.to_record(), dict(target.extra), 1).to_bytes()
+    def content(made: ClusteringPlan) -> bytes:
+        return RequestedReplace(OPERATION, made.to_record(), dict(target.extra), 1).to_bytes()
 
-    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
-        instant = transaction.schedule(Action.REPLACECOMMIT, make)
-        return Scheduled(
-            instant.time if instant else "",
-            made.plan,
-            made.reason,
-            list(transaction.rolled_back),
-            transaction.metadata_table_removed,
-        )
+    return put_plan(target, Action.REPLACECOMMIT, lambda timeline, now: plan_now(target, timeline), content)
 
 
-def plan_now(target: Target, timeline: Timeline) -> Planned:
+def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
     """What a clustering scheduled now would do, if one is due."""
     storage, base_path, config = target.storage, target.base_path, target.config
     due = trigger.due(timeline, storage, config)

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, TableError
 from hoodie.services.compaction.task import CompactSlices
+from hoodie.services.modes import Executed
 from hoodie.services.rewrite import rewrite_context, run_tasks
 from hoodie.services.target import Target
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline, instant_path
-from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from hoodie.timeline.commit import SCHEMA_KEY, WriteStat
 from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.transaction import Transaction
 
 #: Hudi's WriteOperationType of a compaction
 OPERATION = "COMPACT"
-
-
-@dataclass(frozen=True)
-class Executed:
-    """One compaction that was completed."""
-
-    instant: str
-    plan: CompactionPlan
-    metadata: CommitMetadata
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
 
 
 def check(target: Target) -> None:
@@ -52,7 +41,7 @@ def pending(timeline: Timeline) -> list[Instant]:
 
 def execute(
     engine: Engine, target: Target, instant: Instant, progress: Callable[[str, str], None]
-) -> Executed:
+) -> Executed[CompactionPlan]:
     """Run a pending compaction to its commit, beginning anew where an earlier run failed.
 
     Raises ConflictError while another process executes it or when it has been completed; an error leaves the

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 
 from hoodie.config.key import Config
 from hoodie.services.compaction import strategy, trigger
+from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.target import Target
 from hoodie.table.partition import list_partitions
 from hoodie.table.pending import BusyGroups, busy_groups
@@ -18,33 +20,13 @@ from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices, storage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action
-from hoodie.write.transaction import Transaction
 
 _LISTERS = 8
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A plan, or why there is none."""
-
-    plan: CompactionPlan | None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Scheduled:
-    """What scheduling did; `instant` is "" when it did nothing, for `reason`."""
-
-    instant: str = ""
-    plan: CompactionPlan | None = None
-    reason: str = ""
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
-
-
 def plan(
     snapshot: Snapshot, listing: Listing, partitions: Sequence[str], busy: BusyGroups, config: Config
-) -> Planned:
+) -> Planned[CompactionPlan]:
     """The latest slices that have logs, as the strategy chooses; `busy` groups are left out."""
     wanted = strategy.candidates(sorted(partitions), config)
     with ThreadPoolExecutor(_LISTERS) as pool:
@@ -62,34 +44,17 @@ def plan(
     return Planned(CompactionPlan(chosen))
 
 
-def schedule(target: Target) -> Scheduled:
-    """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
-
-    Raises ConflictError while a writer is at work, with nothing changed.
-    """
-    early = plan_now(target, target.timeline())
-    if early.plan is None:
-        return Scheduled(reason=early.reason)
-    made = early
-    storage, base_path = target.storage, target.base_path
-
-    def make(timeline: Timeline, now: str) -> bytes | None:
-        nonlocal made
-        made = plan_now(target, timeline, now)
-        return replace(made.plan, extra_metadata=target.extra or None).to_bytes() if made.plan else None
-
-    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
-        instant = transaction.schedule(Action.COMPACTION, make)
-        return Scheduled(
-            instant.time if instant else "",
-            made.plan,
-            made.reason,
-            list(transaction.rolled_back),
-            transaction.metadata_table_removed,
-        )
+def schedule(target: Target) -> Scheduled[CompactionPlan]:
+    """Put a plan on the timeline if one is due; see `put_plan`."""
+    return put_plan(
+        target,
+        Action.COMPACTION,
+        partial(plan_now, target),
+        lambda made: replace(made, extra_metadata=target.extra or None).to_bytes(),
+    )
 
 
-def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Planned:
+def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Planned[CompactionPlan]:
     """What a compaction scheduled at the instant `now` would do, if one is due."""
     due = trigger.due(timeline, target.config, now or target.next_time(timeline))
     if not due.due:
