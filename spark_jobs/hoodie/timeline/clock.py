@@ -28,19 +28,20 @@ def instant_millis(text: str, utc: bool) -> int:
 
 
 def new_instant_time(after: str | None, utc: bool = False) -> str:
-    """A time greater than `after` (as text) and than every time given out by this process.
+    """A time greater than `after` (as text), and than every such time given out by this process.
 
     A clock behind the table's newest instant is not an error: the newest instant plus one millisecond is
-    taken, so that order on the timeline stays order of writing.
+    taken, so that order on the timeline stays order of writing. Other tables keep to the clock then.
     """
-    global _last
-    floor = max(after or "", _last)
-    text = format_millis(int(time.time() * 1000), utc)
-    if text <= floor:
+    now = format_millis(int(time.time() * 1000), utc)
+    kind = (utc, after is not None and after > now)
+    floor = max(after or "", _last.get(kind, ""))
+    if now <= floor:
         moment = parse_instant(floor) + timedelta(milliseconds=1)
-        text = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
-    _last = text
-    return text
+        now = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
+    _last[kind] = now
+    return now
 
 
-_last = ""
+#: the last time given out, by zone, and apart for tables that are ahead of the clock
+_last: dict[tuple[bool, bool], str] = {}

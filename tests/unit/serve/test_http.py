@@ -154,9 +154,11 @@ def test_lists() -> None:
 def test_the_command(table: WrittenTimeline, number: signal.Signals, code: int) -> None:
     command = [sys.executable, "-m", "hoodie.cli", "serve", "--table", f"orders={table.path}", "--port", "0"]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored, as behind nohup
     process = subprocess.Popen(
         [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
     )
+    signal.signal(signal.SIGINT, before)
     assert process.stderr is not None
     line = process.stderr.readline()
     found = re.search(r"timeline of 1 table at (http://127\.0\.0\.1:(\d+)/)$", line.strip())

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from hoodie.timeline.clock import new_instant_time, parse_instant
+
+FUTURE = "29990101000000000"
+
+
+def test_a_table_that_is_ahead_of_the_clock_stays_in_order_and_alone() -> None:
+    times = [new_instant_time(FUTURE), new_instant_time(FUTURE)]
+    assert times == ["29990101000000001", "29990101000000002"]
+    assert new_instant_time(None) < FUTURE
+
+
+def test_tables_of_both_time_zones(monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    monkeypatch.setenv("TZ", "America/Los_Angeles")
+    time.tzset()
+    try:
+        utc, local = new_instant_time(None, utc=True), new_instant_time(None, utc=False)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert 6.9 < (parse_instant(utc) - parse_instant(local)).total_seconds() / 3600 < 8.1
+
+
+def test_no_time_is_given_out_twice() -> None:
+    times = [new_instant_time(None) for _ in range(200)]
+    assert sorted(set(times)) == times
+    assert new_instant_time(times[-1]) > times[-1]
