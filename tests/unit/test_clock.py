@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from hoodie.timeline import clock
 from hoodie.timeline.clock import new_instant_time, parse_instant
 
 FUTURE = "29990101000000000"
@@ -14,8 +17,7 @@ def test_a_table_that_is_ahead_of_the_clock_stays_in_order_and_alone() -> None:
 
 
 def test_tables_of_both_time_zones(monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
-
+    monkeypatch.setattr(clock, "_last", {})
     monkeypatch.setenv("TZ", "America/Los_Angeles")
     time.tzset()
     try:
