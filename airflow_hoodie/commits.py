@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from threading import Lock
 from typing import Any
 
 from hoodie.storage import normalize, storage_for
@@ -55,6 +56,7 @@ class TableReader:
         self.base_path = normalize(path)
         self.storage = storage_for(self.base_path)
         self._opened: dict[Instant, CommitDetails] = {}
+        self._opening = Lock()
         self._last: Timeline | None = None
 
     def poll(self) -> Timeline:
@@ -68,15 +70,16 @@ class TableReader:
 
     def details(self, instant: Instant) -> CommitDetails | None:
         """What a completed commit says; None while its file can't be read (being written, or gone)."""
-        found = self._opened.get(instant)
-        if found is None:
-            try:
-                found = CommitDetails.parse(self.storage.read(instant_path(self.base_path, instant)))
-            except FileNotFoundError:
-                return None
-            if found is not None:
-                self._opened[instant] = found
-        return found
+        with self._opening:
+            found = self._opened.get(instant)
+            if found is None:
+                try:
+                    found = CommitDetails.parse(self.storage.read(instant_path(self.base_path, instant)))
+                except FileNotFoundError:
+                    return None
+                if found is not None:
+                    self._opened[instant] = found
+            return found
 
 
 def completed_at(timeline: Timeline, instant: Instant) -> int:

@@ -18,6 +18,7 @@ from airflow_hoodie.commits import TableReader
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException
 from airflow_hoodie.progress import Progress
 from airflow_hoodie.triggers import commits as module
+from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action
 
 from .timelines import WrittenTimeline
@@ -149,20 +150,19 @@ def test_one_event_for_each_commit_with_what_it_wrote(table: WrittenTimeline) ->
 
 def test_many_watchers_share_one_poll(table: WrittenTimeline, monkeypatch: pytest.MonkeyPatch) -> None:
     polls: set[int] = set()
-    opened: list[str] = []
-    poll, details = TableReader.poll, TableReader.details
+    opened: list[bytes] = []
+    poll, parse = TableReader.poll, CommitDetails.parse
 
     def counted(self: TableReader) -> Any:
         polls.add(id(self))
         return poll(self)
 
-    def opening(self: TableReader, instant: Any) -> Any:
-        if instant not in self._opened:
-            opened.append(instant.time)
-        return details(self, instant)
+    def opening(data: bytes) -> Any:
+        opened.append(data)
+        return parse(data)
 
     monkeypatch.setattr(TableReader, "poll", counted)
-    monkeypatch.setattr(TableReader, "details", opening)
+    monkeypatch.setattr(CommitDetails, "parse", opening)
 
     async def scenario() -> dict[int, list[str]]:
         triggerer = Triggerer()
@@ -182,7 +182,7 @@ def test_many_watchers_share_one_poll(table: WrittenTimeline, monkeypatch: pytes
     assert stored[2] == table.commits[1:2]
     assert len(stored[3]) == 7
     assert len(polls) == 1  # one reader for all
-    assert len(opened) <= 2 * 7  # two threads may open a commit at once; four watchers don't
+    assert len(opened) == 7  # each commit is opened once for all
 
 
 def test_a_late_watcher_begins_with_its_own_place(table: WrittenTimeline) -> None:
