@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import sleep
 
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
@@ -39,7 +39,7 @@ class WrittenTimeline:
         return Instant(self._last, action, State.INFLIGHT)
 
     def complete(self, begun: Instant, metadata: CommitMetadata) -> str:
-        time.sleep(0.002)  # the order of completion is told by times in milliseconds
+        sleep(0.002)  # the order of completion is told by times in milliseconds
         create_instant(STORAGE, self.path, begun.with_state(State.COMPLETED), metadata.to_json())
         return begun.time
 
