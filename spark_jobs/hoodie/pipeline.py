@@ -39,7 +39,7 @@ from hoodie.table.queue import WAIT_MS
 from hoodie.table.view import storage_listing
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import MISSING_KEY, CommitMetadata, WriteStat
+from hoodie.timeline.commit import MISSING_KEY, CommitMetadata, WriteStat, stats_by_partition
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.tokens import TokenCommit
 from hoodie.write.assign import Assign
@@ -301,10 +301,7 @@ def _write(
             written = _tasks(engine, staged, profile, plan, transaction.instant, progress)
             answers = raise_errors(engine.collect(written, (SUMMARY, ERROR)))
         _check_counts(profile, answers)
-        for answer in answers:
-            for value in answer["stats"]:
-                stat = WriteStat.from_dict(value)
-                stats.setdefault(stat.partition_path or "", []).append(stat)
+        stats = stats_by_partition(value for answer in answers for value in answer["stats"])
     progress("commit", f"instant {transaction.instant}")
     extra = {MISSING_KEY: str(profile.missing)} if profile.missing else {}
     return transaction.commit(

@@ -7,7 +7,7 @@ for byte what Hudi writes. Keys of other releases are tolerated and kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -107,6 +107,15 @@ def _json_key(name: str) -> str:
 _LOG_FIELDS = frozenset({"log_version", "log_offset", "base_file", "log_files"})
 _STAT_KEYS = {_json_key(item.name): item.name for item in fields(WriteStat) if item.name != "extra"}
 _RUNTIME_KEYS = {_json_key(item.name): item.name for item in fields(RuntimeStats)}
+
+
+def stats_by_partition(records: Iterable[Mapping[str, Any]]) -> dict[str, list[WriteStat]]:
+    """What tasks tell of the files they wrote, by partition path."""
+    stats: dict[str, list[WriteStat]] = {}
+    for record in records:
+        stat = WriteStat.from_dict(record)
+        stats.setdefault(stat.partition_path or "", []).append(stat)
+    return stats
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from hoodie.table.pending import clustering_plan
 from hoodie.table.view import Snapshot, file_slices, storage_listing
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
-from hoodie.timeline.commit import SCHEMA_KEY, WriteStat
+from hoodie.timeline.commit import SCHEMA_KEY, stats_by_partition
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.write.transaction import Transaction
@@ -63,11 +63,8 @@ def execute(
         )
         preserve = plan.preserve_metadata is not False
         task = ClusterShares(context, shares, _target_bytes(target, plan), preserve)
-        stats: dict[str, list[WriteStat]] = {}
-        for answer in run_tasks(engine, task, len(shares), "parts were to be clustered"):
-            for value in answer["stats"]:
-                stat = WriteStat.from_dict(value)
-                stats.setdefault(stat.partition_path or "", []).append(stat)
+        answers = run_tasks(engine, task, len(shares), "parts were to be clustered")
+        stats = stats_by_partition(value for answer in answers for value in answer["stats"])
         progress("commit", f"instant {instant.time}")
         _refuse_changed(target, instant, plan)
         extra = {**(requested.extra_metadata or {}), **target.extra, SCHEMA_KEY: context.avro_schema}

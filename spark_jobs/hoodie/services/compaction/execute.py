@@ -13,7 +13,7 @@ from hoodie.services.target import Target
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline, instant_path
-from hoodie.timeline.commit import SCHEMA_KEY, WriteStat
+from hoodie.timeline.commit import SCHEMA_KEY, stats_by_partition
 from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.transaction import Transaction
@@ -54,7 +54,10 @@ def execute(
         context = rewrite_context(target, instant.time, "compact")
         logs = sum(len(operation.log_files) for operation in plan.operations)
         progress("compact", f"instant {instant.time}: {len(plan.operations)} file slices, {logs} log files")
-        stats = _stats(engine, CompactSlices(context, plan.operations))
+        task = CompactSlices(context, plan.operations)
+        stats = stats_by_partition(
+            run_tasks(engine, task, len(plan.operations), "file slices were to be compacted")
+        )
         progress("commit", f"instant {instant.time}")
         extra = {**(plan.extra_metadata or {}), **target.extra, SCHEMA_KEY: context.avro_schema}
         metadata = transaction.commit(stats, OPERATION, extra)
@@ -78,14 +81,3 @@ def read_plan(target: Target, instant: Instant) -> CompactionPlan:
             "back with Apache Hudi",
             path=path,
         ) from None
-
-
-def _stats(engine: Engine, task: CompactSlices) -> dict[str, list[WriteStat]]:
-    """One slice a task; write statistics by partition."""
-    stats: dict[str, list[WriteStat]] = {}
-    count = len(task.operations)
-    answers = run_tasks(engine, task, count, "file slices were to be compacted")
-    for answer in answers:
-        stat = WriteStat.from_dict(answer)
-        stats.setdefault(stat.partition_path or "", []).append(stat)
-    return stats
