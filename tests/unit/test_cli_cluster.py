@@ -13,8 +13,8 @@ import pytest
 
 import hoodie
 from hoodie.bundle import job_script
-from hoodie.cli import main
 from hoodie.jobs import _main
+from tests.support.cli import Run, said
 from tests.unit.write.support import listing
 
 OPTIONS = {
@@ -24,7 +24,6 @@ OPTIONS = {
     "hoodie.parquet.small.file.limit": 0,
 }
 SORTED = ("--option", "hoodie.clustering.plan.strategy.sort.columns=ts")
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -35,10 +34,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         hoodie.write_table(pa.table({"id": keys, "ts": [2, 1]}), "t", operation="insert", options=OPTIONS)
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(("cluster", "--table", "t", *arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return said(capsys, ("cluster", "--table", "t", *arguments))
 
     return call
 

@@ -15,6 +15,7 @@ import hoodie
 from hoodie.bundle import job_script
 from hoodie.cli import main
 from hoodie.jobs import _main
+from tests.support.cli import Run, said
 from tests.unit.write.support import listing
 
 OPTIONS = {
@@ -24,7 +25,6 @@ OPTIONS = {
     "hoodie.index.bloom.num_entries": 200,
 }
 ONE = ("--option", "hoodie.compact.inline.max.delta.commits=1")
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -36,10 +36,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         hoodie.write_table(rows, "t", options=OPTIONS)
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(("compact", "--table", "t", *arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return said(capsys, ("compact", "--table", "t", *arguments))
 
     return call
 

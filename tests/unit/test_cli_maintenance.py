@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from hoodie.engine.local import LocalEngine
 from hoodie.jobs import _main
 from hoodie.storage.local import LocalStorage
 from hoodie.write.transaction import Transaction
+from tests.support.cli import Run, said
 from tests.unit.write.support import listing
 
 OPTIONS = {
@@ -30,7 +31,6 @@ OPTIONS = {
 }
 DUE = {"hoodie.compact.inline.max.delta.commits": "2"}
 SET = [part for name, value in DUE.items() for part in ("--option", f"{name}={value}")]
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -47,10 +47,7 @@ def run(capsys: pytest.CaptureFixture[str], table: str) -> Run:
     """`hoodie services ACTION --table t ...`: code, stdout, stderr."""
 
     def call(action: str, *arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(("services", action, "--table", table, *arguments))
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        return said(capsys, ("services", action, "--table", table, *arguments))
 
     return call
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,8 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.cli import main
+from tests.support.cli import Run, said
 from tests.unit.write.support import HIVE_STYLE, KEY, PARTITION, SMALL_FILTERS, listing
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -22,10 +19,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        return said(capsys, arguments)
 
     return call
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.cli import main
+from tests.support.cli import Run, said
 from tests.unit.write.support import listing
 
 FEW = {
@@ -20,16 +19,12 @@ FEW = {
     "hoodie.keep.max.commits": 3,
 }
 SET = [part for name, value in FEW.items() for part in ("--option", f"{name}={value}")]
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def call(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        return said(capsys, arguments)
 
     return call
 

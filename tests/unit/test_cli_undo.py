@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,15 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.cli import main
 from hoodie.jobs import _main
+from tests.support.cli import Run, said
 from tests.unit.write.support import listing
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def call(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        return said(capsys, arguments)
 
     return call
 

@@ -1,0 +1,19 @@
+"""The command line, run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from hoodie.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def said(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of one command."""
+    capsys.readouterr()
+    code = main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
