@@ -186,7 +186,9 @@ def launch(executable: str) -> Iterator[ClientConnection]:
                 start_new_session=True,
             )
         try:
-            with connect(_address(process, log), max_size=None, open_timeout=_WAIT_S) as socket:
+            address = _address(process, log)
+            # no pings: they draw on the global `random` in a thread, and hypothesis fails where that moves
+            with connect(address, max_size=None, open_timeout=_WAIT_S, ping_interval=None) as socket:
                 yield socket
         finally:
             with contextlib.suppress(ProcessLookupError):
