@@ -20,6 +20,9 @@ IS_DELETED = "_hoodie_is_deleted"
 META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
+#: what a file says in all its rows alike: whoever writes rows to another file need not read it
+_OF_THE_FILE = (PARTITION_PATH, FILE_NAME)
+
 _META = frozenset((*META_COLUMNS, OPERATION))
 
 
@@ -31,6 +34,11 @@ def with_meta(schema: pa.Schema) -> pa.Schema:
 def without_meta(schema: pa.Schema) -> pa.Schema:
     """`schema` without meta columns (`_hoodie_operation` included, `_hoodie_is_deleted` is the user's)."""
     return pa.schema([field for field in schema if field.name not in _META])
+
+
+def carried(schema: pa.Schema, *others: str) -> list[str]:
+    """The columns of stored rows that go into another file with them, and these others, in their order."""
+    return [name for name in schema.names if name not in _OF_THE_FILE or name in others]
 
 
 def check_reserved(schema: pa.Schema) -> None:

@@ -37,18 +37,15 @@ class OrderedRows:
 
     def check(self, rows: pa.Table) -> None:
         """Raises InputError for a null ordering value; called with all incoming rows before any write."""
-        values = column(rows, self.ordering) if self.ordering else None
-        if values is not None and values.null_count:
-            _refuse_null(rows, values, str(self.ordering))
+        _ordering_values(rows, self.ordering)
 
     def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
         """The row with the greatest ordering value of each key; of equal ones the latest."""
-        groups = Groups.of(rows, keys, self.ordering)
-        if groups is None:
+        codes, distinct = _key_codes(keys)
+        values = _ordering_values(rows, self.ordering)
+        if distinct == rows.num_rows:
             return rows
-        keep = groups.once.copy()
-        keep[groups.rows[groups.starts]] = True
-        return rows.filter(array(keep))
+        return rows.filter(array(_newest(codes, distinct, values)))
 
     def deleted(self, rows: Rows) -> Bools:
         """Rows whose `_hoodie_is_deleted` is true."""
@@ -90,9 +87,7 @@ class Groups:
     @classmethod
     def of(cls, rows: pa.Table, keys: Column | Sequence[Column], ordering: str | None) -> Groups | None:
         """None when all keys differ. Raises InputError for a null ordering value anywhere."""
-        values = column(rows, ordering) if ordering else None
-        if values is not None and values.null_count:
-            _refuse_null(rows, values, str(ordering))
+        values = _ordering_values(rows, ordering)
         codes, distinct = _key_codes(keys)
         if distinct == len(codes):
             return None
@@ -206,6 +201,31 @@ def bools(values: Column) -> Bools:
     if pa.types.is_null(values.type):
         return np.zeros(len(values), np.bool_)
     return np.asarray(pc.fill_null(values, False)).astype(np.bool_)
+
+
+def _ordering_values(rows: pa.Table, ordering: str | None) -> Column | None:
+    """The ordering column, None without one. Raises InputError for a null in it."""
+    if not ordering:
+        return None
+    values = column(rows, ordering)
+    if values.null_count:
+        _refuse_null(rows, values, ordering)
+    return values
+
+
+def _newest(codes: Ints, distinct: int, values: Column | None) -> Bools:
+    """The row of each key with the greatest value, of equal ones the latest."""
+    rows = np.arange(len(codes))
+    if values is not None:
+        rank = sortable(values)
+        greatest = np.full(distinct, np.iinfo(np.int64).min)
+        np.maximum.at(greatest, codes, rank)
+        rows = np.flatnonzero(rank == greatest[codes])
+    latest = np.zeros(distinct, np.int64)
+    latest[codes[rows]] = rows  # of several the last one stays
+    newest: Bools = np.zeros(len(codes), np.bool_)
+    newest[latest] = True
+    return newest
 
 
 def _key_codes(keys: Column | Sequence[Column]) -> tuple[Ints, int]:

@@ -17,7 +17,7 @@ from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.read.log_scan import LogScan, scan_slice
-from hoodie.read.matching import Part, Places, live, looked_at, merge_batch
+from hoodie.read.matching import Merged, Part, Places, live, looked_at, merge_batch, replacement
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 
@@ -105,13 +105,28 @@ class SliceReader:
         merged_by = looked_at(merger, schema)
         wanted = {RECORD_KEY, *self._names, *merged_by}
         start = 0
+        if places.complete and not wanted <= {RECORD_KEY, *merged_by}:
+            # logs may hold all of a file, as where a day is written again: little of it is read then
+            for stored in self._stored(reader, merged_by or [RECORD_KEY]):
+                matches = places.between(start, start + stored.num_rows)
+                merged = replacement(merger, merged_by, stored, matches, parts)
+                if merged is None:
+                    break
+                start += stored.num_rows
+                yield self._counted(merged)
+        if start == reader.rows:
+            return
+        at = 0
         for stored in self._stored(reader, [name for name in schema.names if name in wanted]):
-            matches = places.between(start, start + stored.num_rows)
-            start += stored.num_rows
-            merged = merge_batch(merger, merged_by, stored, matches, parts)
-            self.updates += merged.updates
-            self.deletes += merged.deletes
-            yield merged.rows.select(self._names)
+            first, at = at, at + stored.num_rows
+            if first >= start:
+                matches = places.between(first, at)
+                yield self._counted(merge_batch(merger, merged_by, stored, matches, parts))
+
+    def _counted(self, merged: Merged) -> pa.Table:
+        self.updates += merged.updates
+        self.deletes += merged.deletes
+        return merged.rows.select(self._names)
 
     def _open(self, path: str) -> BaseFileReader:
         return self._stack.enter_context(BaseFileReader(self._storage, path))

@@ -227,11 +227,14 @@ def merge_operations(merger: Merger, rows: pa.Table, deletes: pa.Table) -> Part:
         keep, gone = _after_deletes(merger, rows, deletes)
         if not keep.all():
             rows = rows.filter(pa.array(keep))
-    rows = rows.drop_columns([_ORDER]).combine_chunks()
+    rows = rows.drop_columns([_ORDER])
     if rows.num_rows:
         keys = rows.column(RECORD_KEY).combine_chunks()
         fold: Any = getattr(merger, "fold", None)
-        rows = merger.combine(rows, keys) if fold is None else _folded(fold, rows, keys)
+        if fold is None:
+            rows = merger.combine(rows, keys).combine_chunks()
+        else:
+            rows = _folded(fold, rows.combine_chunks(), keys)
     return Part.of(rows, gone)
 
 

@@ -96,6 +96,11 @@ class Places:
             start += len(piece)
         return places
 
+    @property
+    def complete(self) -> bool:
+        """Every stored row matches one."""
+        return bool((self.part >= 0).all())
+
     @classmethod
     def _empty(cls, parts: int, stored: int) -> Places:
         return cls(np.full(stored, -1, dtype=np.int16), np.zeros(stored, dtype=np.int32), parts)
@@ -139,35 +144,64 @@ def merge_batch(
     gone = np.zeros(stored.num_rows, dtype=np.bool_)
     places: list[Ints] = []
     sources: list[pa.Table] = []
+    for fate in _fates(merger, names, stored, matches, parts):
+        gone[fate.gone] = True
+        fresh[fate.replaced] = True
+        if len(fate.replaced):
+            places.append(fate.replaced)
+            sources.append(fate.rows)
+    if places:
+        stored = _replace(stored, *_in_order(places, sources))
+    if gone.any():
+        return Merged(stored.filter(pa.array(~gone)), fresh[~gone], int(gone.sum()))
+    return Merged(stored, fresh, 0)
+
+
+def replacement(
+    merger: Merger, names: list[str], stored: pa.Table, matches: Iterable[Match], parts: Sequence[Part]
+) -> Merged | None:
+    """As `merge_batch` where no stored row stays as it was, with all columns of the parts; else None.
+
+    `stored` needs no columns but `names`.
+    """
+    fates = list(_fates(merger, names, stored, matches, parts))
+    deletes = sum(len(fate.gone) for fate in fates)
+    if deletes + sum(len(fate.replaced) for fate in fates) < stored.num_rows:
+        return None
+    changed = [fate for fate in fates if len(fate.replaced)]
+    if not changed:
+        return None
+    _, rows = _in_order([fate.replaced for fate in changed], [fate.rows for fate in changed])
+    return Merged(rows, np.ones(rows.num_rows, dtype=np.bool_), deletes)
+
+
+@dataclass(frozen=True)
+class _Fate:
+    """Of stored rows that match one part: which are gone, which are replaced, and by what."""
+
+    gone: Ints
+    replaced: Ints
+    rows: pa.Table
+
+
+def _fates(
+    merger: Merger, names: list[str], stored: pa.Table, matches: Iterable[Match], parts: Sequence[Part]
+) -> Iterator[_Fate]:
     for match in matches:
         part = parts[match.part]
         part.used[match.incoming] = True
         deleted = match.incoming >= part.rows.num_rows
-        gone[match.stored[deleted]] = True
         here, there = match.stored[~deleted], match.incoming[~deleted]
-        if not len(here):
-            continue
         incoming = part.rows.take(there)
         after = incoming.select(names)
         # a table without columns forgets how many rows it has when rows are taken from it
         before = stored.select(names).take(here) if names else after
         outcome = merger.merge(before, after)
         replaced = outcome.take & ~outcome.delete
-        gone[here[outcome.delete]] = True
-        fresh[here[replaced]] = True
-        if replaced.any():
-            source = incoming
-            if outcome.rows is not None:
-                source = _with_columns(incoming, outcome.rows)
-            if not replaced.all():
-                source = source.filter(pa.array(replaced))
-            places.append(here[replaced])
-            sources.append(source)
-    if places:
-        stored = _replace(stored, *_in_order(places, sources))
-    if gone.any():
-        return Merged(stored.filter(pa.array(~gone)), fresh[~gone], int(gone.sum()))
-    return Merged(stored, fresh, 0)
+        rows = incoming if outcome.rows is None else _with_columns(incoming, outcome.rows)
+        if not replaced.all():
+            rows = rows.filter(pa.array(replaced))
+        yield _Fate(np.concatenate([match.stored[deleted], here[outcome.delete]]), here[replaced], rows)
 
 
 def live(merger: Merger, rows: pa.Table) -> pa.Table:

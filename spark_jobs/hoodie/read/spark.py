@@ -96,8 +96,8 @@ class _MergeTask:
 
 
 def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
-    """Rows of the slices with logs, one task for each."""
-    slices = view.merged
+    """Rows of the slices with logs, one task for each, the longest first: the last to end began early."""
+    slices = tuple(sorted(view.merged, key=lambda item: item.size, reverse=True))
     task = _MergeTask(slices, view.context, tuple(names))
     return spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, target)
 

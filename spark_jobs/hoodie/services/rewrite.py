@@ -12,7 +12,7 @@ import pyarrow as pa
 from hoodie.engine import BatchFunction, Engine
 from hoodie.errors import JobError, TableError
 from hoodie.format.base_file import BaseFileFormat
-from hoodie.format.meta_fields import OPERATION, with_meta, without_meta
+from hoodie.format.meta_fields import OPERATION, carried, with_meta, without_meta
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.format.schema import from_avro, record_full_name, to_avro_text
 from hoodie.read.log_merge import SliceContext
@@ -40,6 +40,10 @@ class RewriteContext:
     def file_schema(self) -> pa.Schema:
         """Schema of base files: meta columns first."""
         return self.slices.schema
+
+    def carried(self, *others: str) -> list[str]:
+        """What is read of rows that are written anew, and these columns."""
+        return carried(self.file_schema, *others)
 
 
 def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:

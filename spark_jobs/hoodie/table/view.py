@@ -64,6 +64,11 @@ class FileSlice:
     logs: tuple[LogFile, ...] = ()
 
     @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return (self.base.size if self.base else 0) + sum(log.size for log in self.logs)
+
+    @property
     def next_version(self) -> int:
         """Version of the next log file."""
         return max((log.version for log in self.logs if log.base_instant == self.instant), default=0) + 1

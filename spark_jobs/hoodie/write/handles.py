@@ -27,7 +27,14 @@ from hoodie.format.base_file import (
     sequence_numbers,
 )
 from hoodie.format.evolution import read_as
-from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from hoodie.format.meta_fields import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    PARTITION_PATH,
+    RECORD_KEY,
+    carried,
+)
 from hoodie.format.names import BaseFileName, join, new_file_id
 from hoodie.read.matching import Match, Part, live, looked_at, merge_batch
 from hoodie.storage import Storage
@@ -113,19 +120,20 @@ class OutputFile:
         self._write(columns)
 
     def carry(self, rows: pa.Table, fresh: npt.NDArray[np.bool_]) -> None:
-        """Append stored rows (all columns); rows marked `fresh` were changed by this write."""
+        """Append stored rows (`carried` columns at least); rows marked `fresh` were changed by this write."""
         count = rows.num_rows
         if count == 0:
             return
+        known: dict[str, Any] = {
+            PARTITION_PATH: constant(self.partition, count),
+            FILE_NAME: constant(self.name, count),
+        }
         if fresh.any():
             mask = pa.array(fresh)
-            stamp = pc.if_else(mask, pa.scalar(self._instant), rows.column(COMMIT_TIME))
-            numbers = pc.if_else(mask, self._numbers(count), rows.column(COMMIT_SEQNO))
-            rows = rows.set_column(0, COMMIT_TIME, stamp)
-            rows = rows.set_column(1, COMMIT_SEQNO, numbers)
-        columns: list[Any] = rows.columns
-        columns[3], columns[4] = constant(self.partition, count), constant(self.name, count)
-        self._write(columns)
+            known[COMMIT_TIME] = pc.if_else(mask, pa.scalar(self._instant), rows.column(COMMIT_TIME))
+            known[COMMIT_SEQNO] = pc.if_else(mask, self._numbers(count), rows.column(COMMIT_SEQNO))
+        names = self._writer.schema.names
+        self._write([known[name] if name in known else rows.column(name) for name in names])
 
     def close(self) -> WriteStat:
         size = self._writer.close(self.summary)
@@ -284,7 +292,9 @@ def _matched(
 ) -> Iterator[tuple[pa.Table, Iterator[Match]]]:
     """Batches of the stored file in the table's schema, with what of `parts` has the same key."""
     places, start = places_in(reader, parts), 0
-    for batch in reader.batches():
-        table = read_as(pa.Table.from_batches([batch]), context.file_schema)
+    target = pa.schema([context.file_schema.field(name) for name in carried(context.file_schema)])
+    stored = set(reader.schema.names)
+    for batch in reader.batches([name for name in target.names if name in stored]):
+        table = read_as(pa.Table.from_batches([batch]), target)
         yield table, places.between(start, start + batch.num_rows)
         start += batch.num_rows

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hoodie.errors import TableError
+from hoodie.format.base_file import BaseFileReader
 from hoodie.format.log_block import BlockType
 from hoodie.read.file_slice import SliceReader, read_slice
 from hoodie.read.log_scan import LogScan, scan_slice
@@ -239,3 +240,25 @@ def test_a_key_that_the_base_file_has_twice_is_merged_twice(tmp_path: Path) -> N
         item for piece in read_slice(STORAGE, found, table.context(snapshot)) for item in piece.to_pylist()
     ]
     assert [(item["key"], item["a"]) for item in rows] == [("x", "new"), ("y", None), ("x", "second")]
+
+
+@pytest.mark.parametrize("payload", ["event_time", "commit_time", "partial_update"])
+@pytest.mark.parametrize("older_from", [0, 3, 4, 9, 10], ids="older from {}".format)
+def test_logs_that_hold_every_key_of_a_base_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, payload: str, older_from: int
+) -> None:
+    """Ten rows in batches of four; from `older_from` on the log's rows are older than the stored ones."""
+    monkeypatch.setattr(BaseFileReader.batches, "__defaults__", (None, 4))
+    table = LogTable(tmp_path / "t")
+    keys = [f"k{number}" for number in range(10)]
+    table.base_file([row(key, 5, "base") for key in keys])
+    table.instant(2)
+    rows = [row(key, 9 if number < older_from else 1, "log") for number, key in enumerate(keys)]
+    table.log(data(2, rows[::-1]), deletes(2, ["k1"]))
+    found, snapshot = table.slice()
+    with SliceReader(STORAGE, found, table.context(snapshot, payload), ["key", "a"]) as reader:
+        got = [item for piece in reader.tables() for item in piece.to_pylist()]
+    newer = 10 if payload == "commit_time" else older_from
+    expected = {key: "log" if number < newer else "base" for number, key in enumerate(keys) if key != "k1"}
+    assert [(item["key"], item["a"]) for item in got] == list(expected.items())
+    assert (reader.deletes, reader.inserts) == (1, 0)

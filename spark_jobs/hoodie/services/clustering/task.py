@@ -72,10 +72,11 @@ class ClusterShares:
     def write(self, storage: Storage, share: Share, task: Task) -> list[WriteStat]:
         """The new files of a share, none for one without rows."""
         started = time.monotonic()
+        columns = self.context.carried()
         with _Files(self, storage, share.partition, task) as files:
             if share.order is None:
                 for slice_ in share.slices:
-                    for rows in read_slice(storage, slice_, self.context.slices):
+                    for rows in read_slice(storage, slice_, self.context.slices, columns):
                         files.add(rows)
             else:
                 self._sorted(storage, share, share.order, files)
@@ -85,6 +86,7 @@ class ClusterShares:
 
     def _sorted(self, storage: Storage, share: Share, order: Order, files: _Files) -> None:
         slices, context = share.slices, self.context.slices
+        columns = self.context.carried(*order.columns)
         rows = SortedRows(
             order,
             context.budget,
@@ -94,7 +96,7 @@ class ClusterShares:
         )
         with rows:
             for slice_ in slices:
-                for table in read_slice(storage, slice_, context):
+                for table in read_slice(storage, slice_, context, columns):
                     rows.add(_within(share, table))
             files.expect(rows.rows, share.outputs)
             for table in rows.stream(files.step):

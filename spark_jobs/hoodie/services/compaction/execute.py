@@ -14,7 +14,7 @@ from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.commit import SCHEMA_KEY, stats_by_partition
-from hoodie.timeline.compaction_plan import CompactionPlan
+from hoodie.timeline.compaction_plan import TOTAL_IO_READ_MB, CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.transaction import Transaction
 
@@ -54,7 +54,9 @@ def execute(
         context = rewrite_context(target, instant.time, "compact")
         logs = sum(len(operation.log_files) for operation in plan.operations)
         progress("compact", f"instant {instant.time}: {len(plan.operations)} file slices, {logs} log files")
-        task = CompactSlices(context, plan.operations)
+        # the longest first: the last to end began early
+        operations = sorted(plan.operations, key=lambda item: item.metric(TOTAL_IO_READ_MB), reverse=True)
+        task = CompactSlices(context, tuple(operations))
         stats = stats_by_partition(
             run_tasks(engine, task, len(plan.operations), "file slices were to be compacted")
         )

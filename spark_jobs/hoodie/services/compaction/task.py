@@ -52,7 +52,7 @@ def compact_slice(
     """
     started = time.monotonic()
     merged = file_slice(storage, context.base_path, operation)
-    with SliceReader(storage, merged, context.slices) as reader:
+    with SliceReader(storage, merged, context.slices, context.carried()) as reader:
         known = reader.key_summary(context.files)
         summary = known or KeySummary(context.files.new_filter())
         output = OutputFile(
