@@ -94,11 +94,12 @@ class Runner:
         cases = [case for case in self._cases if self._prepared(contestant, case)]
         if not cases:
             return
-        with self._failures(contestant, cases), self._session(contestant, f"round-{turn}") as worker:
-            for case in cases:
+        for case in cases:
+            # a session each: memory that one case took is not another's
+            session = self._session(contestant, f"{case.name}-{turn}")
+            with self._failures(contestant, [case]), session as worker:
                 self.outcomes[contestant.name, case.name].versions = worker.versions
-                with self._failures(contestant, [case]):
-                    self._timed(worker, contestant, case, turn)
+                self._timed(worker, contestant, case, turn)
 
     @contextmanager
     def _failures(self, contestant: Contestant, cases: list[Case]) -> Iterator[None]:

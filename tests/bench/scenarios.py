@@ -88,9 +88,10 @@ def _bulk_insert(rows: int, late: Late) -> list[Case]:
 
 
 def _merge_on_read(rows: int, late: Late) -> list[Case]:
-    """The daily upsert into log files, their compaction, and a full snapshot query before it.
+    """The daily upsert into log files, their compaction, and queries before it: every row and column of the
+    snapshot, an aggregate of it, and the base files alone, which is what the first costs without any log.
 
-    Both after one upsert, and after five, which is when a compaction is due by default.
+    After one upsert, and after five, which is when a compaction is due by default.
 
     Packing is off on both sides: a late row that is packed makes both rewrite the base file at once, and
     nothing would be left to log.
@@ -114,6 +115,9 @@ def _merge_on_read(rows: int, late: Late) -> list[Case]:
         case("mor_compaction_5", "compact", *five_days),
         case("mor_snapshot_1", "snapshot", *a_day),
         case("mor_snapshot_5", "snapshot", *five_days),
+        case("mor_aggregate_1", "aggregate", *a_day),
+        case("mor_aggregate_5", "aggregate", *five_days),
+        case("mor_read_optimized_5", "read_optimized", *five_days),
     ]
 
 

@@ -25,7 +25,7 @@ COLUMNS = (
     "key", "ts", "day", "quantity", "account", "price",
     "score", "category", "note", "event_time", "active", "amount",
 )  # fmt: skip
-KEY, ORDERING, PARTITION = "key", "ts", "day"
+KEY, ORDERING, PARTITION, AMOUNT = "key", "ts", "day", "amount"
 
 BASE_FILES = 20
 UPSERT_FILES = 4

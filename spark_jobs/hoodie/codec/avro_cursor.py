@@ -119,8 +119,7 @@ class Cursors:
 
     def bytes(self, nulls: Nulls | None = None) -> Bytes:
         """The byte at each place, 0 for nulls. Does not move."""
-        # places are within the slack, so nothing is clipped; it is the way of `take` that does not look twice
-        found = self.raw.bytes.take(self.at, mode="clip")
+        found = self.raw.bytes.take(self.at)
         if nulls is not None:
             found[nulls.at] = 0
         return found

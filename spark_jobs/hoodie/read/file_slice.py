@@ -1,7 +1,7 @@
 """Rows of one file slice: its base file merged with its logs, batch by batch.
 
-Queries, compaction and clustering read slices here. Memory: two batches of the base file, its footer, 6 bytes
-for each of its rows, and the log records within their budget.
+Queries, compaction and clustering read slices here. Memory: three batches of the base file, its footer,
+6 bytes for each of its rows, and the log records within their budget.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SliceReader:
         if start == reader.rows:
             return
         at = 0
-        for stored in self._stored(reader, [name for name in schema.names if name in wanted]):
+        for stored in ahead(self._stored(reader, [name for name in schema.names if name in wanted])):
             first, at = at, at + stored.num_rows
             if first >= start:
                 matches = places.between(first, at)

@@ -8,7 +8,7 @@ Request, one line on stdin: `{"command": ..., ...}`; answer, one line on stdout:
 | command | fields | answer |
 |---|---|---|
 | setup | kind, session, options, engine | versions |
-| bulk_insert, upsert, compact, snapshot | source (folder), table (path), options | seconds, result |
+| an operation, see `OPERATIONS` | source (folder), table (path), options | seconds, result |
 | rows | table, out (folder) | files that hold all rows, or none: the parent lists the latest slices |
 | exit | | |
 """

@@ -8,14 +8,14 @@ import time
 import traceback
 from typing import Any, TextIO, cast
 
-from .contestant import Worker
+from .contestant import OPERATIONS, Worker
 
 Message = dict[str, Any]
 
 
 def _answer(worker: Worker, request: Message) -> Message:
     match request["command"]:
-        case "bulk_insert" | "upsert" | "compact" | "cluster" | "snapshot" as operation:
+        case operation if operation in OPERATIONS:
             start = time.perf_counter()
             result = getattr(worker, operation)(request["source"], request["table"], request["options"])
             return {"seconds": time.perf_counter() - start, "result": result}

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tests.bench.workload import COLUMNS
+from tests.bench.workload import AMOUNT, COLUMNS, PARTITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+#: what is timed
+OPERATIONS = ("bulk_insert", "upsert", "compact", "cluster", "snapshot", "aggregate", "read_optimized")
 
 
 class Worker(Protocol):
@@ -34,6 +39,14 @@ class Worker(Protocol):
 
     def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         """Reads all rows and columns, and throws them away."""
+        ...
+
+    def aggregate(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """Rows and the sum of their amounts by day; `days`, `rows` and `amount` of all are the result."""
+        ...
+
+    def read_optimized(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """As `snapshot`, of the base files alone."""
         ...
 
     def rows(self, table: str, out: str) -> list[str]:
@@ -69,8 +82,24 @@ class SparkWorker:
     def cluster(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         raise NotImplementedError(f"{type(self).__name__} has no clustering")
 
-    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+    def frame(self, table: str, query: str, columns: tuple[str, ...] | None = None) -> DataFrame:
+        """A query of a merge-on-read table: "snapshot" or "read_optimized"."""
         raise NotImplementedError(f"{type(self).__name__} has no merge-on-read tables")
+
+    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        discard(self.frame(table, "snapshot"))
+        return {}
+
+    def aggregate(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        from pyspark.sql import functions as f
+
+        frame = self.frame(table, "snapshot", (PARTITION, AMOUNT))
+        days = frame.groupBy(PARTITION).agg(f.count("*").alias("rows"), f.sum(AMOUNT).alias(AMOUNT)).collect()
+        return totals([(day["rows"], day[AMOUNT]) for day in days])
+
+    def read_optimized(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        discard(self.frame(table, "read_optimized"))
+        return {}
 
     def stop(self) -> None:
         self.spark.stop()
@@ -85,6 +114,12 @@ def start_spark(session: dict[str, str]) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def totals(days: list[tuple[int, Decimal]]) -> dict[str, Any]:
+    """The result of `aggregate`: rows and amount of each day, added up."""
+    rows, amounts = zip(*days, strict=True)
+    return {"days": len(days), "rows": sum(rows), "amount": str(sum(amounts))}
 
 
 def dump(frame: DataFrame, out: str) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.bench.workload import KEY, ORDERING, PARTITION
 
-from .contestant import SparkWorker, discard, dump
+from .contestant import SparkWorker, dump
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 SESSION = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -61,9 +64,9 @@ class Hudi(SparkWorker):
             raise RuntimeError("Hudi clustered nothing")
         return {}
 
-    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
-        discard(self.spark.read.format("hudi").load(table))
-        return {}
+    def frame(self, table: str, query: str, columns: tuple[str, ...] | None = None) -> DataFrame:
+        found = self.spark.read.format("hudi").option("hoodie.datasource.query.type", query).load(table)
+        return found if columns is None else found.select(*columns)
 
     def rows(self, table: str, out: str) -> list[str]:
         return dump(self.spark.read.format("hudi").load(table), out)

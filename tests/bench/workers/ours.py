@@ -6,7 +6,7 @@ import platform
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -14,9 +14,12 @@ import pyarrow.parquet as pq
 import hoodie
 from hoodie.source import Source
 from hoodie.source.spark import read
-from tests.bench.workload import KEY, ORDERING, PARTITION
+from tests.bench.workload import AMOUNT, KEY, ORDERING, PARTITION
 
-from .contestant import SparkWorker, discard, version_of
+from .contestant import SparkWorker, totals, version_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 TABLE = {
     "hoodie.table.name": "bench",
@@ -87,9 +90,9 @@ class OursOnSpark(SparkWorker):
     def cluster(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return _cluster(table, self.options | options, self.spark)
 
-    def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
-        discard(hoodie.read_table(table, spark=self.spark))
-        return {}
+    def frame(self, table: str, query: str, columns: tuple[str, ...] | None = None) -> DataFrame:
+        found: DataFrame = hoodie.read_table(table, spark=self.spark, query=query, columns=columns)
+        return found
 
     def rows(self, table: str, out: str) -> list[str]:
         return _rows(table, out)
@@ -125,6 +128,15 @@ class OursLocal:
 
     def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return {"rows": hoodie.read_table(table).num_rows}
+
+    def aggregate(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        rows = hoodie.read_table(table, columns=[PARTITION, AMOUNT])
+        days = rows.group_by(PARTITION).aggregate([([], "count_all"), (AMOUNT, "sum")])
+        counts, amounts = days.column("count_all").to_pylist(), days.column(f"{AMOUNT}_sum").to_pylist()
+        return totals(list(zip(counts, amounts, strict=True)))
+
+    def read_optimized(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return {"rows": hoodie.read_table(table, query="read_optimized").num_rows}
 
     def rows(self, table: str, out: str) -> list[str]:
         return _rows(table, out)
