@@ -1,6 +1,6 @@
 """Queries as Spark DataFrames: files through Spark's own Parquet reader, with its filter push-down.
 
-Slices with logs are merged by Python tasks, one a slice. Written against a session that is passed in: pyspark
+Slices with logs are merged by Python tasks. Written against a session that is passed in: pyspark
 is imported by whoever made the session.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.config.key import Config
+from hoodie.engine.packing import packed
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read.file_slice import read_slice
@@ -80,24 +81,24 @@ def _listing_on_the_driver(spark: Any) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _MergeTask:
-    """Runs on executors: numbers of slices in, their rows out."""
+    """Runs on executors: numbers of groups of slices in, their rows out."""
 
-    slices: tuple[FileSlice, ...]
+    slices: tuple[tuple[FileSlice, ...], ...]
     context: SliceContext
     names: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_numpy():
-                file_slice = self.slices[number]
-                storage = storage_for(file_slice.logs[0].path)
-                for rows in read_slice(storage, file_slice, self.context, self.names):
-                    yield from rows.to_batches()
+                for file_slice in self.slices[number]:
+                    storage = storage_for(file_slice.logs[0].path)
+                    for rows in read_slice(storage, file_slice, self.context, self.names):
+                        yield from rows.to_batches()
 
 
 def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
-    """Rows of the slices with logs, one task for each, the longest first: the last to end began early."""
-    slices = tuple(sorted(view.merged, key=lambda item: item.size, reverse=True))
+    """Rows of the slices with logs."""
+    slices = packed(view.merged, lambda item: item.size)
     task = _MergeTask(slices, view.context, tuple(names))
     return spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, target)
 

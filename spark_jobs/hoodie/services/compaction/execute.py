@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hoodie.engine import Engine
+from hoodie.engine.packing import packed
 from hoodie.errors import ConfigError, TableError
 from hoodie.services.compaction.task import CompactSlices
 from hoodie.services.modes import Executed
@@ -14,7 +15,12 @@ from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.commit import SCHEMA_KEY, stats_by_partition
-from hoodie.timeline.compaction_plan import TOTAL_IO_READ_MB, CompactionPlan
+from hoodie.timeline.compaction_plan import (
+    TOTAL_IO_READ_MB,
+    TOTAL_LOG_FILES_SIZE,
+    CompactionOperation,
+    CompactionPlan,
+)
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.transaction import Transaction
 
@@ -54,12 +60,9 @@ def execute(
         context = rewrite_context(target, instant.time, "compact")
         logs = sum(len(operation.log_files) for operation in plan.operations)
         progress("compact", f"instant {instant.time}: {len(plan.operations)} file slices, {logs} log files")
-        # the longest first: the last to end began early
-        operations = sorted(plan.operations, key=lambda item: item.metric(TOTAL_IO_READ_MB), reverse=True)
-        task = CompactSlices(context, tuple(operations))
-        stats = stats_by_partition(
-            run_tasks(engine, task, len(plan.operations), "file slices were to be compacted")
-        )
+        task = CompactSlices(context, packed(plan.operations, _read_bytes))
+        answers = run_tasks(engine, task, len(task.operations), "groups of file slices were to be compacted")
+        stats = stats_by_partition(value for answer in answers for value in answer["stats"])
         progress("commit", f"instant {instant.time}")
         extra = {**(plan.extra_metadata or {}), **target.extra, SCHEMA_KEY: context.avro_schema}
         metadata = transaction.commit(stats, OPERATION, extra)
@@ -70,6 +73,12 @@ def execute(
             list(transaction.rolled_back),
             transaction.metadata_table_removed,
         )
+
+
+def _read_bytes(operation: CompactionOperation) -> int:
+    """About the bytes of its files, of which the plan tells whole MB."""
+    logs = int(operation.metric(TOTAL_LOG_FILES_SIZE))
+    return max(logs, int(operation.metric(TOTAL_IO_READ_MB)) << 20) + (1 << 19)
 
 
 def read_plan(target: Target, instant: Instant) -> CompactionPlan:

@@ -26,17 +26,18 @@ from hoodie.write.staged import SUMMARY, error_message, message
 
 @dataclass(frozen=True)
 class CompactSlices:
-    """The function given to `map_batches`; a row of its input is the number of an operation."""
+    """The function given to `map_batches`; a row of its input is the number of some operations."""
 
     context: RewriteContext
-    operations: tuple[CompactionOperation, ...]
+    operations: tuple[tuple[CompactionOperation, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         storage = storage_for(self.context.base_path)
         try:
             for number in task_numbers(batches):
-                stat = compact_slice(storage, self.context, self.operations[number], task)
-                yield message(SUMMARY, stat.to_dict())
+                chosen = self.operations[number]
+                stats = [compact_slice(storage, self.context, one, task).to_dict() for one in chosen]
+                yield message(SUMMARY, {"stats": stats})
         except HoodieError as error:
             yield error_message(error)
 
