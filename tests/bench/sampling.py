@@ -2,7 +2,8 @@
 
 Memory of a JVM is its resident set (it shares next to nothing); memory of every other process is its
 proportional set (PSS), because Spark's Python workers are forks that share pages with their daemon.  PSS is
-never above RSS, so the dear look-up is made only when the cheap sum of RSS could be a new peak.
+dear and looked up only when the cheap sum of RSS is a hundredth above its last peak; the tree is looked up a
+few times a second: on two cores the sampler would be a part of what it measures.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from types import TracebackType
 import psutil  # type: ignore[import-untyped]
 
 INTERVAL = 0.05
+#: samples from one look at the tree to the next
+_LOOK = 5
+#: a peak that is this much higher is looked at
+_HIGHER = 1.01
 MIB = 1 << 20
 
 
@@ -35,6 +40,9 @@ class Sampler:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._peak = self._jvm = self._worker = 0
+        self._resident = self._largest = self._samples = 0
+        self._jvms: list[psutil.Process] = []
+        self._others: list[psutil.Process] = []
         self._cpu_before = 0.0
         self.usage = Usage()
 
@@ -64,27 +72,33 @@ class Sampler:
             return []
 
     def _sample(self) -> None:
-        jvm, python = 0, []
-        for process in self._tree():
-            try:
-                with process.oneshot():
-                    rss, java = process.memory_info().rss, _runs_java(process)
-                    if java and process.pid != self._root.pid and _runs_java(process.parent()):
-                        # A JVM that starts a command: the child shares its memory until it executes.
-                        continue
-            except psutil.Error:
-                continue
-            if java:
-                jvm += rss
-            else:
-                python.append((process, rss))
+        if self._samples % _LOOK == 0:
+            self._look()
+        self._samples += 1
+        jvm = sum(map(_rss, self._jvms))
+        python = [(process, _rss(process)) for process in self._others]
         self._jvm = max(self._jvm, jvm)
         largest = max((rss for process, rss in python if self._is_worker(process)), default=0)
-        if jvm + sum(rss for _, rss in python) <= self._peak and largest <= self._worker:
+        resident = jvm + sum(rss for _, rss in python)
+        if resident <= self._resident * _HIGHER and largest <= self._largest * _HIGHER:
             return
+        self._resident, self._largest = max(self._resident, resident), max(self._largest, largest)
         shares = [(process, _pss(process, rss)) for process, rss in python]
         self._peak = max(self._peak, jvm + sum(share for _, share in shares))
         self._worker = max([self._worker, *(share for process, share in shares if self._is_worker(process))])
+
+    def _look(self) -> None:
+        """Which processes there are."""
+        self._jvms, self._others = [], []
+        for process in self._tree():
+            try:
+                if not _runs_java(process):
+                    self._others.append(process)
+                elif process.pid == self._root.pid or not _runs_java(process.parent()):
+                    # the child of a JVM is a command on its start, which shares the JVM's memory
+                    self._jvms.append(process)
+            except psutil.Error:
+                continue
 
     def _is_worker(self, process: psutil.Process) -> bool:
         return bool(process.pid != self._root.pid)
@@ -98,6 +112,14 @@ class Sampler:
                 continue
             total += times.user + times.system + times.children_user + times.children_system
         return total
+
+
+def _rss(process: psutil.Process) -> int:
+    """Resident bytes; none of a process that ended."""
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
 def _runs_java(process: psutil.Process | None) -> bool:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from hoodie.engine import BatchFunction, Task
+from hoodie.engine.memory import keep_freed_memory
 from hoodie.errors import ConfigError, HoodieError, JobError
 
 #: rows per Arrow batch of the input, and of blobs (each blob holds thousands of rows)
@@ -120,6 +121,7 @@ def _with_task(function: BatchFunction) -> Any:
 
         context = TaskContext.get()
         assert context is not None
+        keep_freed_memory()
         task = Task(context.partitionId(), context.stageId(), int(context.taskAttemptId()))
         return function(batches, task)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.config.key import Config
+from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import COMMIT_TIME
@@ -88,6 +89,7 @@ class _MergeTask:
     names: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_freed_memory()
         for batch in batches:
             for number in batch.column(0).to_numpy():
                 for file_slice in self.slices[number]:

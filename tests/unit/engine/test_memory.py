@@ -1,0 +1,38 @@
+"""A process that keeps what it freed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from hoodie.engine.memory import keep_freed_memory
+
+def work():
+    for _ in range(20):
+        pc.add(pa.array(np.ones(4 << 20)), 1.0)
+
+work()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+work()
+middle = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+kept = keep_freed_memory() and keep_freed_memory()
+work()
+start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+work()
+print(kept, middle - before, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the settings are those of glibc")
+def test_pages_are_not_asked_for_again() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    kept, before, after = done.stdout.split()
+    assert kept == "True"
+    assert int(after) < 100 < int(before)
