@@ -192,6 +192,9 @@ def _fates(
         part.used[match.incoming] = True
         deleted = match.incoming >= part.rows.num_rows
         here, there = match.stored[~deleted], match.incoming[~deleted]
+        if not len(here):
+            yield _Fate(match.stored, here, part.rows.slice(0, 0))
+            continue
         incoming = part.rows.take(there)
         after = incoming.select(names)
         # a table without columns forgets how many rows it has when rows are taken from it
