@@ -16,6 +16,8 @@ from hoodie.storage import normalize, storage_for
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from hoodie.pipeline import Progress
     from hoodie.services.archive.run import ArchiveResult
     from hoodie.services.clean.run import CleanResult
@@ -123,9 +125,11 @@ def read_table(
 
     asked = Query.of(query, begin, end, as_of)
     if spark is None:
-        from hoodie.read.arrow import read_table as read_arrow
+        from hoodie.read.arrow import read_batches as read_arrow
 
-        return read_arrow(path, query=asked, columns=columns, where=where, meta=meta, options=_known(options))
+        return read_arrow(
+            path, query=asked, columns=columns, where=where, meta=meta, options=_known(options)
+        ).read_all()
     from hoodie.engine.spark import to_spark_schema
     from hoodie.read.spark import read_frame
 
@@ -139,6 +143,31 @@ def read_table(
         meta=meta,
         options=_known(options),
     )
+
+
+def read_batches(
+    path: str,
+    *,
+    query: str | None = None,
+    begin: str | None = None,
+    end: str | None = None,
+    as_of: str | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    meta: bool = True,
+    options: Mapping[str, Any] | None = None,
+) -> pa.RecordBatchReader:
+    """The rows of `read_table`, in its order, while they are read: for tables larger than the memory.
+
+    Which files are read is decided now; a writer's commit after it changes nothing, a cleaner may take the
+    files of a reading that lasts longer than they are retained. Memory: see hoodie.memory.merge.max.size, and
+    64 MiB of rows for each core.
+    """
+    from hoodie.read.arrow import read_batches as read_arrow
+    from hoodie.read.query import Query
+
+    asked = Query.of(query, begin, end, as_of)
+    return read_arrow(path, query=asked, columns=columns, where=where, meta=meta, options=_known(options))
 
 
 def compact_table(

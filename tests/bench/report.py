@@ -26,6 +26,8 @@ _MERGE_ON_READ = (
     ("mor_compaction_5", 6.0),
     ("mor_snapshot_1", 4.0),
     ("mor_snapshot_5", 4.0),
+    ("mor_recent_1", 4.0),
+    ("mor_recent_5", 4.0),
     ("mor_aggregate_1", 4.0),
     ("mor_aggregate_5", 4.0),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from .workload import Workload
+from .workload import SINCE, Workload
 
 UPDATE_DAYS = 3
 BYTES_A_ROW = 115
@@ -89,7 +89,8 @@ def _bulk_insert(rows: int, late: Late) -> list[Case]:
 
 def _merge_on_read(rows: int, late: Late) -> list[Case]:
     """The daily upsert into log files, their compaction, and queries before it: every row and column of the
-    snapshot, an aggregate of it, and the base files alone, which is what the first costs without any log.
+    snapshot and of the days that were updated, which have the logs, an aggregate, and the base files alone,
+    which is what the first costs without any log.
 
     After one upsert, and after five, which is when a compaction is due by default.
 
@@ -104,6 +105,7 @@ def _merge_on_read(rows: int, late: Late) -> list[Case]:
     # Apache Hudi's data source compacts by itself when it is due
     never = {trigger: "100"}
     work = daily(rows, late)
+    recent = {SINCE: work.first_updated_day}
 
     def case(name: str, operation: str, *prepared: str, **options: str) -> Case:
         return Case(name, operation, work, table | never, table | options, prepared, "MERGE_ON_READ")
@@ -115,6 +117,8 @@ def _merge_on_read(rows: int, late: Late) -> list[Case]:
         case("mor_compaction_5", "compact", *five_days),
         case("mor_snapshot_1", "snapshot", *a_day),
         case("mor_snapshot_5", "snapshot", *five_days),
+        case("mor_recent_1", "recent", *a_day, **recent),
+        case("mor_recent_5", "recent", *five_days, **recent),
         case("mor_aggregate_1", "aggregate", *a_day),
         case("mor_aggregate_5", "aggregate", *five_days),
         case("mor_read_optimized_5", "read_optimized", *five_days),

@@ -27,6 +27,9 @@ COLUMNS = (
 )  # fmt: skip
 KEY, ORDERING, PARTITION, AMOUNT = "key", "ts", "day", "amount"
 
+#: of the options of an operation: the first day it reads
+SINCE = "bench.since"
+
 BASE_FILES = 20
 UPSERT_FILES = 4
 FIRST_DAY = dt.date(2024, 1, 1)
@@ -60,6 +63,10 @@ class Workload:
     @property
     def upsert_rows(self) -> int:
         return self.updates + self.new + self.late
+
+    @property
+    def first_updated_day(self) -> str:
+        return (FIRST_DAY + dt.timedelta(days=self.update_days[0])).isoformat()
 
     @property
     def base_label(self) -> str:

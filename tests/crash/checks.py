@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 from hudi import HudiReadOptions, HudiTableBuilder
 
+import hoodie
 from hoodie.errors import TableNotFound
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import LogFileName
-from hoodie.read.arrow import read_table
 from hoodie.storage.local import TMP_SUFFIX, LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
@@ -35,7 +35,7 @@ def counted(rows: Sequence[dict[str, Any]]) -> Rows:
 def our_rows(path: str | Path) -> Rows | None:
     """What our reader sees; None: there is no table."""
     try:
-        table = read_table(str(path), meta=False)
+        table = hoodie.read_table(str(path), meta=False)
     except TableNotFound:
         return None
     return _counted_table(table)

@@ -7,14 +7,19 @@ import os
 import shutil
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hoodie
 from hoodie.cli.output import Answer, grid, moment, plural, rows_grid, size
 from hoodie.errors import ConfigError
 from hoodie.storage import normalize
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 _SHOWN = 20
+_ROW_GROUP = 1 << 18
 
 
 def read(args: argparse.Namespace) -> Answer:
@@ -23,7 +28,7 @@ def read(args: argparse.Namespace) -> Answer:
     )
     if columns == []:
         raise ConfigError("--columns is empty; name columns, or leave it out for all")
-    rows = hoodie.read_table(
+    reader = hoodie.read_batches(
         args.table,
         query=args.query,
         begin=args.begin,
@@ -34,13 +39,10 @@ def read(args: argparse.Namespace) -> Answer:
         meta=not args.no_meta,
         options=dict(args.option),
     )
-    total = rows.num_rows
-    if args.limit is not None:
-        rows = rows.slice(0, args.limit)
     if args.output is not None:
-        return _saved(rows, total, args.output)
-    if not args.json and args.limit is None:
-        rows = rows.slice(0, _SHOWN)
+        return _saved(reader, args.limit, args.output)
+    limit = _SHOWN if args.limit is None and not args.json else args.limit
+    rows, total = _first(reader, limit)
     document = {
         "base_path": normalize(args.table),
         "columns": [{"name": field.name, "type": str(field.type)} for field in rows.schema],
@@ -54,7 +56,20 @@ def read(args: argparse.Namespace) -> Answer:
     return Answer(document, f"{rows_grid(rows.column_names, shown)}\n\n{note}")
 
 
-def _saved(rows: Any, total: int, output: str) -> Answer:
+def _first(reader: pa.RecordBatchReader, limit: int | None) -> tuple[pa.Table, int]:
+    """The first rows (None: all), and how many there are."""
+    import pyarrow as pa
+
+    kept = []
+    total = 0
+    for batch in reader:
+        if limit is None or total < limit:
+            kept.append(batch if limit is None else batch.slice(0, limit - total))
+        total += batch.num_rows
+    return pa.Table.from_batches(kept, reader.schema), total
+
+
+def _saved(reader: pa.RecordBatchReader, limit: int | None, output: str) -> Answer:
     import pyarrow.parquet as pq
 
     path = normalize(output)
@@ -64,16 +79,36 @@ def _saved(rows: Any, total: int, output: str) -> Answer:
     if os.path.isdir(path):
         raise ConfigError(f"--output: {path} is a folder; name a file", path=path)
     partial = os.path.join(folder, f".{os.path.basename(path)}.{uuid.uuid4().hex[:12]}")
+    total = saved = 0
     try:
-        pq.write_table(rows, partial, compression="zstd")
+        with pq.ParquetWriter(partial, reader.schema, compression="zstd") as writer:
+            pending: list[pa.RecordBatch] = []
+            for batch in reader:
+                if limit is None or total < limit:
+                    pending.append(batch if limit is None else batch.slice(0, limit - total))
+                total += batch.num_rows
+                if sum(piece.num_rows for piece in pending) >= _ROW_GROUP:
+                    saved += _write(writer, reader.schema, pending)
+            saved += _write(writer, reader.schema, pending)
         os.replace(partial, path)
     finally:
         if os.path.exists(partial):
             os.unlink(partial)
     written = os.path.getsize(path)
-    document = {"output": path, "num_rows": rows.num_rows, "bytes": written}
-    note = "" if rows.num_rows == total else f" of {total:,}"
-    return Answer(document, f"{plural(rows.num_rows, 'row')}{note} written to {path} ({size(written)})")
+    document = {"output": path, "num_rows": saved, "bytes": written}
+    note = "" if saved == total else f" of {total:,}"
+    return Answer(document, f"{plural(saved, 'row')}{note} written to {path} ({size(written)})")
+
+
+def _write(writer: pq.ParquetWriter, schema: pa.Schema, pending: list[pa.RecordBatch]) -> int:
+    """One row group of what is pending; how many rows."""
+    import pyarrow as pa
+
+    rows = pa.Table.from_batches(pending, schema)
+    if rows.num_rows:
+        writer.write_table(rows, row_group_size=rows.num_rows)
+    pending.clear()
+    return rows.num_rows
 
 
 def timeline(args: argparse.Namespace) -> Answer:

@@ -1,10 +1,16 @@
-"""One step ahead: what is read next is read while the last is used."""
+"""Reading ahead: what is used next is read while the last is used.
+
+Arrow's kernels and Parquet let go of the interpreter, so that threads use the cores that a task has to spare.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import closing
+from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
 _END = object()
@@ -13,7 +19,6 @@ _END = object()
 def ahead(items: Iterator[_T]) -> Iterator[_T]:
     """The same items and errors; a thread makes the next one while the caller works on the last.
 
-    Arrow's kernels and Parquet let go of the interpreter, so that a task which has a core to spare uses it.
     Holds one item more. Closing it waits for the item that is being made.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
@@ -21,3 +26,88 @@ def ahead(items: Iterator[_T]) -> Iterator[_T]:
         while (item := coming.result()) is not _END:
             coming = pool.submit(next, items, _END)
             yield item  # type: ignore[misc]  # it is no end
+
+
+def side_by_side(
+    sources: Iterable[Generator[_T, Any, Any]], many: int, size: Callable[[_T], int], most: int
+) -> Generator[_T, None, None]:
+    """The items of one source after the other, and its error; threads make those of `many` sources at once.
+
+    A source waits once its items that nobody took have `most` bytes. Closing it closes the sources.
+    """
+    lanes: deque[_Lane[_T]] = deque()
+    waiting = iter(sources)
+    try:
+        while True:
+            while len(lanes) < many and (source := next(waiting, None)) is not None:
+                lanes.append(_Lane(source, size, most))
+            if not lanes:
+                return
+            yield from lanes[0].items()
+            lanes.popleft()
+    finally:
+        for lane in lanes:
+            lane.close()
+
+
+class _Lane(Generic[_T]):
+    """What a thread makes of one source, until somebody takes it.
+
+    A daemon: a program that ends in the middle of its reading does not wait for a thread that waits for it.
+    """
+
+    def __init__(self, source: Generator[_T, Any, Any], size: Callable[[_T], int], most: int) -> None:
+        self._size = size
+        self._most = most
+        self._changed = threading.Condition()
+        self._items: deque[_T] = deque()
+        self._held = 0
+        self._wanted = True
+        self._through = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._fill, args=(source,), name="side by side", daemon=True)
+        self._thread.start()
+
+    def items(self) -> Iterator[_T]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._items or self._through)
+                if not self._items:
+                    break
+                item = self._items.popleft()
+                self._held -= self._size(item)
+                self._changed.notify_all()
+            yield item
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        with self._changed:
+            self._wanted = False
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _fill(self, source: Generator[_T, Any, Any]) -> None:
+        try:
+            with closing(source):
+                for item in source:
+                    if not self._put(item):
+                        break
+        except BaseException as error:  # noqa: BLE001  whoever takes the items is told
+            self._error = error
+        finally:
+            with self._changed:
+                self._through = True
+                self._changed.notify_all()
+
+    def _put(self, item: _T) -> bool:
+        """False where nobody wants it any more."""
+        size = self._size(item)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._wanted or not self._items or self._held + size <= self._most
+            )
+            self._items.append(item)
+            self._held += size
+            self._changed.notify_all()
+            return self._wanted

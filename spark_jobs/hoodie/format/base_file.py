@@ -277,7 +277,11 @@ class BaseFileReader:
     def __init__(self, storage: Storage, path: str) -> None:
         self.path = path
         self._source = storage.open_input(path)
-        self._file = pq.ParquetFile(self._source, buffer_size=_READ_BUFFER, pre_buffer=False)
+        try:
+            self._file = pq.ParquetFile(self._source, buffer_size=_READ_BUFFER, pre_buffer=False)
+        except BaseException:
+            self._source.close()
+            raise
 
     def __enter__(self) -> BaseFileReader:
         return self

@@ -1,17 +1,18 @@
-"""Queries as Arrow tables; DuckDB evaluates predicates."""
+"""Queries as Arrow batches; DuckDB evaluates predicates."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.codec.ahead import side_by_side
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
+from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read.file_slice import read_slice
@@ -24,8 +25,11 @@ from hoodie.table.view import BaseFile, FileSlice
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
 
+#: bytes of rows of one slice that are read before somebody takes them
+_READ_AHEAD = 64 << 20
 
-def read_table(
+
+def read_batches(
     path: str,
     *,
     query: Query | None = None,
@@ -33,15 +37,21 @@ def read_table(
     where: str | None = None,
     meta: bool = True,
     options: Mapping[str, Any] | None = None,
-) -> pa.Table:
-    """The answer as an Arrow table; `where` is a SQL predicate (DuckDB evaluates it)."""
+) -> pa.RecordBatchReader:
+    """The answer while it is read; `where` is a SQL predicate (DuckDB evaluates it).
+
+    Memory: for each core what merging a file slice takes and 64 MiB of rows that nobody took yet; with a
+    predicate what DuckDB takes. Which files are read is decided now, and wrong arguments raise now; what is
+    wrong with a file shows when it is reached.
+    """
     storage = storage_for(normalize(path))
     view = TableView.load(path, query, Config.of(options or {}), storage, where)
     names = view.columns(columns, meta)
     if where is None:
-        rows = _concat(view, storage, view.slices, names if view.span is None else _with_time(view, names))
-        return _within(view, rows).select(names)
-    return _filtered(view, storage, names, where)
+        wanted = names if view.span is None else _with_time(view, names)
+        found = _tables(view, storage, view.slices, wanted)
+        return _reader(view, names, (rows.select(names) for rows in found))
+    return _reader(view, names, _filtered(view, storage, names, where))
 
 
 def slice_tables(
@@ -70,71 +80,82 @@ def _within(view: TableView, rows: pa.Table) -> pa.Table:
     return rows.filter(pc.and_(pc.greater(times, view.span.begin), pc.less_equal(times, view.span.end)))
 
 
-def _concat(view: TableView, storage: Storage, slices: Sequence[FileSlice], names: Sequence[str]) -> pa.Table:
-    """Rows of slices, those outside the span left out."""
-    schema = pa.schema([view.schema.field(name) for name in names])
+def _tables(
+    view: TableView, storage: Storage, slices: Sequence[FileSlice], names: Sequence[str]
+) -> Generator[pa.Table, None, None]:
+    """Rows of the slices in their order, those outside the span left out."""
 
-    def read(file_slice: FileSlice) -> pa.Table:
-        pieces = [_within(view, rows) for rows in slice_tables(view, storage, file_slice, names)]
-        return pa.concat_tables(pieces) if pieces else schema.empty_table()
+    def read(file_slice: FileSlice) -> Generator[pa.Table, None, None]:
+        for rows in slice_tables(view, storage, file_slice, names):
+            yield _within(view, rows)
 
-    if not slices:
-        return schema.empty_table()
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return pa.concat_tables(pool.map(read, slices))
+    cores = os.cpu_count() or 1
+    return side_by_side(map(read, slices), cores, lambda rows: rows.nbytes, _READ_AHEAD)
 
 
-def _filtered(view: TableView, storage: Storage, names: list[str], where: str) -> pa.Table:
+def _filtered(view: TableView, storage: Storage, names: list[str], where: str) -> Iterator[pa.Table]:
     import duckdb
 
     wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, where)
     if not view.slices:
         wanted = list(view.schema.names)
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    target = _schema(view, names)
+
+    def wrong(error: duckdb.Error) -> ConfigError:
+        return ConfigError(
+            f"--where {where!r} can't be evaluated: {str(error).splitlines()[0]}; columns are "
+            f"{', '.join(view.schema.names)}",
+            where=where,
+        )
+
+    def found(connection: duckdb.DuckDBPyConnection, rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
+        with connection:
+            try:
+                for batch in rows:
+                    yield read_as(pa.Table.from_batches([batch]), target)
+            except duckdb.Error as error:
+                raise wrong(error) from None
+
     connection = duckdb.connect()
     try:
         connection.execute("SET TimeZone = 'UTC'")
         sources = []
-        for name, rows in _sources(view, storage, wanted):
-            connection.register(name, rows)
+        for name, source in _sources(view, storage, wanted):
+            connection.register(name, source)
             sources.append(f"SELECT * FROM {name}" + (f" WHERE {view.span.predicate()}" if view.span else ""))
         text = f"SELECT {quoted} FROM ({' UNION ALL '.join(sources)}) AS snapshot WHERE {where}"
-        found: pa.Table = connection.sql(text).to_arrow_table()
+        return found(connection, connection.sql(text).to_arrow_reader(READ_BATCH_ROWS))
     except duckdb.Error as error:
-        raise ConfigError(
-            f"--where {where!r} can't be evaluated: {str(error).splitlines()[0]}; columns are "
-            f"{', '.join(view.schema.names)}",
-            where=where,
-        ) from None
-    finally:
         connection.close()
-    return read_as(found, pa.schema([view.schema.field(name) for name in names]))
+        raise wrong(error) from None
 
 
 def _sources(view: TableView, storage: Storage, names: list[str]) -> Iterator[tuple[str, Any]]:
     """What holds the rows, by name: one of files, one of slices that are merged while they are read."""
-    schema = pa.schema([view.schema.field(name) for name in names])
     plain = [item for item in view.slices if not item.logs]
     if plain or not view.slices:
         yield "stored", _stored(view, storage, plain, names)
     if view.merged:
-        batches = (
-            batch
-            for item in view.merged
-            for rows in slice_tables(view, storage, item, names)
-            for batch in rows.to_batches()
-        )
-        yield "merged", pa.RecordBatchReader.from_batches(schema, batches)
+        yield "merged", _reader(view, names, _tables(view, storage, view.merged, names))
 
 
 def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: list[str]) -> Any:
     """A pyarrow dataset, into which the predicate is pushed, when the files' types are the table's."""
     import pyarrow.dataset as ds
 
-    target = pa.schema([view.schema.field(name) for name in names])
     if view.files and not view.from_path and not any(True for _ in _changed(view, storage)):
-        return ds.dataset([file.path for file in view.files], schema=target, format="parquet")
-    return _concat(view, storage, plain, names)
+        return ds.dataset([file.path for file in view.files], schema=_schema(view, names), format="parquet")
+    return _reader(view, names, _tables(view, storage, plain, names))
+
+
+def _schema(view: TableView, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([view.schema.field(name) for name in names])
+
+
+def _reader(view: TableView, names: Sequence[str], tables: Iterator[pa.Table]) -> pa.RecordBatchReader:
+    batches = (batch for table in tables for batch in table.to_batches())
+    return pa.RecordBatchReader.from_batches(_schema(view, names), batches)
 
 
 def _changed(view: TableView, storage: Storage) -> Iterator[BaseFile]:

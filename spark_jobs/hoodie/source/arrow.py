@@ -223,12 +223,11 @@ def _has_map(dtype: pa.DataType) -> bool:
 
 
 def _table(source: Source) -> pa.Table:
-    from hoodie.read.arrow import read_table
+    from hoodie.read.arrow import read_batches
 
     _only(source, ())
-    return pa.concat_tables(
-        [read_table(path, meta=False) for path in source.paths], promote_options="permissive"
-    )
+    tables = [read_batches(path, meta=False).read_all() for path in source.paths]
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _each(source: Source, one: Callable[[str], pa.Table]) -> list[pa.Table]:

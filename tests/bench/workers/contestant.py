@@ -8,14 +8,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tests.bench.workload import AMOUNT, COLUMNS, PARTITION
+from tests.bench.workload import AMOUNT, COLUMNS, PARTITION, SINCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 #: what is timed
-OPERATIONS = ("bulk_insert", "upsert", "compact", "cluster", "snapshot", "aggregate", "read_optimized")
+OPERATIONS = (
+    "bulk_insert", "upsert", "compact", "cluster", "snapshot", "recent", "aggregate", "read_optimized",
+)  # fmt: skip
 
 
 class Worker(Protocol):
@@ -39,6 +41,10 @@ class Worker(Protocol):
 
     def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         """Reads all rows and columns, and throws them away."""
+        ...
+
+    def recent(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """As `snapshot`, of the days from options[SINCE] on."""
         ...
 
     def aggregate(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
@@ -82,12 +88,18 @@ class SparkWorker:
     def cluster(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         raise NotImplementedError(f"{type(self).__name__} has no clustering")
 
-    def frame(self, table: str, query: str, columns: tuple[str, ...] | None = None) -> DataFrame:
+    def frame(
+        self, table: str, query: str, columns: tuple[str, ...] | None = None, where: str | None = None
+    ) -> DataFrame:
         """A query of a merge-on-read table: "snapshot" or "read_optimized"."""
         raise NotImplementedError(f"{type(self).__name__} has no merge-on-read tables")
 
     def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         discard(self.frame(table, "snapshot"))
+        return {}
+
+    def recent(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        discard(self.frame(table, "snapshot", where=since(options)))
         return {}
 
     def aggregate(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
@@ -103,6 +115,10 @@ class SparkWorker:
 
     def stop(self) -> None:
         self.spark.stop()
+
+
+def since(options: dict[str, str]) -> str:
+    return f"{PARTITION} >= '{options[SINCE]}'"
 
 
 def start_spark(session: dict[str, str]) -> SparkSession:

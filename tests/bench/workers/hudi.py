@@ -64,8 +64,12 @@ class Hudi(SparkWorker):
             raise RuntimeError("Hudi clustered nothing")
         return {}
 
-    def frame(self, table: str, query: str, columns: tuple[str, ...] | None = None) -> DataFrame:
+    def frame(
+        self, table: str, query: str, columns: tuple[str, ...] | None = None, where: str | None = None
+    ) -> DataFrame:
         found = self.spark.read.format("hudi").option("hoodie.datasource.query.type", query).load(table)
+        if where is not None:
+            found = found.where(where)
         return found if columns is None else found.select(*columns)
 
     def rows(self, table: str, out: str) -> list[str]:

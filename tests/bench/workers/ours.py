@@ -8,6 +8,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
@@ -16,7 +17,7 @@ from hoodie.source import Source
 from hoodie.source.spark import read
 from tests.bench.workload import AMOUNT, KEY, ORDERING, PARTITION
 
-from .contestant import SparkWorker, totals, version_of
+from .contestant import SparkWorker, since, totals, version_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,8 +91,12 @@ class OursOnSpark(SparkWorker):
     def cluster(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return _cluster(table, self.options | options, self.spark)
 
-    def frame(self, table: str, query: str, columns: tuple[str, ...] | None = None) -> DataFrame:
-        found: DataFrame = hoodie.read_table(table, spark=self.spark, query=query, columns=columns)
+    def frame(
+        self, table: str, query: str, columns: tuple[str, ...] | None = None, where: str | None = None
+    ) -> DataFrame:
+        found: DataFrame = hoodie.read_table(
+            table, spark=self.spark, query=query, columns=columns, where=where
+        )
         return found
 
     def rows(self, table: str, out: str) -> list[str]:
@@ -127,7 +132,10 @@ class OursLocal:
         return _cluster(table, self.options | options)
 
     def snapshot(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
-        return {"rows": hoodie.read_table(table).num_rows}
+        return _discard(hoodie.read_batches(table))
+
+    def recent(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return _discard(hoodie.read_batches(table, where=since(options)))
 
     def aggregate(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         rows = hoodie.read_table(table, columns=[PARTITION, AMOUNT])
@@ -136,13 +144,17 @@ class OursLocal:
         return totals(list(zip(counts, amounts, strict=True)))
 
     def read_optimized(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
-        return {"rows": hoodie.read_table(table, query="read_optimized").num_rows}
+        return _discard(hoodie.read_batches(table, query="read_optimized"))
 
     def rows(self, table: str, out: str) -> list[str]:
         return _rows(table, out)
 
     def stop(self) -> None:
         return None
+
+
+def _discard(batches: pa.RecordBatchReader) -> dict[str, Any]:
+    return {"rows": sum(batch.num_rows for batch in batches)}
 
 
 def create(session: dict[str, str], options: dict[str, str], engine: str) -> OursOnSpark | OursLocal:

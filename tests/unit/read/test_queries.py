@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import hoodie
@@ -383,3 +386,81 @@ def test_a_commit_with_a_savepoint_may_be_older_than_archived_ones(cow: tuple[st
     for time in (second, third):
         create_instant(STORAGE, path, Instant(time, Action.SAVEPOINT, State.COMPLETED))
     assert Timeline.load(path, STORAGE).first_time == first
+
+
+# --- while it is read --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"query": "read_optimized"},
+        {"begin": moment(2)},
+        {"as_of": moment(2), "meta": False},
+        {"where": "ts > 1", "columns": ["key", "ts"]},
+        {"where": "ts > 100"},
+        {"begin": moment(2), "where": "key = 'x'"},
+    ],
+)
+def test_batches_hold_the_rows_of_the_table(mor: LogTable, query: dict[str, Any]) -> None:
+    reader = hoodie.read_batches(mor.path, **query)
+    whole = hoodie.read_table(mor.path, **query)
+    assert reader.schema == whole.schema
+    assert reader.read_all().to_pylist() == whole.to_pylist()
+
+
+def test_batches_are_refused_before_they_are_read(mor: LogTable) -> None:
+    for wrong in ({"where": "nothing > 1"}, {"columns": ["nothing"]}, {"query": "fastest"}):
+        with pytest.raises(ConfigError, match=r"nothing|fastest"):
+            hoodie.read_batches(mor.path, **wrong)
+
+
+def test_a_damaged_file_is_told_when_it_is_reached(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = PLAIN | {"hoodie.datasource.write.partitionpath.field": "val"}
+    hoodie.write_table(plain(("a", 1, "p1"), ("b", 1, "p2")), path, options=options)
+    [file] = Path(path, "p2").glob("*.parquet")
+    file.write_bytes(b"PAR1 no file PAR1")
+    batches = iter(hoodie.read_batches(path))
+    assert next(batches).num_rows == 1
+    with pytest.raises(pa.ArrowInvalid):
+        next(batches)
+
+
+def test_memory_holds_a_few_batches(tmp_path: Path) -> None:
+    path, rows = str(tmp_path / "t"), 30000
+    table = pa.table(
+        {
+            "id": [f"{number:08d}" for number in range(rows)],
+            "ts": pa.repeat(1, rows),
+            "val": [f"p{number % 10}" for number in range(rows)],
+            "text": [f"{number:01000d}" for number in range(rows)],
+        }
+    )
+    options = PLAIN | {"hoodie.datasource.write.partitionpath.field": "val"}
+    hoodie.write_table(table, path, options=options)
+    whole = table.nbytes
+    del table
+    before, most, found = pa.total_allocated_bytes(), 0, 0
+    for batch in hoodie.read_batches(path):
+        found += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert found == rows
+    assert most < whole * 0.5
+
+
+def test_a_program_may_end_before_its_reader(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = PLAIN | {"hoodie.datasource.write.partitionpath.field": "val"}
+    hoodie.write_table(plain(*[(str(n), 1, f"p{n}") for n in range(9)]), path, options=options)
+    program = (
+        "import hoodie, hoodie.read.arrow as arrow\n"
+        "arrow._READ_AHEAD = 0\n"
+        f"batches = iter(hoodie.read_batches({path!r}))\n"
+        "print(next(batches).num_rows)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "1\n"
