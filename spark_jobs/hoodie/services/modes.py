@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from hoodie.errors import ConfigError, ConflictError
+from hoodie.services.results import ServiceResult, about
 from hoodie.services.target import Target
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
@@ -31,6 +32,23 @@ def check_mode(mode: str, instant: str | None = None) -> None:
             f"instant {instant} is for mode execute, which runs that plan only; leave it out for {mode}",
             instant=instant,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedResult(ServiceResult):
+    """scheduled: the instant of the plan that was made, "" for none. pending: those of the plans that are
+    left. num_files, num_writes, bytes_written: the files that were made, their rows and sizes. files: paths
+    in the table that are replaced, by instant of the plan; "" stands for the plan of a dry run.
+    """
+
+    mode: str
+    scheduled: str
+    pending: list[str]
+    partitions: list[str]
+    num_files: int
+    num_writes: int
+    bytes_written: int
+    files: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -93,10 +111,8 @@ class Done(Generic[P]):
         removed = (each.metadata_table_removed for each in self.executed)
         return {
             "status": status,
-            "table": target.props.name,
-            "base_path": target.base_path,
+            **about(target, self.dry_run, self.seconds),
             "mode": mode,
-            "dry_run": self.dry_run,
             "instant": done[-1] if done else scheduled.instant,
             "scheduled": scheduled.instant,
             executed: done,
@@ -105,8 +121,6 @@ class Done(Generic[P]):
             "num_files": sum(each.metadata.num_files for each in self.executed),
             "num_writes": sum(each.metadata.num_writes for each in self.executed),
             "bytes_written": sum(each.metadata.bytes_written for each in self.executed),
-            "duration_s": round(self.seconds, 3),
-            "warnings": list(target.config.warnings),
             "rolled_back": [
                 *scheduled.rolled_back,
                 *(time for each in self.executed for time in each.rolled_back),

@@ -12,13 +12,14 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableError
 from hoodie.format.names import join
 from hoodie.services.clean.pending import pending_files, pending_plans
 from hoodie.services.clean.plan import last_clean
+from hoodie.services.results import ServiceResult, about
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
 from hoodie.table.partition import list_partitions
@@ -33,8 +34,8 @@ _LISTERS = 8
 _SHOWN = 5
 
 
-@dataclass(frozen=True)
-class SavepointResult:
+@dataclass(frozen=True, kw_only=True)
+class SavepointResult(ServiceResult):
     """What a savepoint job did, or, with dry_run, would do.
 
     status: `created`, `deleted`, `planned` (a dry run), or `skipped`, for `reason`. mode: create or delete.
@@ -42,28 +43,15 @@ class SavepointResult:
     those that the cleaner may take from now on.
     """
 
-    status: str
-    table: str
-    base_path: str
     mode: str
-    dry_run: bool
-    instant: str
     user: str
     comments: str
-    reason: str
     partitions: list[str]
     num_files: int
     bytes: int
     files: dict[str, list[str]]
-    duration_s: float
-    warnings: list[str]
-    rolled_back: list[str]
-    metadata_table_removed: bool
     action: str = "savepoint"
     operation: str = "savepoint"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def create_savepoint(
@@ -265,10 +253,7 @@ def _result(
     found = (target.storage.info(path) for path in paths)
     return SavepointResult(
         status=status,
-        table=target.props.name,
-        base_path=target.base_path,
         mode=mode,
-        dry_run=dry_run,
         instant=instant,
         user=saved.user if saved else "",
         comments=saved.comments if saved else "",
@@ -277,10 +262,7 @@ def _result(
         num_files=len(paths),
         bytes=sum(item.size for item in found if item is not None),
         files={partition: list(names) for partition, names in files.items() if names},
-        duration_s=round(time.monotonic() - started, 3),
-        warnings=list(target.config.warnings),
-        rolled_back=[],
-        metadata_table_removed=False,
+        **about(target, dry_run, time.monotonic() - started),
     )
 
 

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.timeline.plans import PlannedFiles
+
 #: Hudi's WriteOperationType of a clustering
 OPERATION = "CLUSTER"
 
 
 @dataclass(frozen=True)
-class SliceInfo:
+class SliceInfo(PlannedFiles):
     """One file slice whose rows are rewritten (HoodieSliceInfo).
 
     Paths are as the plan has them, absolute, with or without a scheme; use `base_name` and `log_names`, since
@@ -27,20 +29,6 @@ class SliceInfo:
     log_files: tuple[str, ...] = ()
     bootstrap_file: str | None = ""
     version: int | None = 1
-
-    @property
-    def group(self) -> tuple[str, str]:
-        return self.partition_path, self.file_id
-
-    @property
-    def base_name(self) -> str | None:
-        """Name of the base file in the partition's folder."""
-        return _bare(self.data_file) if self.data_file else None
-
-    @property
-    def log_names(self) -> tuple[str, ...]:
-        """Names of the log files in the partition's folder."""
-        return tuple(map(_bare, self.log_files))
 
     def to_record(self) -> dict[str, Any]:
         return {
@@ -143,7 +131,3 @@ class ClusteringPlan:
             record["extraMetadata"],
             record["version"],
         )
-
-
-def _bare(path: str) -> str:
-    return path.rpartition("/")[2]

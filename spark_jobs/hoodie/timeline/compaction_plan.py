@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoodie.timeline.plans import AvroFile
+from hoodie.timeline.plans import AvroFile, PlannedFiles
 
 #: plans of version 1 hold absolute paths, those of version 2 bare names
 PLAN_VERSION = 2
@@ -23,7 +23,7 @@ TOTAL_IO_MB = "TOTAL_IO_MB"
 
 
 @dataclass(frozen=True)
-class CompactionOperation:
+class CompactionOperation(PlannedFiles):
     """One file slice to be compacted (HoodieCompactionOperation).
 
     `base_instant` is the slice's; `data_file` is None where it has no base file. `log_files` are in the order
@@ -37,20 +37,6 @@ class CompactionOperation:
     log_files: tuple[str, ...] = ()
     metrics: Mapping[str, float] | None = field(default_factory=dict)
     bootstrap_file: str | None = None
-
-    @property
-    def group(self) -> tuple[str, str]:
-        return self.partition_path, self.file_id
-
-    @property
-    def base_name(self) -> str | None:
-        """Name of the base file in the partition's folder."""
-        return _bare(self.data_file) if self.data_file else None
-
-    @property
-    def log_names(self) -> tuple[str, ...]:
-        """Names of the log files in the partition's folder."""
-        return tuple(map(_bare, self.log_files))
 
     def metric(self, name: str) -> float:
         """Zero where the plan does not tell."""
@@ -135,7 +121,3 @@ class CompactionPlan(AvroFile):
             None if strategy is None else PlannedStrategy.from_record(strategy),
             record["preserveHoodieMetadata"],
         )
-
-
-def _bare(path: str) -> str:
-    return path.rpartition("/")[2]

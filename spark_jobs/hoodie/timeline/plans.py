@@ -242,3 +242,28 @@ class RequestedReplace(AvroFile):
 
 def _plain(value: Mapping[str, int] | None) -> dict[str, int] | None:
     return None if value is None else dict(value)
+
+
+class PlannedFiles:
+    """Of a plan's file slice: its names in the partition's folder, where the plan may have whole paths."""
+
+    partition_path: str
+    file_id: str
+    data_file: str | None
+    log_files: tuple[str, ...]
+
+    @property
+    def group(self) -> tuple[str, str]:
+        return self.partition_path, self.file_id
+
+    @property
+    def base_name(self) -> str | None:
+        return _bare(self.data_file) if self.data_file else None
+
+    @property
+    def log_names(self) -> tuple[str, ...]:
+        return tuple(map(_bare, self.log_files))
+
+
+def _bare(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.errors import AlreadyExists, TableError, TableNotFound
@@ -20,6 +20,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.services.archive import merge
 from hoodie.services.archive.policy import BATCH, Choice, Facts, choose
 from hoodie.services.clean.policy import Retention
+from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
 from hoodie.storage import Storage
@@ -48,8 +49,8 @@ _ATTEMPTS = 20
 _PLANNED_AS = {done: planned for planned, done in COMPLETES_AS.items()}
 
 
-@dataclass(frozen=True)
-class ArchiveResult:
+@dataclass(frozen=True, kw_only=True)
+class ArchiveResult(ServiceResult):
     """What an archive job did, or, with dry_run, would do.
 
     status: `archived`, `planned` (a dry run), or `skipped`, for `reason`. archived: the instants, as time and
@@ -58,10 +59,6 @@ class ArchiveResult:
     archived, with the time from which on. merged: names of archive files that were merged.
     """
 
-    status: str
-    table: str
-    base_path: str
-    dry_run: bool
     archived: list[dict[str, str]]
     num_files: int
     archive_file: str
@@ -69,14 +66,8 @@ class ArchiveResult:
     first: str
     held: list[dict[str, str]]
     merged: list[str]
-    reason: str
-    duration_s: float
-    warnings: list[str]
     action: str = "archive"
     operation: str = "archive"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass
@@ -300,9 +291,6 @@ def _result(target: Target, dry_run: bool, done: _Done, seconds: float) -> Archi
     status = "planned" if dry_run else "archived"
     return ArchiveResult(
         status=status if choice.instants or done.merged else "skipped",
-        table=target.props.name,
-        base_path=target.base_path,
-        dry_run=dry_run,
         archived=[{"instant": item.time, "action": item.action.value} for item in choice.instants],
         num_files=done.num_files,
         archive_file=done.archive_file,
@@ -311,6 +299,5 @@ def _result(target: Target, dry_run: bool, done: _Done, seconds: float) -> Archi
         held=[{"from": hold.time, "why": hold.why} for hold in choice.held],
         merged=done.merged,
         reason="" if choice.instants or done.merged else choice.reason,
-        duration_s=round(seconds, 3),
-        warnings=list(target.config.warnings),
+        **about(target, dry_run, seconds),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.errors import ConflictError
@@ -12,6 +12,7 @@ from hoodie.services.clean.execute import Executed, execute, read_plan
 from hoodie.services.clean.plan import Planned, View, make, savepointed_files, why_not_due, why_nothing
 from hoodie.services.clean.policy import Retention
 from hoodie.services.modes import check_mode
+from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
@@ -23,8 +24,8 @@ from hoodie.write.transaction import Transaction
 Progress = Callable[[str, str], None]
 
 
-@dataclass(frozen=True)
-class CleanResult:
+@dataclass(frozen=True, kw_only=True)
+class CleanResult(ServiceResult):
     """What a clean job did, or, with dry_run, would do.
 
     status: `cleaned`, `scheduled` (a plan was made, nothing deleted), `planned` (a dry run), or `skipped`,
@@ -36,17 +37,11 @@ class CleanResult:
     planned.
     """
 
-    status: str
-    table: str
-    base_path: str
     mode: str
-    dry_run: bool
     policy: str
-    instant: str
     scheduled: str
     cleaned: list[str]
     pending: list[str]
-    reason: str
     earliest: str
     partitions: list[str]
     deleted_partitions: list[str]
@@ -54,15 +49,8 @@ class CleanResult:
     bytes: int
     files: dict[str, list[str]]
     failed: list[str]
-    duration_s: float
-    warnings: list[str]
-    rolled_back: list[str]
-    metadata_table_removed: bool
     action: str = "clean"
     operation: str = "clean"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass
@@ -214,10 +202,7 @@ def _result(target: Target, mode: str, dry_run: bool, done: _Done, seconds: floa
         status = "planned" if plans else "skipped"
     return CleanResult(
         status=status,
-        table=target.props.name,
-        base_path=target.base_path,
         mode=mode,
-        dry_run=dry_run,
         policy=last.policy if last else Retention.of(target.config, 0, True).policy.value,
         instant=cleaned[-1] if cleaned else done.scheduled,
         scheduled=done.scheduled,
@@ -235,8 +220,7 @@ def _result(target: Target, mode: str, dry_run: bool, done: _Done, seconds: floa
         bytes=sum(each.bytes for each in executed) if executed else done.planned_bytes,
         files={instant: _paths(plan) for instant, plan in plans.items()},
         failed=[path for each in executed for path in each.failed],
-        duration_s=round(seconds, 3),
-        warnings=list(target.config.warnings),
+        **about(target, dry_run, seconds),
         rolled_back=done.rolled_back + [time for each in executed for time in each.rolled_back],
         metadata_table_removed=done.metadata_table_removed
         or any(each.metadata_table_removed for each in executed),

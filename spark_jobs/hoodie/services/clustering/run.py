@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from hoodie.engine import Engine
 from hoodie.format.names import join
 from hoodie.services.clustering.execute import check, execute, pending, read_plan
 from hoodie.services.clustering.schedule import plan_now, schedule
-from hoodie.services.modes import PlannedService, Progress, check_mode
+from hoodie.services.modes import PlannedResult, PlannedService, Progress, check_mode
 from hoodie.services.target import Target
 from hoodie.timeline.clustering_plan import SliceInfo
 from hoodie.timeline.instant import Action
 
 
-@dataclass(frozen=True)
-class ClusteringResult:
+@dataclass(frozen=True, kw_only=True)
+class ClusteringResult(PlannedResult):
     """What a clustering job did, or, with dry_run, would do.
 
     status: `clustered`, `scheduled` (a plan was made, nothing executed), `planned` (a dry run), or `skipped`,
@@ -29,33 +29,12 @@ class ClusteringResult:
     the plan of a dry run.
     """
 
-    status: str
-    table: str
-    base_path: str
-    mode: str
-    dry_run: bool
-    instant: str
-    scheduled: str
     clustered: list[str]
-    pending: list[str]
-    reason: str
-    partitions: list[str]
     num_groups: int
     num_replaced: int
     num_outputs: int
-    num_files: int
-    num_writes: int
-    bytes_written: int
-    files: dict[str, list[str]]
-    duration_s: float
-    warnings: list[str]
-    rolled_back: list[str]
-    metadata_table_removed: bool
     action: str = "replacecommit"
     operation: str = "cluster"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def cluster(

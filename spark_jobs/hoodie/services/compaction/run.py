@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from hoodie.engine import Engine
 from hoodie.format.names import join
 from hoodie.services.compaction.execute import check, execute, pending, read_plan
 from hoodie.services.compaction.schedule import plan_now, schedule
-from hoodie.services.modes import PlannedService, Progress, check_mode
+from hoodie.services.modes import PlannedResult, PlannedService, Progress, check_mode
 from hoodie.services.target import Target
 from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation
 from hoodie.timeline.instant import Action
 
 
-@dataclass(frozen=True)
-class CompactionResult:
+@dataclass(frozen=True, kw_only=True)
+class CompactionResult(PlannedResult):
     """What a compaction job did, or, with dry_run, would do.
 
     status: `compacted`, `scheduled` (a plan was made, nothing executed), `planned` (a dry run), or `skipped`,
@@ -28,33 +28,12 @@ class CompactionResult:
     run.
     """
 
-    status: str
-    table: str
-    base_path: str
-    mode: str
-    dry_run: bool
-    instant: str
-    scheduled: str
     compacted: list[str]
-    pending: list[str]
-    reason: str
-    partitions: list[str]
     num_slices: int
     num_log_files: int
     log_bytes: int
-    num_files: int
-    num_writes: int
-    bytes_written: int
-    files: dict[str, list[str]]
-    duration_s: float
-    warnings: list[str]
-    rolled_back: list[str]
-    metadata_table_removed: bool
     action: str = "compaction"
     operation: str = "compact"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def compact(

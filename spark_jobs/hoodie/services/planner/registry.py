@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from hoodie.engine import Engine
 from hoodie.engine.local import LocalEngine
@@ -22,6 +22,7 @@ from hoodie.services.clustering.run import ClusteringResult, cluster
 from hoodie.services.compaction import trigger as compaction_trigger
 from hoodie.services.compaction.run import CompactionResult, compact
 from hoodie.services.planner.repair import finish_restore, repair
+from hoodie.services.results import ServiceResult
 from hoodie.services.target import Target
 from hoodie.storage import storage_for
 from hoodie.table.properties import TableType
@@ -29,14 +30,6 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 
 Progress = Callable[[str, str], None]
-
-
-class Result(Protocol):
-    """What every service reports: a frozen dataclass with `status` and more."""
-
-    @property
-    def status(self) -> str: ...
-    def to_dict(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ class Service:
     """
 
     name: str
-    run: Callable[[Call], Result]
+    run: Callable[[Call], ServiceResult]
     work: Callable[[Mapping[str, Any]], Work]
     why: Callable[[Target, Timeline], str]
     actions: frozenset[Action] = frozenset()
@@ -84,7 +77,7 @@ class Service:
     unasked: Callable[[Target], str] = _nothing
 
 
-def _restore(call: Call) -> Result:
+def _restore(call: Call) -> ServiceResult:
     return finish_restore(call.path, call.options, call.dry_run, call.progress)
 
 
@@ -94,7 +87,7 @@ def _restore_work(result: Mapping[str, Any]) -> Work:
     return Work(text, result["num_files"], result["bytes"], undone)
 
 
-def _repair(call: Call) -> Result:
+def _repair(call: Call) -> ServiceResult:
     return repair(call.path, call.options, call.dry_run, call.progress)
 
 
@@ -160,7 +153,7 @@ def _unasked_clustering(target: Target) -> str:
     return f"nobody asks for it: name the service, or set {clustering_trigger.ASYNC.name}"
 
 
-def _clean(call: Call) -> Result:
+def _clean(call: Call) -> ServiceResult:
     return clean(call.path, "run", call.options, call.dry_run, call.progress)
 
 
@@ -174,7 +167,7 @@ def _clean_why(target: Target, timeline: Timeline) -> str:
     return Retention.of(target.config, 0, target.props.timeline_utc).text
 
 
-def _archive(call: Call) -> Result:
+def _archive(call: Call) -> ServiceResult:
     return archive(call.path, call.options, call.dry_run, call.progress)
 
 

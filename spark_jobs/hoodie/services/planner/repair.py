@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.errors import TableError
 from hoodie.format.names import join
 from hoodie.services.planner.activity import Activity
 from hoodie.services.restore.plan import begun
-from hoodie.services.restore.run import RestoreResult, restore
+from hoodie.services.restore.run import restore
+from hoodie.services.results import ServiceResult, about
 from hoodie.services.target import Target
 from hoodie.storage import Storage
 from hoodie.table.markers import marker_instants
@@ -27,8 +28,8 @@ from hoodie.write.transaction import Transaction
 Progress = Callable[[str, str], None]
 
 
-@dataclass(frozen=True)
-class RepairResult:
+@dataclass(frozen=True, kw_only=True)
+class RepairResult(ServiceResult):
     """What a repair did, or, with dry_run, would do.
 
     status: `repaired`, `planned` (a dry run), or `skipped`, for `reason`. failed: failed writes with their
@@ -38,49 +39,29 @@ class RepairResult:
     were rolled back.
     """
 
-    status: str
-    table: str
-    base_path: str
-    dry_run: bool
     failed: list[dict[str, Any]]
     markers: list[str]
     heartbeats: list[str]
     num_files: int
     bytes: int
-    reason: str
-    duration_s: float
-    warnings: list[str]
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
     mode: str = "run"
-    instant: str = ""
     action: str = "rollback"
     operation: str = "repair"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class NoRestore:
-    """No restore is to be finished."""
-
-    status: str = "skipped"
-    reason: str = "no restore is pending"
-    operation: str = "restore"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def finish_restore(
     path: str, options: Mapping[str, Any] | None, dry_run: bool, progress: Progress
-) -> RestoreResult | NoRestore:
+) -> ServiceResult:
     """Finish a restore that was begun. Raises TableError where it can't be told to which commit it goes."""
+    started = time.monotonic()
     target = Target.open(path, options or {})
     found = begun(target.timeline(), target)
     if found is None:
-        return NoRestore()
+        nothing = about(target, dry_run, time.monotonic() - started)
+        reason = "no restore is pending"
+        return ServiceResult(
+            status="skipped", reason=reason, action="restore", operation="restore", **nothing
+        )
     if found.point is None:
         raise TableError(
             f"the plan of restore {found.instant.time} does not tell to which commit it goes; finish it with "
@@ -126,15 +107,11 @@ def repair(
     status = "skipped" if found.nothing else "planned" if dry_run else "repaired"
     return RepairResult(
         status=status,
-        table=target.props.name,
-        base_path=target.base_path,
-        dry_run=dry_run,
         **asdict(found),
         num_files=sum(item["num_files"] for item in found.failed),
         bytes=sum(item["bytes"] for item in found.failed),
         reason="no write has failed, and nothing is left over" if found.nothing else "",
-        duration_s=round(time.monotonic() - started, 3),
-        warnings=list(target.config.warnings),
+        **about(target, dry_run, time.monotonic() - started),
         rolled_back=rolled_back,
         metadata_table_removed=removed,
     )

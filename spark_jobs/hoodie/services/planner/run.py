@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from hoodie.engine import Engine
@@ -14,12 +14,13 @@ from hoodie.errors import HoodieError, JobError
 from hoodie.services.planner.activity import Activity
 from hoodie.services.planner.plan import chosen, left_out
 from hoodie.services.planner.registry import Call, Progress, Service
+from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
 
 
-@dataclass(frozen=True)
-class ServicesResult:
+@dataclass(frozen=True, kw_only=True)
+class ServicesResult(ServiceResult):
     """What the services of a table did, or, with dry_run, would do.
 
     status: `done`, `planned` (a dry run), `skipped` (no service had anything to do) or `failed` (one of them
@@ -28,26 +29,13 @@ class ServicesResult:
     status `failed`, the reason, and `error`, as HoodieError.to_dict.
     """
 
-    status: str
-    table: str
-    base_path: str
-    dry_run: bool
-    instant: str
-    reason: str
     done: list[str]
     skipped: list[str]
     failed: list[str]
     services: dict[str, dict[str, Any]]
-    duration_s: float
-    warnings: list[str]
-    rolled_back: list[str]
-    metadata_table_removed: bool
     mode: str = "run"
     action: str = "services"
     operation: str = "services"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def run(
@@ -109,17 +97,13 @@ def _result(
     instants = [results[name].get("instant", "") for name in done]
     return ServicesResult(
         status="failed" if failed else "skipped" if not done else "planned" if dry_run else "done",
-        table=target.props.name,
-        base_path=target.base_path,
-        dry_run=dry_run,
         instant=next((instant for instant in reversed(instants) if instant), ""),
         reason="; ".join(reasons),
         done=done,
         skipped=skipped,
         failed=failed,
         services=results,
-        duration_s=round(seconds, 3),
-        warnings=_unique(results, "warnings"),
+        **about(target, dry_run, seconds) | {"warnings": _unique(results, "warnings")},
         rolled_back=_unique(results, "rolled_back"),
         metadata_table_removed=any(result.get("metadata_table_removed") for result in results.values()),
     )

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.plan import Begun
+from hoodie.services.results import ServiceResult, about
 from hoodie.services.rollback.choose import refuse_savepoints
 from hoodie.services.rollback.work import Work, merged
 from hoodie.services.target import Target
@@ -33,8 +34,8 @@ from hoodie.write.transaction import Transaction
 Progress = Callable[[str, str], None]
 
 
-@dataclass(frozen=True)
-class RestoreResult:
+@dataclass(frozen=True, kw_only=True)
+class RestoreResult(ServiceResult):
     """What a restore job did, or, with dry_run, would do.
 
     status: `restored`, `planned` (a dry run), or `skipped`, for `reason`. instant: that of the restore, ""
@@ -44,29 +45,16 @@ class RestoreResult:
     were left to it. rolled_back: failed writes that were rolled back first.
     """
 
-    status: str
-    table: str
-    base_path: str
-    dry_run: bool
-    instant: str
     restored_to: str
     undone: list[dict[str, str]]
     resumed: bool
-    reason: str
     partitions: list[str]
     num_files: int
     bytes: int
     files: list[str]
     voided: list[str]
-    duration_s: float
-    warnings: list[str]
-    rolled_back: list[str]
-    metadata_table_removed: bool
     action: str = "restore"
     operation: str = "restore"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass
@@ -250,9 +238,6 @@ def _result(
     work = done.work
     return RestoreResult(
         status=status,
-        table=target.props.name,
-        base_path=target.base_path,
-        dry_run=dry_run,
         instant=done.instant,
         restored_to=point,
         undone=[{"instant": info.time, "action": info.action} for info in done.plan.instants],
@@ -263,8 +248,7 @@ def _result(
         bytes=work.bytes,
         files=list(work.files),
         voided=list(work.voided),
-        duration_s=round(seconds, 3),
-        warnings=list(target.config.warnings),
+        **about(target, dry_run, seconds),
         rolled_back=done.rolled_back,
         metadata_table_removed=done.metadata_table_removed,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hoodie.services.results import ServiceResult, about
 from hoodie.services.rollback.choose import Chosen, choose, refuse_savepoints, rolled_back_by
 from hoodie.services.rollback.work import Work
 from hoodie.services.target import Target
@@ -21,8 +22,8 @@ from hoodie.write.transaction import Transaction
 Progress = Callable[[str, str], None]
 
 
-@dataclass(frozen=True)
-class RollbackResult:
+@dataclass(frozen=True, kw_only=True)
+class RollbackResult(ServiceResult):
     """What a rollback job did, or, with dry_run, would do.
 
     status: `rolled_back`, `planned` (a dry run), or `skipped`, for `reason`. instant: that of the rollback,
@@ -31,29 +32,16 @@ class RollbackResult:
     rolled_back: other failed writes that were rolled back first.
     """
 
-    status: str
-    table: str
-    base_path: str
-    dry_run: bool
-    instant: str
     target: str
     target_action: str
     target_state: str
-    reason: str
     partitions: list[str]
     num_files: int
     bytes: int
     files: list[str]
     voided: list[str]
-    duration_s: float
-    warnings: list[str]
-    rolled_back: list[str]
-    metadata_table_removed: bool
     action: str = "rollback"
     operation: str = "rollback"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass
@@ -144,9 +132,6 @@ def _result(target: Target, time_: str, dry_run: bool, done: _Done, seconds: flo
     status = "skipped" if chosen.instant is None else "planned" if dry_run else "rolled_back"
     return RollbackResult(
         status=status,
-        table=target.props.name,
-        base_path=target.base_path,
-        dry_run=dry_run,
         instant=done.instant,
         target=time_,
         target_action=chosen.instant.action.value if chosen.instant else "",
@@ -157,8 +142,7 @@ def _result(target: Target, time_: str, dry_run: bool, done: _Done, seconds: flo
         bytes=work.bytes,
         files=list(work.files),
         voided=list(work.voided),
-        duration_s=round(seconds, 3),
-        warnings=list(target.config.warnings),
+        **about(target, dry_run, seconds),
         rolled_back=done.rolled_back,
         metadata_table_removed=done.metadata_table_removed,
     )

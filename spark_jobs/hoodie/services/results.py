@@ -1,0 +1,44 @@
+"""What the jobs of all services report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hoodie.services.target import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceResult:
+    """The fields that every result has; `duration_s` in seconds.
+
+    status: what was done, `planned` for a dry run, `skipped`, for `reason`. instant: the last one that was
+    made, "" for none. rolled_back: failed writes that were rolled back first. action: the timeline's.
+    """
+
+    status: str
+    table: str
+    base_path: str
+    dry_run: bool
+    instant: str = ""
+    reason: str
+    duration_s: float
+    warnings: list[str]
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+    action: str
+    operation: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def about(target: Target, dry_run: bool, seconds: float) -> dict[str, Any]:
+    """The fields of a result that follow from what it was about."""
+    return {
+        "table": target.props.name,
+        "base_path": target.base_path,
+        "dry_run": dry_run,
+        "duration_s": round(seconds, 3),
+        "warnings": list(target.config.warnings),
+    }
