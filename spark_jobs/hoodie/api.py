@@ -160,8 +160,8 @@ def read_batches(
     """The rows of `read_table`, in its order, while they are read: for tables larger than the memory.
 
     Which files are read is decided now; a writer's commit after it changes nothing, a cleaner may take the
-    files of a reading that lasts longer than they are retained. Memory: see hoodie.memory.merge.max.size, and
-    64 MiB of rows for each core.
+    files of a reading that lasts longer than they are retained. Memory: for each core, and one more, a file
+    slice's merge (hoodie.memory.merge.max.size) and 32 MiB of rows.
     """
     from hoodie.read.arrow import read_batches as read_arrow
     from hoodie.read.query import Query

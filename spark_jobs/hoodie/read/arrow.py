@@ -26,7 +26,7 @@ from hoodie.table.view import BaseFile, FileSlice
 pc: Any = pyarrow.compute
 
 #: bytes of rows of one slice that are read before somebody takes them
-_READ_AHEAD = 64 << 20
+_READ_AHEAD = 32 << 20
 
 
 def read_batches(
@@ -40,8 +40,8 @@ def read_batches(
 ) -> pa.RecordBatchReader:
     """The answer while it is read; `where` is a SQL predicate (DuckDB evaluates it).
 
-    Memory: for each core what merging a file slice takes and 64 MiB of rows that nobody took yet; with a
-    predicate what DuckDB takes. Which files are read is decided now, and wrong arguments raise now; what is
+    Memory: for each core, and one more, what merging a file slice takes and 32 MiB of rows that nobody took
+    yet; with a predicate what DuckDB takes. Which files are read is decided now, and wrong arguments raise now; what is
     wrong with a file shows when it is reached.
     """
     storage = storage_for(normalize(path))
@@ -89,8 +89,9 @@ def _tables(
         for rows in slice_tables(view, storage, file_slice, names):
             yield _within(view, rows)
 
-    cores = os.cpu_count() or 1
-    return side_by_side(map(read, slices), cores, lambda rows: rows.nbytes, _READ_AHEAD)
+    # one more than there are cores: none idles while the last slice, often the largest, is merged
+    many = (os.cpu_count() or 1) + 1
+    return side_by_side(map(read, slices), many, lambda rows: rows.nbytes, _READ_AHEAD)
 
 
 def _filtered(view: TableView, storage: Storage, names: list[str], where: str) -> Iterator[pa.Table]:
