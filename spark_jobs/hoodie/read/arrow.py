@@ -41,8 +41,8 @@ def read_batches(
     """The answer while it is read; `where` is a SQL predicate (DuckDB evaluates it).
 
     Memory: for each core, and one more, what merging a file slice takes and 32 MiB of rows that nobody took
-    yet; with a predicate what DuckDB takes. Which files are read is decided now, and wrong arguments raise now; what is
-    wrong with a file shows when it is reached.
+    yet; with a predicate what DuckDB takes. Which files are read is decided now, and wrong arguments raise
+    now; what is wrong with a file shows when it is reached.
     """
     storage = storage_for(normalize(path))
     view = TableView.load(path, query, Config.of(options or {}), storage, where)

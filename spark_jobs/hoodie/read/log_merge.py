@@ -297,16 +297,27 @@ def _last_deletes(
     combine = getattr(merger, "combine_columns", None)
     names = combine(rows.schema) if combine else None
     looked_at = rows if names is None else rows.select(names)
+    forgets = merger.deleted(rows)[touched] if hasattr(merger, "fold") else None
     for turn in _turns(keys, when):
         delete = np.full(len(cut), -1, dtype=np.int64)
         delete[keys[turn]] = turn
         mine = delete[owners]
         before = np.flatnonzero((mine >= 0) & (times > cut[owners]) & (times < when[mine]))
+        if forgets is not None:
+            before = _not_forgotten(before, owners, forgets)
         stays = outlives(looked_at.take(touched[before]), ordering.take(mine[before]))
         delete[owners[before[stays]]] = -1
         done = np.flatnonzero(delete >= 0)
         cut[done] = when[delete[done]]
     return cut
+
+
+def _not_forgotten(rows: Ints, owners: Ints, forgets: Bools) -> Ints:
+    """Those that a fold does not forget: from the last row of their key that forgets what was before it."""
+    last: Ints = np.full(int(owners.max(initial=-1)) + 1, -1, dtype=np.int64)
+    ends = rows[forgets[rows]]
+    np.maximum.at(last, owners[ends], ends)
+    return rows[rows >= last[owners[rows]]]
 
 
 def _turns(keys: Ints, when: Ints) -> Iterator[Ints]:
