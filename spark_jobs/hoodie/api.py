@@ -121,23 +121,27 @@ def read_table(
     instants, or dates and times as yyyy-MM-dd HH:mm:ss in the time zone of the table's timeline.
     `options` are settings for reading, such as hoodie.memory.merge.max.size.
     """
-    from hoodie.read.query import Query
-
-    asked = Query.of(query, begin, end, as_of)
     if spark is None:
-        from hoodie.read.arrow import read_batches as read_arrow
-
-        return read_arrow(
-            path, query=asked, columns=columns, where=where, meta=meta, options=_known(options)
+        return read_batches(
+            path,
+            query=query,
+            begin=begin,
+            end=end,
+            as_of=as_of,
+            columns=columns,
+            where=where,
+            meta=meta,
+            options=options,
         ).read_all()
     from hoodie.engine.spark import to_spark_schema
+    from hoodie.read.query import Query
     from hoodie.read.spark import read_frame
 
     return read_frame(
         spark,
         path,
         to_spark_schema,
-        query=asked,
+        query=Query.of(query, begin, end, as_of),
         columns=columns,
         where=where,
         meta=meta,

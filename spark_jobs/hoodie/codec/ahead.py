@@ -60,7 +60,7 @@ class _Lane(Generic[_T]):
         self._size = size
         self._most = most
         self._changed = threading.Condition()
-        self._items: deque[_T] = deque()
+        self._items: deque[tuple[_T, int]] = deque()
         self._held = 0
         self._wanted = True
         self._through = False
@@ -74,8 +74,8 @@ class _Lane(Generic[_T]):
                 self._changed.wait_for(lambda: self._items or self._through)
                 if not self._items:
                     break
-                item = self._items.popleft()
-                self._held -= self._size(item)
+                item, size = self._items.popleft()
+                self._held -= size
                 self._changed.notify_all()
             yield item
         if self._error is not None:
@@ -107,7 +107,7 @@ class _Lane(Generic[_T]):
             self._changed.wait_for(
                 lambda: not self._wanted or not self._items or self._held + size <= self._most
             )
-            self._items.append(item)
+            self._items.append((item, size))
             self._held += size
             self._changed.notify_all()
             return self._wanted

@@ -104,7 +104,8 @@ class Merger(Protocol):
     `combine_columns(schema) -> tuple[str, ...] | None` names the top-level columns that `combine` looks at,
     as `columns` does for `merge`; without it: all.
     `fold(earlier: pa.Table, later: pa.Table) -> pa.Table` makes one row of each of n aligned pairs of rows of
-    a log; it is there where that is not what `combine` makes of all rows of a key at once.
+    a log; it is there where that is not what `combine` makes of all rows of a key at once. Of a later row
+    that is `deleted` it keeps nothing earlier, no ordering value either.
     `delete_ordering` is the column by which a logged delete is compared with rows, None: it always wins.
     `keeps_newer` is false where an incoming row may replace a stored one that is newer by its ordering value,
     so that batches must be written in their order; without it: true.

@@ -126,9 +126,8 @@ def rows_of(tables: Any) -> list[Row]:
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 @given(seed=st.integers(0, 10**9), keys=st.integers(1, 12), based=st.booleans())
-@example(
-    seed=30415, keys=9, based=True
-)  # a row that deletes, older than what it makes a partial update forget
+# a partial update forgets the greater ordering value that was before a row that deletes
+@example(seed=30415, keys=9, based=True)
 @settings(max_examples=60)
 def test_a_slice_is_what_the_model_says(payload: str, seed: int, keys: int, based: bool) -> None:
     rng = random.Random(seed)
