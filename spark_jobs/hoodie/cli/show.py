@@ -63,10 +63,16 @@ def _first(reader: pa.RecordBatchReader, limit: int | None) -> tuple[pa.Table, i
     kept = []
     total = 0
     for batch in reader:
-        if limit is None or total < limit:
-            kept.append(batch if limit is None else batch.slice(0, limit - total))
+        kept += _wanted(batch, limit, total)
         total += batch.num_rows
     return pa.Table.from_batches(kept, reader.schema), total
+
+
+def _wanted(batch: pa.RecordBatch, limit: int | None, before: int) -> list[pa.RecordBatch]:
+    """What a limit leaves of a batch after so many rows. An empty slice would hold the batch in memory."""
+    if limit is None:
+        return [batch]
+    return [batch.slice(0, limit - before)] if before < limit else []
 
 
 def _saved(reader: pa.RecordBatchReader, limit: int | None, output: str) -> Answer:
@@ -84,8 +90,7 @@ def _saved(reader: pa.RecordBatchReader, limit: int | None, output: str) -> Answ
         with pq.ParquetWriter(partial, reader.schema, compression="zstd") as writer:
             pending: list[pa.RecordBatch] = []
             for batch in reader:
-                if limit is None or total < limit:
-                    pending.append(batch if limit is None else batch.slice(0, limit - total))
+                pending += _wanted(batch, limit, total)
                 total += batch.num_rows
                 if sum(piece.num_rows for piece in pending) >= _ROW_GROUP:
                     saved += _write(writer, reader.schema, pending)
