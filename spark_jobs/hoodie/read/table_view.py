@@ -21,6 +21,7 @@ from hoodie.read.retained import check_begin, check_retained, last_before_hole
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
+from hoodie.table.features import Feature, refuse
 from hoodie.table.partition import list_partitions
 from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
 from hoodie.table.table_schema import schema_text
@@ -88,6 +89,7 @@ class TableView:
         base_path = normalize(path)
         storage = storage or storage_for(base_path)
         props = properties.load(storage, base_path)
+        refuse(props, "read", "read", Feature.BOOTSTRAPPED)
         timeline = Timeline.load(base_path, storage)
         as_of, span = _period(query, config, props, timeline, storage)
         touched = _touched(timeline, storage, span)

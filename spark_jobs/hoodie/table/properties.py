@@ -63,6 +63,7 @@ PARTITION_METAFILE_BASE_FORMAT = "hoodie.partition.metafile.use.base.format"
 PAYLOAD_CLASS = "hoodie.compaction.payload.class"
 MERGER_STRATEGY = "hoodie.compaction.record.merger.strategy"
 CREATE_SCHEMA = "hoodie.table.create.schema"
+BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 

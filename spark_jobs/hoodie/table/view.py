@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
@@ -17,6 +18,9 @@ from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 
 Listing = Callable[[str], Sequence[FileInfo]]
+
+#: Hudi's METADATA_BOOTSTRAP_INSTANT_TS: base files of this instant hold meta columns only
+BOOTSTRAP_INSTANT = "00000000000001"
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,12 @@ def file_slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[st
         if name := BaseFileName.parse(item.name):
             base = BaseFile(partition, item.path, item.name, name.file_id, name.instant, item.size)
             if snapshot.shows(name.instant):
+                if name.instant == BOOTSTRAP_INSTANT:
+                    raise TableError(
+                        f"{item.path} holds the meta columns of rows that lie in the file it was "
+                        "bootstrapped from, which is not supported yet; use the table with Apache Hudi",
+                        path=item.path,
+                    )
                 bases[name.file_id, name.instant] = base
         elif (log := LogFileName.parse(item.name)) and not log.cdc:
             key = (log.file_id, log.base_instant)
