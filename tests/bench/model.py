@@ -24,10 +24,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of a run ({STEPS})")
     parser.add_argument("--seed", type=int, action="append", help="repeatable (1)")
     parser.add_argument("--type", choices=KINDS, help="of the table (default: a run of each)")
+    parser.add_argument("--odd", action="store_true", help="odd keys, values, partitions and schemas")
     parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
     args = parser.parse_args(arguments)
     kinds = [args.type] if args.type else list(KINDS)
-    results = [_one(args.steps, seed, kind) for kind in kinds for seed in args.seed or [1]]
+    results = [_one(args.steps, seed, kind, args.odd) for kind in kinds for seed in args.seed or [1]]
     text = json.dumps({"scenario": NAME, "steps": args.steps, "results": results}, indent=1)
     if args.out:
         args.out.write_text(text + "\n")
@@ -36,10 +37,10 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if any(result["difference"] for result in results) else 0
 
 
-def _one(steps: int, seed: int, kind: str) -> dict[str, Any]:
+def _one(steps: int, seed: int, kind: str, odd: bool) -> dict[str, Any]:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix=f"hoodie-model-{kind}-{seed}-", dir=memory))
-    machine = Machine(folder / "t", seed, kind == "mor")
+    machine = Machine(folder / "t", seed, kind == "mor", odd)
     started, difference = time.monotonic(), ""
     try:
         machine.run(steps)
@@ -51,6 +52,7 @@ def _one(steps: int, seed: int, kind: str) -> dict[str, Any]:
         shutil.rmtree(folder)
     return {
         "type": kind,
+        "odd": odd,
         "seed": seed,
         "steps": len(machine.steps),
         "seconds": round(time.monotonic() - started, 1),

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 import hoodie
 from hoodie.engine.local import LocalEngine
-from hoodie.errors import ConfigError, ConflictError, TableError
+from hoodie.errors import ConfigError, ConflictError, SchemaError, TableError
 from hoodie.pipeline import write
 from hoodie.write.operation import Operation, WriteRequest
+from tests.model.flavor import Flavor
 from tests.model.world import Change, Row, World
-from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.support.tables import SMALL_SCHEMA, as_table
 
 KEY_SCHEMA = pa.schema([SMALL_SCHEMA.field(name) for name in ("id", "region")])
-REGIONS = ("eu", "us", "apac")
 KEYS = 40
 SERVICES = {
     "hoodie.cleaner.commits.retained": "3",
@@ -47,13 +47,14 @@ class Step:
     options: Mapping[str, str] = field(default_factory=dict)
     change: Change | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    schema: pa.Schema = SMALL_SCHEMA
 
     def __str__(self) -> str:
         told = [f"{name.rpartition('hoodie.')[2]}={value}" for name, value in self.options.items()]
         told += [f"{name}={value}" for name, value in self.arguments.items()]
         if self.change is not None:
-            told += [f"{row['id']}@{row['region']}:{row['ts']}{_mark(row)}" for row in self.change.rows]
-            told += self.change.partitions
+            told += [f"{row['id']!r}@{row['region']!r}:{row['ts']}{_mark(row)}" for row in self.change.rows]
+            told += [repr(name) for name in self.change.partitions]
         return f"{self.number} {self.kind} {' '.join(told)}"
 
 
@@ -72,14 +73,16 @@ class Kind:
     run: Callable[[str, Step], Any]
     merge_on_read: bool = False
     undoes: bool = False
+    odd: bool = False
 
 
 def _mark(row: Row) -> str:
     return "-" if row.get("_hoodie_is_deleted") else ""
 
 
-def _write_options(chance: random.Random) -> dict[str, str]:
+def _write_options(chance: random.Random, world: World) -> dict[str, str]:
     options = {
+        **world.flavor.options(chance),
         "hoodie.clean.automatic": chance.choice(("true", "false", "false")),
         "hoodie.archive.automatic": chance.choice(("true", "false", "false")),
         "hoodie.index.type": chance.choice(("SIMPLE", "BLOOM")),
@@ -93,37 +96,32 @@ def _write_options(chance: random.Random) -> dict[str, str]:
     return options
 
 
-def _row(number: int, region: str, ts: int, version: int, deleted: bool = False) -> Row:
-    (row,) = small_rows([number], version, ts=ts, deleted=deleted)
-    return {**row, "region": region}
-
-
 def _upsert(chance: random.Random, world: World, step: Step) -> Step:
     """Updates, some of them late or with an equal ordering value, deletes, new keys, keys that come back."""
     stored = {(row["id"], row["region"]): row["ts"] for row in world.rows}
     rows: list[Row] = []
     for place in range(chance.choice((0, 1, 3, 8, 20))):
-        number, region = chance.randrange(KEYS), chance.choice(REGIONS)
+        number, region = chance.randrange(KEYS), chance.choice(world.flavor.regions)
         ts = 1000 * step.number + chance.randrange(900)
         deleted = chance.random() < 0.2
-        row = _row(number, region, ts, 100 * step.number + place, deleted)
+        row = world.flavor.row(number, region, ts, 100 * step.number + place, deleted)
         known = stored.get((row["id"], region))
         if known is not None and chance.random() < 0.2:
             row["ts"] = known - chance.choice((0, 0, 1, 500))
         rows.append(row)
-    return _with(step, chance, Change("upsert", rows))
+    return _with(step, chance, world, Change("upsert", rows))
 
 
 def _new_keys(operation: str) -> Callable[[random.Random, World, Step], Step]:
     """Keys that no other operation uses."""
 
     def draw(chance: random.Random, world: World, step: Step) -> Step:
-        first = KEYS + 10 * step.number
+        first, flavor = KEYS + 10 * step.number, world.flavor
         rows = [
-            _row(first + place, chance.choice(REGIONS), 1000 * step.number, step.number)
+            flavor.row(first + place, chance.choice(flavor.regions), 1000 * step.number, step.number)
             for place in range(chance.choice((1, 2, 6)))
         ]
-        return _with(step, chance, Change(operation, rows))
+        return _with(step, chance, world, Change(operation, rows))
 
     return draw
 
@@ -131,16 +129,19 @@ def _new_keys(operation: str) -> Callable[[random.Random, World, Step], Step]:
 def _delete(chance: random.Random, world: World, step: Step) -> Step:
     """Some keys that are there, some that are not."""
     rows = [row for row in world.rows if chance.random() < 0.1]
-    rows.append(_row(chance.randrange(KEYS), chance.choice(REGIONS), 0, step.number))
-    return _with(step, chance, Change("delete", rows))
+    rows.append(world.flavor.row(chance.randrange(KEYS), chance.choice(world.flavor.regions), 0, step.number))
+    return _with(step, chance, world, Change("delete", rows))
 
 
 def _overwrite(operation: str) -> Callable[[random.Random, World, Step], Step]:
     def draw(chance: random.Random, world: World, step: Step) -> Step:
-        regions = chance.sample(REGIONS, chance.choice((1, 2)))
+        regions = chance.sample(world.flavor.regions, chance.choice((1, 2)))
         numbers = chance.sample(range(KEYS), chance.choice((0, 1, 10)))
-        rows = [_row(number, chance.choice(regions), 1000 * step.number, step.number) for number in numbers]
-        return _with(step, chance, Change(operation, rows))
+        rows = [
+            world.flavor.row(number, chance.choice(regions), 1000 * step.number, step.number)
+            for number in numbers
+        ]
+        return _with(step, chance, world, Change(operation, rows))
 
     return draw
 
@@ -148,11 +149,32 @@ def _overwrite(operation: str) -> Callable[[random.Random, World, Step], Step]:
 def _delete_partition(chance: random.Random, world: World, step: Step) -> Step | None:
     if not world.regions:
         return None
-    return _with(step, chance, Change("delete_partition", partitions=(chance.choice(world.regions),)))
+    return _with(step, chance, world, Change("delete_partition", partitions=(chance.choice(world.regions),)))
 
 
-def _with(step: Step, chance: random.Random, change: Change) -> Step:
-    return Step(step.number, step.kind, _write_options(chance), change)
+def _with(step: Step, chance: random.Random, world: World, change: Change) -> Step:
+    options, schema = _write_options(chance, world), world.flavor.schema(chance)
+    rows = [{name: row[name] for name in schema.names if name in row} for row in change.rows]
+    return Step(step.number, step.kind, options, replace(change, rows=rows), schema=schema)
+
+
+def _other_ordering(chance: random.Random, world: World, step: Step) -> Step | None:
+    """Rows whose ordering column has become text, by which "10" is older than "9"."""
+    if not world.rows:
+        return None
+    at = SMALL_SCHEMA.get_field_index("ts")
+    schema = SMALL_SCHEMA.set(at, pa.field("ts", pa.string()))
+    row = {**chance.choice(world.rows), "ts": str(1000 * step.number)}
+    return Step(step.number, step.kind, _write_options(chance, world), Change("upsert", [row]), schema=schema)
+
+
+def _refused_write(path: str, step: Step) -> Any:
+    """Raises Refused, and AssertionError where the rows are taken."""
+    try:
+        run_write(path, step)
+    except SchemaError as error:
+        raise Refused(error.message) from error
+    raise AssertionError("a table took an ordering column of another type")
 
 
 def _thin_out(chance: random.Random, world: World, step: Step) -> Step | None:
@@ -164,7 +186,7 @@ def _thin_out(chance: random.Random, world: World, step: Step) -> Step | None:
         for row in world.rows
         if chance.random() < 0.5
     ]
-    return _with(step, chance, Change("upsert", rows))
+    return _with(step, chance, world, Change("upsert", rows))
 
 
 def run_write(path: str, step: Step) -> Any:
@@ -178,7 +200,7 @@ def run_write(path: str, step: Step) -> Any:
         {**TABLE, **SERVICES, **step.options},
         partitions=tuple(change.partitions),
     )
-    schema = KEY_SCHEMA if change.operation == "delete" else SMALL_SCHEMA
+    schema = KEY_SCHEMA if change.operation == "delete" else step.schema
     rows = [{name: row[name] for name in schema.names if name in row} for row in change.rows]
     frame = None if change.partitions else engine.frame(as_table(rows, schema))
     try:
@@ -265,6 +287,7 @@ def _services(path: str, step: Step) -> Any:
 MODES = ("schedule", "execute", "run")
 KINDS: dict[str, Kind] = {
     "upsert": Kind(40, _upsert, run_write),
+    "other_ordering": Kind(3, _other_ordering, _refused_write, odd=True),
     "insert": Kind(6, _new_keys("insert"), run_write),
     "bulk_insert": Kind(4, _new_keys("bulk_insert"), run_write),
     "thin_out": Kind(4, _thin_out, run_write),
@@ -284,9 +307,18 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def kinds_of(flavor: Flavor, merge_on_read: bool) -> dict[str, Kind]:
+    """The kinds of steps that a table of a type and a flavor takes."""
+    return {
+        name: kind
+        for name, kind in KINDS.items()
+        if (merge_on_read or not kind.merge_on_read) and (flavor.odd or not kind.odd)
+    }
+
+
 def draw(chance: random.Random, world: World, number: int, merge_on_read: bool) -> Step:
     """The next step; a table begins with an upsert."""
-    kinds = {name: kind for name, kind in KINDS.items() if merge_on_read or not kind.merge_on_read}
+    kinds = kinds_of(world.flavor, merge_on_read)
     if world.restoring is not None:
         kinds = {name: KINDS[name] for name in ("restore", "services")}
     elif not world.versions:

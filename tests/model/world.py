@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.model.flavor import EXTRA, PLAIN, Flavor, Row
 from tests.support.oracle import Model
 
-Row = dict[str, Any]
 Rows = Counter[tuple[Any, ...]]
 
 #: `_at`, the commit that wrote the row, is the reader's _hoodie_commit_time
-COLUMNS = ("id", "ts", "region", "val", "name", "_at")
+COLUMNS = ("id", "ts", "region", "val", "name", *EXTRA, "_at")
 
 
 def counted(rows: Iterable[Mapping[str, Any]]) -> Rows:
@@ -26,7 +26,8 @@ def counted_table(table: pa.Table) -> Rows:
     if not table.num_rows:
         return Counter()  # of a table without a commit not even the columns are known
     names = [*COLUMNS[:-1], "_hoodie_commit_time"]
-    return Counter(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+    columns = [table.column(name).to_pylist() if name in table.column_names else None for name in names]
+    return Counter(zip(*(column or [None] * table.num_rows for column in columns), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,7 @@ class World:
     savepoints: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
     restoring: str | None = None
+    flavor: Flavor = PLAIN
 
     @property
     def rows(self) -> list[Row]:
