@@ -24,7 +24,7 @@ from hoodie.table import properties
 from hoodie.table.features import Feature, refuse
 from hoodie.table.partition import list_partitions
 from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
-from hoodie.table.table_schema import schema_text
+from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import (
     BaseFile,
     FileSlice,
@@ -101,10 +101,14 @@ class TableView:
             if touched is None
             else sorted({place for place, _ in touched})
         )
-        text = schema_text(timeline, storage, props, as_of if query.type is QueryType.TIME_TRAVEL else None)
+        known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
+        table_schema = TableSchema.load(timeline, storage, props, known_as)
+        text = table_schema.avro
         if text:
             partitions = possible(where, props, from_avro(text), partitions)
         found = _slices(query, snapshot, storage_listing(storage, base_path), partitions, touched)
+        if any(file_slice.logs or file_slice.instant < table_schema.version for file_slice in found):
+            table_schema.refuse_version(base_path, "read")
         schema, dropped = _schema(props, text, found, storage)
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):

@@ -21,7 +21,7 @@ from hoodie.read.table_view import table_merger
 from hoodie.services.target import Target
 from hoodie.storage import Storage
 from hoodie.table.properties import TableType
-from hoodie.table.table_schema import schema_text
+from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot
 from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
 
@@ -51,7 +51,9 @@ def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
     schema nobody knows, or that keeps a change log.
     """
     config, timeline = target.config, target.timeline()
-    text = schema_text(timeline, target.storage, target.props)
+    table_schema = TableSchema.load(timeline, target.storage, target.props)
+    table_schema.refuse_version(target.base_path, verb)
+    text = table_schema.avro
     if text is None:
         raise TableError(f"no commit of {target.base_path} tells the table's schema", path=target.base_path)
     stored = from_avro(text)

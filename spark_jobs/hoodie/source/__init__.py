@@ -149,14 +149,14 @@ def target_schema(path: str) -> Any:
     from hoodie.format.meta_fields import without_meta
     from hoodie.format.schema import from_avro
     from hoodie.table import properties
-    from hoodie.table.table_schema import schema_text
+    from hoodie.table.table_schema import TableSchema
     from hoodie.timeline.active import Timeline
 
     base_path = normalize(path)
     storage = storage_for(base_path)
     try:
         props = properties.load(storage, base_path)
-        text = schema_text(Timeline.load(base_path, storage), storage, props)
+        text = TableSchema.load(Timeline.load(base_path, storage), storage, props).avro
     except TableNotFound:
         return None
     return without_meta(from_avro(text)) if text else None

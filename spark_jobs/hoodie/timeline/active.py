@@ -141,6 +141,10 @@ class Timeline:
         commits = self.commits()
         return commits[-1] if commits else None
 
+    def holds(self, name: str) -> bool:
+        """Was a file or folder of this name in `.hoodie` when it was listed."""
+        return isinstance(self.mtimes, ModificationTimes) and name in self.mtimes.listing
+
     @property
     def first_time(self) -> str | None:
         """Time of the oldest write; older files belong to archived commits.

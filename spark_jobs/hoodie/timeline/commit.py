@@ -17,6 +17,8 @@ from hoodie.errors import TableError
 NO_COMMIT = "null"
 #: extra metadata key of the writer's Avro schema, without meta columns
 SCHEMA_KEY = "schema"
+#: that of the table's columns with their ids (format.md 3.10); a table of schema-on-read evolution has it
+LATEST_SCHEMA_KEY = "latest_schema"
 #: that of a delete: how many rows of its input had a key that the table did not hold
 MISSING_KEY = "hoodie.delete.missing.keys"
 #: operations whose `schema` is not the table's (format.md 3.1)

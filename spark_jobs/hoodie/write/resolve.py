@@ -26,7 +26,7 @@ from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.features import ROWS, Feature, refuse
 from hoodie.table.properties import TableProperties, TableType
-from hoodie.table.table_schema import schema_text
+from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import Snapshot
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
@@ -178,7 +178,9 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
     _check_supported(config, props, operation)
     name = _table_name(config, path)
     timeline = Timeline(path, (), {}) if props is None else Timeline.load(path, storage)
-    stored_text = None if props is None else schema_text(timeline, storage, props)
+    table_schema = TableSchema(None) if props is None else TableSchema.load(timeline, storage, props)
+    table_schema.refuse_version(path, "write")
+    stored_text = table_schema.avro
     stored = without_meta(from_avro(stored_text)) if stored_text else None
     if operation.brings_rows:
         shape = _of_rows(config, props, stored, incoming)
