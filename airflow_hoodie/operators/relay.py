@@ -54,8 +54,6 @@ class PartitionRelayOperator(BaseOperator):
         table: HoodieTable | Mapping[str, Any] | str,
         commits: Asset | None = None,
         keys: Literal["path", "value"] = "path",
-        inlets: Any = None,
-        outlets: Any = None,
         max_active_tis_per_dag: int = 1,
         **kwargs: Any,
     ) -> None:
@@ -63,12 +61,10 @@ class PartitionRelayOperator(BaseOperator):
         # a reference: the asset declared again, with other watchers, would take those of the first away
         uri = asset_uri(table, events="commits") if commits is None else commits.uri
         self.commits = Asset.ref(uri=uri)
-        super().__init__(
-            inlets=with_outlets(with_outlets(inlets, self.commits), asset),
-            outlets=with_outlets(outlets, asset),
-            max_active_tis_per_dag=max_active_tis_per_dag,
-            **kwargs,
-        )
+        # no parameters of their own: Airflow would give a mapped task their defaults as inlets and outlets
+        kwargs["inlets"] = with_outlets(with_outlets(kwargs.get("inlets"), self.commits), asset)
+        kwargs["outlets"] = with_outlets(kwargs.get("outlets"), asset)
+        super().__init__(max_active_tis_per_dag=max_active_tis_per_dag, **kwargs)
         if keys not in ("path", "value"):
             raise HoodieConfigurationError(f"keys is {keys!r}; use 'path' or 'value'")
         self.table = table_path(table)
@@ -76,7 +72,8 @@ class PartitionRelayOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, list[str]]:
         asset = partition_asset(self.table)
-        past: Any = list(context["inlet_events"][asset].ascending(False).limit(_LOOK_BACK))
+        inlet_events = self._inlet_events(context, asset)
+        past: Any = list(inlet_events[asset].ascending(False).limit(_LOOK_BACK))
         memories = [event.extra["relayed"] for event in past if "relayed" in (event.extra or {})]
         memory: Mapping[str, Any] = max(memories, key=_age, default={})
         own = [event for event in past if event.source_run_id == context["run_id"]]
@@ -84,14 +81,25 @@ class PartitionRelayOperator(BaseOperator):
             keys = sorted({event.partition_key for event in own if event.partition_key})
             extra: dict[str, Any] = {**own[0].extra, "relayed": memory}
         else:
-            keys, extra = self._news(context, memory)
+            keys, extra = self._news(context, inlet_events[self.commits], memory)
         outlet = context["outlet_events"][asset]
         outlet.add_partitions(keys)
         outlet.extra = extra
         self.log.info("%d partitions changed by %d commits", len(keys), len(extra["instants"]))
         return {"instants": extra["instants"], "partitions": keys}
 
-    def _news(self, context: Context, memory: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    def _inlet_events(self, context: Context, asset: Asset) -> Mapping[Any, Any]:
+        """Airflow collects a mapped task's events before the task is made and has inlets of its own."""
+        collected: Mapping[Any, Any] = context["inlet_events"]
+        if asset in collected:
+            return collected
+        from airflow.sdk.execution_time.context import InletEventsAccessors
+
+        return InletEventsAccessors(self.inlets)
+
+    def _news(
+        self, context: Context, events: Any, memory: Mapping[str, Any]
+    ) -> tuple[list[str], dict[str, Any]]:
         """Keys and extra of the events to emit. Raises AirflowSkipException where there are none.
 
         `memory` is {"since", "instants"}: every event since then is of a commit that was relayed or that is
@@ -99,7 +107,7 @@ class PartitionRelayOperator(BaseOperator):
         """
         since = memory.get("since") or self._beginning(context)
         relayed = list(memory.get("instants", ()))
-        found = list(context["inlet_events"][self.commits].after(since)) if since else []
+        found = list(events.after(since)) if since else []
         base_path = normalize(self.table)
         found = [event for event in found if _commit(event).get("base_path") == base_path]
         commits = {commit["instant"]: commit for commit in commits_in(found)}

@@ -59,13 +59,13 @@ class HoodieCommitOperator(HoodieSparkOperator):
         services: str = "auto",
         allow_out_of_order: bool = False,
         emit_asset: bool = True,
-        outlets: Any = None,
         **kwargs: Any,
     ) -> None:
         declared = HoodieTable.of(table)
         if emit_asset and is_absolute(declared.path) and not is_template(declared.path):
-            outlets = with_outlets(outlets, declared.asset)
-        super().__init__(table=table, options=options, outlets=outlets, **kwargs)
+            # no parameter of its own: Airflow would give a mapped task that parameter's default as outlets
+            kwargs["outlets"] = with_outlets(kwargs.get("outlets"), declared.asset)
+        super().__init__(table=table, options=options, **kwargs)
         declared.options_for(self.operation, options)
         self.exactly_once = exactly_once
         self.token = token
