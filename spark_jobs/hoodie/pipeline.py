@@ -34,6 +34,7 @@ from hoodie.services.inline import after_write
 from hoodie.services.retention import check_retention
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
+from hoodie.table.buckets import refuse_numbered
 from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
 from hoodie.table.queue import WAIT_MS
 from hoodie.table.view import storage_listing
@@ -136,6 +137,7 @@ def _attempt(
         if staged is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
         find_replaced(storage, plan.context.snapshot, request, plan.config, profile)
+        _refuse_numbered(storage, plan, profile)
         _refuse_out_of_order(storage, request, plan, profile)
         hindrances = _spare_pending(profile, plan, storage, first=True)
         plan.create_table(storage)
@@ -159,6 +161,7 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
     check_clustering(plan.config)
     with _prepared(engine, frame, plan, storage) as (staged, profile):
         find_replaced(storage, plan.context.snapshot, request, plan.config, profile)
+        _refuse_numbered(storage, plan, profile)
         _refuse_out_of_order(storage, request, plan, profile)
         _spare_pending(profile, plan, storage, first=True)
         parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
@@ -371,6 +374,13 @@ def _spare_pending(profile: Profile, plan: Plan, storage: Storage, first: bool =
     if first and plan.context.index is not None:
         refuse_hidden_keys(storage, timeline, plan.context.snapshot, profile.slices)
     return hindrances
+
+
+def _refuse_numbered(storage: Storage, plan: Plan, profile: Profile) -> None:
+    if plan.context.operation.brings_rows:
+        found = [*profile.slices.values(), *profile.replaced.values()]
+        ids = [slice_.file_id for group in found for slice_ in group]
+        refuse_numbered(storage, plan.context.base_path, plan.context.snapshot, ids)
 
 
 def _refuse_out_of_order(storage: Storage, request: WriteRequest, plan: Plan, profile: Profile) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hoodie
-from hoodie.errors import ConfigError, ConflictError, HoodieError, TableError
+from hoodie.errors import ConfigError, ConflictError, HoodieError
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from tests.support.golden import MERGE_ON_READ
@@ -22,8 +22,8 @@ FAILED_WRITES = {"mor_inflight"}
 #: table -> (what the refusal is, what it says)
 REFUSED: dict[str, tuple[type[HoodieError], str]] = {
     "all_instants": (ConflictError, "pending clustering"),
-    "mor_bucket": (TableError, "has rows in its log only"),
-    "mor_bucket_compacted": (TableError, "has rows in its log only"),
+    "mor_bucket": (ConfigError, "BUCKET index"),
+    "mor_bucket_compacted": (ConfigError, "BUCKET index"),
     "mor_cdc": (ConfigError, "hoodie.table.cdc.enabled"),
 }
 #: hudi-rs fails on these or answers otherwise, see readers.HUDI_RS_GAPS; on mor_parquet_logs once it has Avro

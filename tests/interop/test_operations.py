@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import hoodie
+from hoodie.errors import ConfigError
 from hoodie.timeline.instant import Action
 from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer
@@ -18,6 +19,7 @@ from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
 pytestmark = pytest.mark.interop
 
 PARTITIONS = "hoodie.datasource.write.partitions.to.delete"
+BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
 KEY_SCHEMA = SMALL_SCHEMA.empty_table().select(["id", "region"]).schema
 
 
@@ -151,3 +153,16 @@ def test_apache_hudi_shows_cleans_and_archives_our_replacecommits(
     assert [item.action for item in table.archived() if item.completed].count(Action.REPLACECOMMIT) == 2
     table.we("upsert", small_rows(range(0, 60, 3), 9))
     table.check("serviced and written", (hudi_015, hudi_12))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_deletes_from_a_table_of_the_bucket_index(tmp_path: Path, kind: str, hudi_015: HudiServer) -> None:
+    """Rows are refused; the groups that we delete from keep their numbers, so Hudi finds them again."""
+    table, bucket = Operated(tmp_path / f"bucket_{kind.lower()}", kind), dict(BUCKET)
+    table.they(hudi_015, "upsert", small_rows(range(60), 5), **bucket)
+    with pytest.raises(ConfigError, match="BUCKET index"):
+        table.we("upsert", small_rows([1, 100], 6))
+    assert table.we("delete", small_rows([*range(20), 500], 6)).num_missing == 1
+    table.check("we deleted", (hudi_015,))
+    table.they(hudi_015, "upsert", small_rows(range(10, 80), 7), **bucket)
+    table.check("they put some back", (hudi_015,))

@@ -56,9 +56,16 @@ class LogFileName:
         return self.base_instant, self.version, self.token or ""
 
 
+def new_file_prefix() -> str:
+    """A UUID that does not begin with eight decimal digits, as the file ids of the BUCKET index do."""
+    while (prefix := str(uuid.uuid4()))[:8].isdecimal():
+        pass
+    return prefix
+
+
 def new_file_id(prefix: str | None = None, index: int = 0) -> str:
     """`<uuid4>-<n>`; files rolled inside one write task share the uuid and count n."""
-    return f"{prefix or uuid.uuid4()}-{index}"
+    return f"{prefix or new_file_prefix()}-{index}"
 
 
 def join(*parts: str) -> str:

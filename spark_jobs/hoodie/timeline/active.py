@@ -120,6 +120,10 @@ class Timeline:
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
 
+    def has(self, name: str) -> bool:
+        """Was there a file or folder of this name beside the instants."""
+        return isinstance(self.mtimes, ModificationTimes) and name in self.mtimes.listing
+
     def filter(self, actions: Iterable[Action] | None = None, completed: bool | None = None) -> list[Instant]:
         wanted = None if actions is None else frozenset(actions)
         return [

@@ -7,7 +7,6 @@ file and one row group or log block on its way out.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,7 +34,7 @@ from hoodie.format.meta_fields import (
     RECORD_KEY,
     carried,
 )
-from hoodie.format.names import BaseFileName, join, new_file_id
+from hoodie.format.names import BaseFileName, join, new_file_id, new_file_prefix
 from hoodie.read.matching import Match, Part, live, looked_at, merge_batch
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
@@ -193,7 +192,7 @@ class Handles:
         What no longer fits under the maximum file size goes to new file groups: new rows at once, stored rows
         only when the file would pass the maximum clearly.
         """
-        limit, prefix, index = self.context.files.max_file_size * _STORED_SLACK, str(uuid.uuid4()), 0
+        limit, prefix, index = self.context.files.max_file_size * _STORED_SLACK, new_file_prefix(), 0
         stats: list[WriteStat] = []
         names = looked_at(self.context.merger, self.context.schema)
         with BaseFileReader(self.storage, base.path) as reader:

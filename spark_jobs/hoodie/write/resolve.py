@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.evolution import NULL_FOR_MISSING, evolve
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.schema import canonical, from_avro, record_full_name, to_avro_text
-from hoodie.index import index_for
+from hoodie.index import INDEX_TYPE, IndexType, index_for
 from hoodie.keygen import PARTITIONPATH_FIELD, RECORDKEY_FIELD, KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
 from hoodie.merge import PRECOMBINE_FIELD, Merger, merger
@@ -24,6 +25,7 @@ from hoodie.merge._hard_delete import HardDelete
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.table import properties
+from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, Feature, refuse
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
@@ -178,6 +180,8 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
     _check_supported(config, props, operation)
     name = _table_name(config, path)
     timeline = Timeline(path, (), {}) if props is None else Timeline.load(path, storage)
+    snapshot = Snapshot.of(timeline, storage)
+    newest_first = _commits(storage, props, timeline, snapshot, operation)
     table_schema = TableSchema(None) if props is None else TableSchema.load(timeline, storage, props)
     table_schema.refuse_version(path, "write")
     stored_text = table_schema.avro
@@ -206,14 +210,13 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         index=index_for(config) if operation.tags else None,
         dedupe=operation.tags or config[COMBINE_BEFORE_INSERT],
         sort=operation.fills_new_groups and config[SORT_MODE].sorts,
-        snapshot=Snapshot.of(timeline, storage),
+        snapshot=snapshot,
         files=BaseFileFormat.of(config),
         logs=logs,
         merge_budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
     )
-    newest_first = (CommitMetadata.parse(timeline.read(i, storage)) for i in reversed(timeline.commits()))
     return Plan(
         table_name=name,
         config=config,
@@ -223,6 +226,23 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         new_properties=_new_properties(config, name, shape.keys, shape.merger) if props is None else None,
         timeline_utc=_utc(config, props),
     )
+
+
+def _commits(
+    storage: Storage,
+    props: TableProperties | None,
+    timeline: Timeline,
+    snapshot: Snapshot,
+    operation: Operation,
+) -> Iterator[CommitMetadata]:
+    """Commits, newest first, each read when it is wanted. Raises ConfigError for a table of the BUCKET index
+    that rows are brought to.
+    """
+    newest = (CommitMetadata.parse(timeline.read(i, storage)) for i in reversed(timeline.commits()))
+    newest_first, looked_at = itertools.tee(newest)
+    if props is not None and operation.brings_rows:
+        refuse_buckets(storage, props, timeline, snapshot, looked_at)
+    return newest_first
 
 
 def _of_rows(
@@ -316,6 +336,8 @@ def _check_supported(config: Config, props: TableProperties | None, operation: O
             "and run one writer at a time",
             value=config[CONCURRENCY_MODE].value,
         )
+    if operation.brings_rows and config[INDEX_TYPE] is IndexType.BUCKET:
+        index_for(config)
     if props is None or operation is Operation.DELETE_PARTITION:  # touches no rows
         return
     refuse(props, "write", "written", *ROWS, Feature.CHANGE_DATA_CAPTURE)

@@ -13,12 +13,13 @@ from hoodie.services.clustering.task import ClusterShares
 from hoodie.services.modes import Executed
 from hoodie.services.rewrite import rewrite_context, run_tasks
 from hoodie.services.target import Target
+from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.pending import clustering_plan
 from hoodie.table.view import Snapshot, file_slices, storage_listing
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
-from hoodie.timeline.commit import SCHEMA_KEY, stats_by_partition
+from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, stats_by_partition
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.write.transaction import Transaction
@@ -27,6 +28,9 @@ from hoodie.write.transaction import Transaction
 def check(target: Target) -> None:
     """Raises ConfigError for a table that we can't cluster."""
     refuse(target.props, "cluster", "clustered", *ROWS)
+    storage, timeline = target.storage, target.timeline()
+    newest = (CommitMetadata.parse(timeline.read(i, storage)) for i in reversed(timeline.commits()))
+    refuse_buckets(storage, target.props, timeline, Snapshot.of(timeline, storage), newest)
 
 
 def pending(timeline: Timeline, target: Target) -> list[Instant]:

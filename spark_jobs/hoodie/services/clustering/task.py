@@ -5,7 +5,6 @@ groups.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +17,7 @@ from hoodie.engine.files import task_numbers
 from hoodie.errors import HoodieError
 from hoodie.format.base_file import KeySummary
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.format.names import new_file_id
+from hoodie.format.names import new_file_id, new_file_prefix
 from hoodie.read.file_slice import read_slice
 from hoodie.services.clustering.order import Order, SortKeys
 from hoodie.services.clustering.sort import SortedRows
@@ -148,7 +147,7 @@ class _Files:
         self._storage = storage
         self._partition = partition
         self._task = task
-        self._prefix = str(uuid.uuid4())
+        self._prefix = new_file_prefix()
         self._stats: list[WriteStat] = []
         self._output: OutputFile | None = None
         self._left: int | None = None

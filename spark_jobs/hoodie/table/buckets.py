@@ -1,0 +1,84 @@
+"""Tables of the BUCKET index, in which a key's hash alone says which file group it lives in.
+
+The table's properties do not name the index: what tells it are the file ids of the simple kind, which begin
+with the bucket's number (format.md 5.2), and the folder of the consistent kind (format.md 5.4). A row put
+into any other file group is never found again by Apache Hudi.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from hoodie.errors import ConfigError
+from hoodie.format.names import join
+from hoodie.storage import Storage
+from hoodie.table.partition import list_partitions
+from hoodie.table.properties import TableProperties
+from hoodie.table.view import Snapshot, file_slices, storage_listing
+from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.commit import CommitMetadata
+
+_FOLDER = ".bucket_index"
+_CONSISTENT = "consistent_hashing_metadata"
+_SETTING = "hoodie.index.type"
+_NUMBERED = re.compile(r"(\d{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}-\d+")
+#: file ids that random UUIDs give less often are looked at in the whole table, or are bucket numbers
+_SUSPECT, _CERTAIN = 1e-3, 1e-6
+
+
+def refuse_buckets(
+    storage: Storage,
+    props: TableProperties,
+    timeline: Timeline,
+    snapshot: Snapshot,
+    newest_first: Iterable[CommitMetadata],
+) -> None:
+    """Raises ConfigError for a table of the BUCKET index. Looks at what is at hand: the listing of `.hoodie`
+    and the newest commit that wrote files.
+    """
+    if (props.get(_SETTING) or "").strip().upper() == "BUCKET":
+        raise _refusal(timeline.base_path, f"its {_SETTING} says so")
+    if timeline.has(_FOLDER):
+        folder = join(meta_path(timeline.base_path), _FOLDER, _CONSISTENT)
+        if storage.exists(folder) and storage.names(folder):
+            raise _refusal(timeline.base_path, f"{folder} holds its hash ring")
+    wrote = ([stat.file_id or "" for stat in commit.write_stats] for commit in newest_first)
+    refuse_numbered(storage, timeline.base_path, snapshot, next(filter(None, wrote), ()))
+
+
+def refuse_numbered(storage: Storage, base_path: str, snapshot: Snapshot, file_ids: Iterable[str]) -> None:
+    """Raises ConfigError when these file ids, and then those of the whole table, are bucket numbers.
+
+    One UUID in 43 begins with eight decimal digits, so the number of ids and their size count: an ordinary
+    table of one file is taken for a bucketed one once in a million, one of more files practically never.
+    """
+    if _chance(file_ids) > _SUSPECT:
+        return
+    listing = storage_listing(storage, base_path)
+    partitions = list_partitions(storage, base_path)
+    every = set(itertools.chain.from_iterable(file_slices(snapshot, listing, item) for item in partitions))
+    numbered = [file_id for file_id in every if _NUMBERED.fullmatch(file_id)]
+    if 2 * len(numbered) > len(every) and _chance(numbered) <= _CERTAIN:
+        raise _refusal(base_path, f"file ids such as {min(numbered)} begin with a bucket's number")
+
+
+def _chance(file_ids: Iterable[str]) -> float:
+    """About how likely random UUIDs all begin with decimal numbers as small as these; 1 for no ids."""
+    numbers = []
+    for file_id in set(file_ids):
+        match = _NUMBERED.fullmatch(file_id)
+        if match is None:
+            return 1.0
+        numbers.append(int(match.group(1)))
+    return float(((max(numbers, default=0) + 1) / 16**8) ** len(numbers))
+
+
+def _refusal(base_path: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"{base_path} is a table of the BUCKET index ({why}), to which rows can't be written here yet: they "
+        "would go to file groups where Apache Hudi does not look for them. Write and cluster it with Apache "
+        "Hudi; reading, deleting by key, deleting partitions, compaction, cleaning and archiving work here",
+        path=base_path,
+    )
