@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.codec.ahead import side_by_side
 from hoodie.config.key import Config
-from hoodie.errors import ConfigError
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
+from hoodie.read import duckdb_predicate
+from hoodie.read.duckdb_predicate import wrong
 from hoodie.read.file_slice import read_slice
 from hoodie.read.partition_values import partition_columns
 from hoodie.read.query import Query
 from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table.view import BaseFile, FileSlice
+
+if TYPE_CHECKING:
+    import duckdb
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
@@ -38,20 +43,29 @@ def read_batches(
     meta: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> pa.RecordBatchReader:
-    """The answer while it is read; `where` is a SQL predicate (DuckDB evaluates it).
+    """The answer while it is read; `where` is one SQL predicate (DuckDB evaluates it;
+    `duckdb_predicate` says what it may have).
 
     Memory: for each core, and one more, what merging a file slice takes and 32 MiB of rows that nobody took
     yet; with a predicate what DuckDB takes. Which files are read is decided now, and wrong arguments raise
     now; what is wrong with a file shows when it is reached.
     """
     storage = storage_for(normalize(path))
-    view = TableView.load(path, query, Config.of(options or {}), storage, where)
+    config = Config.of(options or {})
+    if where is not None:
+        with ExitStack() as stack:
+            connection = stack.enter_context(duckdb_predicate.connection())
+            duckdb_predicate.check(connection, where)
+            view = TableView.load(path, query, config, storage, where)
+            names = view.columns(columns, meta)
+            answer = _reader(view, names, _filtered(view, storage, names, where, connection))
+            stack.pop_all()
+            return answer
+    view = TableView.load(path, query, config, storage)
     names = view.columns(columns, meta)
-    if where is None:
-        wanted = names if view.span is None else _with_time(view, names)
-        found = _tables(view, storage, view.slices, wanted)
-        return _reader(view, names, (rows.select(names) for rows in found))
-    return _reader(view, names, _filtered(view, storage, names, where))
+    wanted = names if view.span is None else _with_time(view, names)
+    found = _tables(view, storage, view.slices, wanted)
+    return _reader(view, names, (rows.select(names) for rows in found))
 
 
 def slice_tables(
@@ -94,7 +108,9 @@ def _tables(
     return side_by_side(map(read, slices), many, lambda rows: rows.nbytes, _READ_AHEAD)
 
 
-def _filtered(view: TableView, storage: Storage, names: list[str], where: str) -> Iterator[pa.Table]:
+def _filtered(
+    view: TableView, storage: Storage, names: list[str], where: str, connection: duckdb.DuckDBPyConnection
+) -> Iterator[pa.Table]:
     import duckdb
 
     wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, where)
@@ -102,34 +118,25 @@ def _filtered(view: TableView, storage: Storage, names: list[str], where: str) -
         wanted = list(view.schema.names)
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
     target = _schema(view, names)
+    columns = f"; columns are {', '.join(view.schema.names)}"
 
-    def wrong(error: duckdb.Error) -> ConfigError:
-        return ConfigError(
-            f"--where {where!r} can't be evaluated: {str(error).splitlines()[0]}; columns are "
-            f"{', '.join(view.schema.names)}",
-            where=where,
-        )
-
-    def found(connection: duckdb.DuckDBPyConnection, rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    def found(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
         with connection:
             try:
                 for batch in rows:
                     yield read_as(pa.Table.from_batches([batch]), target)
             except duckdb.Error as error:
-                raise wrong(error) from None
+                raise wrong(where, str(error), columns) from None
 
-    connection = duckdb.connect()
     try:
-        connection.execute("SET TimeZone = 'UTC'")
         sources = []
         for name, source in _sources(view, storage, wanted):
             connection.register(name, source)
             sources.append(f"SELECT * FROM {name}" + (f" WHERE {view.span.predicate()}" if view.span else ""))
-        text = f"SELECT {quoted} FROM ({' UNION ALL '.join(sources)}) AS snapshot WHERE {where}"
-        return found(connection, connection.sql(text).to_arrow_reader(READ_BATCH_ROWS))
+        text = f"SELECT {quoted} FROM ({' UNION ALL '.join(sources)}) AS snapshot WHERE (\n{where}\n)"
+        return found(connection.sql(text).to_arrow_reader(READ_BATCH_ROWS))
     except duckdb.Error as error:
-        connection.close()
-        raise wrong(error) from None
+        raise wrong(where, str(error), columns) from None
 
 
 def _sources(view: TableView, storage: Storage, names: list[str]) -> Iterator[tuple[str, Any]]:

@@ -18,6 +18,7 @@ from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import COMMIT_TIME
+from hoodie.read import spark_predicate
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.query import Query
@@ -40,10 +41,13 @@ def read_frame(
     meta: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """DataFrame of the answer; `where` is a Spark SQL predicate, applied before columns are chosen.
+    """DataFrame of the answer; `where` is one Spark SQL predicate (`spark_predicate` says what it may not
+    have), applied before columns are chosen.
 
     Which files are read is decided now; that logs can be merged shows when the DataFrame is used.
     """
+    if where is not None:
+        spark_predicate.check(where)
     storage = storage_for(normalize(path))
     view = TableView.load(path, query, Config.of(options or {}), storage, where)
     if view.from_path:

@@ -1,0 +1,180 @@
+"""Predicates that DuckDB evaluates: one expression on the columns of a row, and nothing else.
+
+DuckDB's own parser takes a predicate apart before it is run: accepted are comparisons, AND, OR, NOT, IN,
+BETWEEN, CASE, casts, lambdas and the functions listed here, which compute a value from their arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from hoodie.errors import ConfigError
+
+if TYPE_CHECKING:
+    import duckdb
+
+#: what the connection may do besides: no files, no network, no extensions, no change of these settings.
+#: Rows stream through it, so that the memory is for values that a predicate makes.
+_SETTINGS = (
+    "SET TimeZone = 'UTC'",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET memory_limit = '1GiB'",
+    "SET temp_directory = ''",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+_EXPRESSIONS = """
+    BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA OPERATOR TYPE
+"""
+_WHAT = {"SUBQUERY": "a subquery", "WINDOW": "a window function", "STAR": "*", "PARAMETER": "a parameter"}
+#: DuckDB's functions that need nothing but their arguments (and the clock, and chance), without those whose
+#: argument is the size of what they make
+_COMPUTING = """
+    abs acos acosh add age aggregate ago alias apply array_aggr array_aggregate array_append array_apply
+    array_cat array_concat array_contains array_cosine_distance array_cosine_similarity
+    array_cross_product array_distance array_distinct array_dot_product array_extract array_filter
+    array_grade_up array_has array_has_all array_has_any array_indexof array_inner_product
+    array_intersect array_length array_negative_dot_product array_negative_inner_product array_pop_back
+    array_pop_front array_position array_prepend array_push_back array_push_front array_reduce
+    array_reverse array_reverse_sort array_select array_slice array_sort array_to_json array_to_string
+    array_to_string_comma_default array_transform array_unique array_value array_where array_zip ascii
+    asin asinh atan atan2 atanh base64 bin binom bit_count bit_length bit_position cardinality cast cbrt
+    ceil ceiling century char_length character_length chr concat concat_ws contains cos cosh cot
+    current_date current_localtime current_localtimestamp current_time current_timestamp
+    damerau_levenshtein date_add date_diff date_part date_sub date_trunc datediff datepart datesub
+    datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decade decode degrees divide
+    editdist3 element_at encode ends_with enum_code enum_first enum_last enum_range enum_range_boundary
+    epoch epoch_ms epoch_ns epoch_us era even exp factorial fdiv filter flatten floor fmod format
+    format_bytes from_base64 from_binary from_hex from_json from_json_strict gamma gcd gen_random_uuid
+    get_bit get_current_time get_current_timestamp grade_up greatest greatest_common_divisor hamming
+    hash hex hive_partition_component hour if ifnull ilike_escape instr isfinite isinf isnan isodow
+    isoyear jaccard jaro_similarity jaro_winkler_similarity json json_array json_array_length
+    json_contains json_deep_merge json_exists json_extract json_extract_path json_extract_path_text
+    json_extract_string json_insert json_keys json_merge_patch json_merge_patch_diff json_normalize
+    json_object json_pretty json_quote json_remove json_replace json_set json_strip_nulls json_structure
+    json_transform json_transform_strict json_type json_valid json_value julian last_day lcase lcm least
+    least_common_multiple left left_grapheme len length length_grapheme levenshtein lgamma like_escape
+    list_aggr list_aggregate list_any_value list_append list_apply list_approx_count_distinct list_avg
+    list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_cat list_concat list_contains
+    list_cosine_distance list_cosine_similarity list_count list_distance list_distinct list_dot_product
+    list_element list_entropy list_extract list_filter list_first list_grade_up list_has list_has_all
+    list_has_any list_histogram list_indexof list_inner_product list_intersect list_kurtosis
+    list_kurtosis_pop list_last list_mad list_max list_median list_min list_mode
+    list_negative_dot_product list_negative_inner_product list_pack list_position list_prepend
+    list_product list_reduce list_reverse list_reverse_sort list_select list_sem list_skewness
+    list_slice list_sort list_stddev_pop list_stddev_samp list_string_agg list_sum list_transform
+    list_unique list_value list_var_pop list_var_samp list_where list_zip ln localtime localtimestamp
+    log log10 log2 lower lpad ltrim make_date make_time make_timestamp make_timestamp_ms
+    make_timestamp_ns make_timestamptz map map_concat map_contains map_contains_entry map_contains_value
+    map_entries map_extract map_extract_value map_from_entries map_keys map_values md5 md5_number
+    md5_number_lower md5_number_upper microsecond millennium millisecond minute mismatches mod month
+    monthname multiply nanosecond nextafter nfc_normalize not_ilike_escape not_like_escape now nullif
+    nvl2 octet_length ord overlay parse_dirname parse_dirpath parse_filename parse_formatted_bytes
+    parse_path path_join pi position pow power prefix printf quarter radians random reduce regexp_escape
+    regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_replace
+    regexp_split_to_array replace reverse right right_grapheme round round_even roundbankers row
+    row_to_json rpad rtrim second set_bit sha1 sha256 sign signbit sin sinh split split_part sqrt
+    starts_with str_split str_split_regex strftime string_split string_split_regex string_to_array
+    strip_accents strlen strpos strptime struct_concat struct_contains struct_extract struct_extract_at
+    struct_has struct_indexof struct_insert struct_keys struct_pack struct_position struct_update
+    struct_values substr substring substring_grapheme subtract suffix switch tan tanh time_bucket
+    timezone timezone_hour timezone_minute to_base to_base64 to_binary to_centuries to_days to_decades
+    to_hex to_hours to_json to_microseconds to_millennia to_milliseconds to_minutes to_months
+    to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp translate trim
+    trunc try_strptime typeof ucase unbin unhex unicode union_extract union_tag union_value upper
+    url_decode url_encode uuid uuid_extract_timestamp uuid_extract_version uuidv4 variant_array_length
+    variant_contains variant_exists variant_extract variant_extract_string variant_keys variant_type
+    variant_typeof week weekday weekofyear xor year yearweek
+"""
+_CLASSES = frozenset(_EXPRESSIONS.split())
+_FUNCTIONS = frozenset(_COMPUTING.split())
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """A database in memory that reaches nothing but what is registered with it."""
+    import duckdb
+
+    made = duckdb.connect()
+    for setting in _SETTINGS:
+        made.execute(setting)
+    return made
+
+
+def check(made: duckdb.DuckDBPyConnection, where: str) -> None:
+    """Raises ConfigError for a text that is anything but one predicate, or that calls other functions."""
+    import duckdb
+
+    if not where.strip():
+        raise ConfigError("--where is empty; leave it out for all rows", where=where)
+    try:
+        # within parentheses and without them: a text that closes them itself fails as one of the two
+        if len(made.extract_statements(f"SELECT 1 WHERE {where}")) != 1:
+            raise _refused(where, "more than one statement")
+        whole = _parsed(made, f"SELECT 1 WHERE (\n{where}\n)")
+        plain = _parsed(made, "SELECT 1 WHERE (\nTRUE\n)")
+    except (duckdb.Error, ValueError) as error:
+        raise wrong(where, str(error)) from None
+    predicate = whole.pop("where_clause", None)
+    plain.pop("where_clause")
+    if whole != plain:
+        raise _refused(where, "more than one expression")
+    pending = [predicate]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            if (what := _not_allowed(item)) is not None:
+                raise _refused(where, what)
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+
+
+def wrong(where: str, why: str, columns: str = "") -> ConfigError:
+    """The error for a predicate that DuckDB can't parse or evaluate."""
+    return ConfigError(
+        f"--where {where!r} can't be evaluated: {why.splitlines()[0]}{columns}",
+        where=where,
+    )
+
+
+def _refused(where: str, what: str) -> ConfigError:
+    return ConfigError(
+        f"--where {where!r} has {what}, which is not allowed: it takes one predicate on a row's columns, as "
+        "after WHERE, without subqueries and without functions that need more than their arguments",
+        where=where,
+    )
+
+
+def _not_allowed(item: dict[str, Any]) -> str | None:
+    kind = item.get("class")
+    if not isinstance(kind, str):
+        return None
+    if kind not in _CLASSES:
+        return _WHAT.get(kind, kind.lower().replace("_", " "))
+    name = str(item.get("function_name", ""))
+    if kind == "FUNCTION" and re.search(r"\w", name) and name.lower() not in _FUNCTIONS:
+        return f"the function {name}"
+    return None
+
+
+def _parsed(made: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
+    """The tree of one SELECT, without places in the text. Raises ValueError."""
+    quoted = text.replace("'", "''")
+    [(tree,)] = made.execute(f"SELECT json_serialize_sql('{quoted}')").fetchall()
+    try:
+        answer = json.loads(tree, object_hook=_without_places)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if answer["error"]:
+        raise ValueError(answer["error_message"])
+    statements = answer["statements"]
+    return dict(statements[0]["node"]) if len(statements) == 1 else {}
+
+
+def _without_places(item: dict[str, Any]) -> dict[str, Any]:
+    item.pop("query_location", None)
+    item.pop("query_location_length", None)
+    return item

@@ -1,0 +1,68 @@
+"""Predicates that Spark evaluates: expressions of its SQL without subqueries and without a way out of Spark.
+
+Spark parses a predicate as one expression; refused before that, by its tokens, are subqueries, script
+transformations, comments, variables (`${env:HOME}`), and functions that call Java or open files. All other
+functions, those that the session registered included, are Spark's and the session's own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hoodie.errors import ConfigError
+
+_TOKEN = re.compile(
+    r"""\s+ | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*') |
+    (?P<quoted>`(?:[^`]|``)*` | "(?:[^"\\]|\\.|"")*") | (?P<comment>--|/\*) | (?P<name>\w+) | (?P<mark>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+#: words that begin a query behind a parenthesis, and those that none but a query has
+_QUERIES = frozenset({"select", "from", "with", "values", "table"})
+_WORDS = {"select": "a subquery", "using": "a script transformation"}
+#: behind these, VALUES and TABLE are columns
+_OPERATORS = frozenset(",)=<>/%&|[")
+_FUNCTIONS = frozenset(
+    {"reflect", "try_reflect", "java_method", "identifier", "from_protobuf", "to_protobuf"}
+)
+
+
+def check(where: str) -> None:
+    """Raises ConfigError for a predicate with something that is not allowed."""
+    if not where.strip():
+        raise ConfigError("where is empty; leave it out for all rows", where=where)
+    if "${" in where:
+        raise _refused(where, "a variable (${…})")
+    # before, at and after the token looked at; a quoted name loses its quotes, a text its content
+    tokens = [("", ""), *_tokens(where), ("", ""), ("", "")]
+    for (_, before), (kind, text), (_, after) in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if kind == "comment" or text in (";", "$"):
+            raise _refused(where, "a comment" if kind == "comment" else repr(text))
+        if after == "(" and kind in ("name", "quoted") and text in _FUNCTIONS:
+            raise _refused(where, f"the function {text}")
+        if kind != "name" or before == ".":
+            continue
+        if text in _WORDS:
+            raise _refused(where, _WORDS[text])
+        if before == "(" and text in _QUERIES and after not in _OPERATORS:
+            raise _refused(where, "a subquery")
+
+
+def _tokens(where: str) -> list[tuple[str, str]]:
+    found = []
+    for match in _TOKEN.finditer(where):
+        kind = match.lastgroup
+        if kind is not None:
+            # as Spark's parser takes words: the upper case of the long s is an S
+            text = match[kind].upper().lower()
+            found.append((kind, "''" if kind == "text" else text.strip('`"') if kind == "quoted" else text))
+    return found
+
+
+def _refused(where: str, what: str) -> ConfigError:
+    return ConfigError(
+        f"where {where!r} has {what}, which is not allowed: it takes one predicate on a row's columns, as "
+        "after WHERE; a column of that name is written in backticks, other tables are joined to the "
+        "DataFrame that is read",
+        where=where,
+    )

@@ -1,0 +1,144 @@
+"""A predicate is one expression on a row: nothing else that is put into its text is run, on either engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie.errors import ConfigError
+from hoodie.read import spark_predicate
+
+ROWS = pa.table(
+    {
+        "id": ["a", "b", "c"],
+        "n": [1, 2, 3],
+        "d": pa.array(["2024-01-01", "2024-01-02", None]).cast(pa.date32()),
+        "s": [{"x": 1, "y": "u"}, {"x": 2, "y": "v"}, None],
+        "l": [[1, 2], [], None],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("predicates") / "t")
+    hoodie.write_table(ROWS, path, options={"hoodie.datasource.write.recordkey.field": "id"})
+    return path
+
+
+def found(table: str, where: str) -> str:
+    return "".join(sorted(hoodie.read_table(table, where=where).column("id").to_pylist()))
+
+
+REFUSED = {
+    "1=1; COPY (SELECT 42) TO '{file}'": "more than one statement",
+    "1=1; SELECT 1": "more than one statement",
+    "(SELECT count(*) FROM read_text('/etc/hostname')) > 0": "a subquery",
+    "EXISTS (FROM '/etc/hostname')": "a subquery",
+    "n IN (VALUES (1))": "a subquery",
+    "n = ANY (TABLE stored)": "a subquery",
+    "n = 1 AND CASE WHEN NOT (id = 'a') THEN list_contains([1], (SELECT 1)) END": "a subquery",
+    "getenv('HOME') <> ''": "the function getenv",
+    "id = 'a' OR current_setting('memory_limit') = '1'": "the function current_setting",
+    "system.main.GETENV('HOME') <> ''": "the function getenv",
+    "sleep_ms(1) IS NULL": "the function sleep_ms",
+    "length(repeat('x', 3000000000)) > 1": "the function repeat",
+    "sum(n) > 1": "the function sum",
+    "row_number() OVER () = 1": "a window function",
+    "COLUMNS(*) = 1": "has *",
+    "n = $1": "a parameter",
+    "1=1) UNION ALL SELECT * FROM stored WHERE (1=1": "can't be evaluated",
+    "n = 1 LIMIT 1": "can't be evaluated",
+    "n = 1 UNION SELECT 1": "can't be evaluated",
+    "n = 1 WINDOW w AS (PARTITION BY (SELECT 1))": "can't be evaluated",
+    "n = 1 QUALIFY true": "can't be evaluated",
+    "||".join(["id"] * 2000): "can't be evaluated",
+    "'/etc/hostname'": "can't be evaluated",
+    "": "is empty",
+    " -- ": "can't be evaluated",
+}
+
+
+@pytest.mark.parametrize("where", REFUSED)
+def test_what_is_no_predicate_is_refused(table: str, tmp_path: Path, where: str) -> None:
+    file = tmp_path / "made.csv"
+    asked = where.format(file=file) if "{file}" in where else where
+    with pytest.raises(ConfigError) as error:
+        hoodie.read_table(table, where=asked)
+    assert REFUSED[where] in error.value.message
+    assert repr(asked) in error.value.message or not asked
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("n = 1", "a"),
+        ("n = 1 -- the first", "a"),
+        ("n BETWEEN 2 AND 3 AND id LIKE 'b%' OR NOT (n < 3)", "bc"),
+        ("id IN ('a', 'c') AND d IS NOT NULL", "a"),
+        ("d > DATE '2024-01-01' AND d < current_date", "b"),
+        ("d + INTERVAL 1 DAY = '2024-01-02'", "a"),
+        ("extract(day FROM d) = 2 AND date_trunc('month', d) = '2024-01-01'", "b"),
+        ("n::VARCHAR = '2' AND CAST(n AS DECIMAL(10, 2)) = 2.00", "b"),
+        ("s.x = 1 OR s['y'] = 'v'", "ab"),
+        ("list_contains(l, 2) AND l[1] = 1 AND len(l) = 2", "a"),
+        ("len(list_filter(l, lambda x: x > 1)) = 1", "a"),
+        ("id.upper() = 'A' OR upper(id) || 'x' = 'Bx'", "ab"),
+        ("CASE WHEN n = 1 THEN id ELSE NULL END IS NOT DISTINCT FROM 'a'", "a"),
+        ("coalesce(s.x, n) = 3 AND nullif(n, 3) IS NULL AND if(n = 3, true, false)", "c"),
+        ("regexp_matches(id, '^[ab]$') AND id ~ 'b' AND id COLLATE NOCASE = 'B'", "b"),
+        ("id = 'SELECT 1; --' OR \"id\" = 'c'", "c"),
+        (f"n IN ({', '.join(map(str, range(2, 5000)))})", "bc"),
+        (" OR ".join(f"n = {number}" for number in range(1000)), "abc"),
+    ],
+)
+def test_what_is_one_is_answered(table: str, where: str, ids: str) -> None:
+    assert found(table, where) == ids
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("reflect('java.lang.System', 'getenv', 'HOME') <> ''", "the function reflect"),
+        ("system . builtin.`Java_Method` ('java.lang.System', 'exit')", "the function java_method"),
+        ("IDENTIFIER('refl' || 'ect')('java.lang.System', 'getenv') = ''", "the function identifier"),
+        ("from_protobuf(b, 'm', '/etc/hostname') IS NULL", "the function from_protobuf"),
+        ("'${env:HOME}' = 'x'", "a variable"),
+        ("(SELECT count(*) FROM text.`/etc/hostname`) > 0", "a subquery"),
+        ("(\u017felect 1) > 0", "a subquery"),
+        ("EXISTS (FROM t SELECT 1)", "a subquery"),
+        ("n IN (\n TABLE t)", "a subquery"),
+        ("n IN ((VALUES 1, 2))", "a subquery"),
+        ("n IN (VALUES (1))", "a subquery"),
+        ("(WITH t AS (TABLE u) TABLE t) = 1", "a subquery"),
+        ("(MAP id USING 'cat' FROM t) = 1", "a script transformation"),
+        ("n = 1 /* (select 1) */", "a comment"),
+        ("n = 1 -- '\n OR (select 1) = 1 --'", "a comment"),
+        ("n = 1; DROP TABLE t", "';'"),
+        ("'\\'' = (SELECT '\\'')", "a subquery"),
+        ("r'\\' = (SELECT 1) OR 'a' = ''", "a subquery"),
+        (" ", "is empty"),
+    ],
+)
+def test_spark_is_not_asked_for_more_than_a_predicate(where: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=r"^where ") as error:
+        spark_predicate.check(where)
+    assert what in error.value.message
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "n = 1 AND exists(l, x -> x > 1) AND `select` = 'reflect(1)' AND t.using = 'it''s; --'",
+        "name = 'select' OR name = \"(select 1)\" OR name RLIKE r'\\d+' OR name = '\\'; (select'",
+        "extract(day FROM at) = 2 AND substring(id FROM 1 FOR 2) = 'x' AND abs(values) > 1 AND table = 'x'",
+        "map('a', 1)['a'] = n AND my_own_udf(n) AND at >= DATE'2024-01-01' - INTERVAL 1 DAY",
+        "reflect = 1 AND n = 2",
+    ],
+)
+def test_spark_decides_on_all_other_predicates(where: str) -> None:
+    spark_predicate.check(where)
