@@ -22,6 +22,7 @@ from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from scripts.environment import ROOT
+from tests.support.archives import age
 
 STORAGE = LocalStorage()
 OPTIONS = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.index.bloom.num_entries": "100"}
@@ -262,6 +263,34 @@ def test_the_command(table: str, quiet: Callable[..., int], capsys: pytest.Captu
     out = capsys.readouterr().out
     assert "FAIL  files" in out
     assert out.endswith("6 findings: 1 error, 1 warning\n")
+
+
+def test_an_archive_that_apache_hudi_can_not_load(
+    table: str, quiet: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        hoodie.write_table(pa.table({"id": ["a"], "n": [number]}), table)
+    options = {
+        "hoodie.cleaner.commits.retained": 1,
+        "hoodie.keep.min.commits": 1,
+        "hoodie.keep.max.commits": 2,
+    }
+    hoodie.clean_table(table, options=options)
+    assert hoodie.archive_table(table, options=options).archived
+    assert found(table, "archive") == []
+    (name,) = age(table)
+    before = snapshot(table)
+    assert quiet("--table", table) == 0
+    assert snapshot(table) == before
+    ((status, text, remedy),) = found(table, "archive")
+    assert status == WARNING
+    assert name in text
+    assert "--repair" in remedy
+    capsys.readouterr()
+    assert quiet("--table", table, "--repair") == 0
+    assert f"mended: {name}" in capsys.readouterr().out
+    assert found(table, "archive") == []
+    assert quiet("--repair") != 0
 
 
 def test_it_needs_the_standard_library_only(table: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import zipfile
@@ -122,6 +123,8 @@ def test_container_as_hudi_reads_it() -> None:
     assert isinstance(schema, dict)
     name = schema["name"]
     assert name == "org.apache.hudi.avro.model.HoodieRollbackPlan"
+    own = json.dumps(avro.schema_json("HoodieRollbackPlan"))
+    assert reader.metadata["avro.schema"].count(avro.JAVA_STRING) == own.count(avro.JAVA_STRING) == 7
     assert len(list(reader)) == 1
 
 

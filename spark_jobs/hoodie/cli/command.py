@@ -139,6 +139,7 @@ def parser() -> Parser:
     text = "is this machine fit for jobs, and is a table in order: what is wrong, and what to do"
     doctor = _add(commands, "doctor", text, _doctor, common)
     doctor.add_argument("--table", metavar="PATH", help="look at this table, too")
+    doctor.add_argument("--repair", action="store_true", help="mend what can be mended of the table")
     doctor.add_argument("--spark-submit", metavar="FILE", help="instead of the one found")
     doctor.add_argument("--known", default="[]", help=argparse.SUPPRESS)  # findings of who calls it, as JSON
     text = "instants, oldest first, and what they wrote"

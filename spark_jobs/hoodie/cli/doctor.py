@@ -1,4 +1,4 @@
-"""`hoodie doctor`: is this machine fit to run jobs, and is a table in order? Changes nothing."""
+"""`hoodie doctor`: is this machine fit to run jobs, and is a table in order? Only --repair changes it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import hoodie
 from hoodie.cli.output import Answer
+from hoodie.errors import ConfigError, HoodieError
 from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding, check_table, worst
 
 #: major versions of Java that start each of Spark's
@@ -28,11 +29,25 @@ _SIGNS = {OK: "ok  ", NOTE: "note", WARNING: "WARN", ERROR: "FAIL"}
 def doctor(args: argparse.Namespace) -> Answer:
     """Findings about the machine and, with --table, the table; exit code 1 where one is an error."""
     known = [Finding(**item) for item in json.loads(args.known)]
-    table = check_table(args.table) if args.table else []
+    repaired = _repair(args.table) if args.repair else []
+    table = [*repaired, *check_table(args.table)] if args.table else []
     findings = [*known, *check_machine(args.spark_submit), *table]
     status = worst(findings)
     document = {"status": status, "findings": [finding.to_dict() for finding in findings]}
     return Answer(document, report(findings), code=1 if status == ERROR else 0)
+
+
+def _repair(path: str | None) -> list[Finding]:
+    """What was mended of a table."""
+    from hoodie.services.archive.mend import mend_archive
+
+    if path is None:
+        raise ConfigError("--repair needs the table: hoodie doctor --repair --table PATH")
+    try:
+        names = mend_archive(path)
+    except (HoodieError, OSError) as error:
+        return [Finding("repair", ERROR, str(error))]
+    return [Finding("repair", OK, f"archive files mended: {', '.join(names)}")] if names else []
 
 
 def report(findings: list[Finding]) -> str:

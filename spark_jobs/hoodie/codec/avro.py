@@ -2,7 +2,8 @@
 records without a container, as the archived timeline has them (11).
 
 The only importer of fastavro. The schemas are Apache Hudi 0.15.0's, data files beside this module that are
-read on first use, also out of a zip. Full names are `org.apache.hudi.avro.model.<name>`.
+read on first use, also out of a zip; `java_strings` adds what Hudi's build adds to them. Full names are
+`org.apache.hudi.avro.model.<name>`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 from hoodie.errors import HoodieError, TableError
 
 NAMESPACE = "org.apache.hudi.avro.model"
+#: property of texts and maps in a writer's schema; without it Java takes them for another class than String
+JAVA_STRING = "avro.java.string"
 
 
 @functools.cache
@@ -31,8 +34,33 @@ def schema_json(name: str) -> dict[str, Any]:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise KeyError(name) from None
-    schema: dict[str, Any] = json.loads(text)
+    schema: dict[str, Any] = java_strings(json.loads(text))
     return schema
+
+
+def java_strings(schema: Any) -> Any:
+    """`schema`, an Avro schema as JSON values, with texts and the keys of maps as Java's String.
+
+    Records that were written with the one are read with the other. Apache Hudi's schemas are of this kind,
+    and Hudi 1.x fails on texts of another (its LegacyArchivedMetaEntryReader casts).
+    """
+    if isinstance(schema, list):
+        return [java_strings(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return {"type": "string", JAVA_STRING: "String"} if schema == "string" else schema
+    kind = schema["type"]
+    found = dict(schema)
+    if kind == "record":
+        found["fields"] = [{**item, "type": java_strings(item["type"])} for item in schema["fields"]]
+    elif kind == "array":
+        found["items"] = java_strings(schema["items"])
+    elif kind == "map":
+        found["values"] = java_strings(schema["values"])
+    elif isinstance(kind, (dict, list)):
+        found["type"] = java_strings(kind)
+    if kind in ("string", "map"):
+        found[JAVA_STRING] = "String"
+    return found
 
 
 def write_record(name: str, record: Mapping[str, Any]) -> bytes:

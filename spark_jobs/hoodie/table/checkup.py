@@ -22,6 +22,7 @@ from hoodie.table.markers import marker_instants
 from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import archive_folder, unmended
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
@@ -73,6 +74,7 @@ def check_table(path: str) -> list[Finding]:
         _features,
         _metadata_table,
         _timeline,
+        _archive,
         _newest,
         _pending,
         _leftovers,
@@ -186,6 +188,20 @@ def _timeline(table: _Checkup) -> Iterator[Finding]:
             f"instants in the future: {_some(ahead)}; now is {time.strftime('%Y%m%d%H%M%S')} here",
             "check the clocks and time zones of the writers (hoodie.table.timeline.timezone is "
             f"{'UTC' if utc else 'LOCAL'})",
+        )
+
+
+def _archive(table: _Checkup) -> Iterator[Finding]:
+    """Does Apache Hudi 1.x load the archive? It does so in the middle of an upgrade."""
+    folder = archive_folder(table.base_path, table.props.archive_folder)
+    names = [item.name for item in unmended(table.storage, folder)]
+    if names:
+        yield Finding(
+            "archive",
+            WARNING,
+            f"{', '.join(names)}: written by an earlier release of hoodie, Apache Hudi 1.x can't load "
+            f"{'it' if len(names) == 1 else 'them'} and would fail half-way in an upgrade of the table",
+            "hoodie doctor --repair mends it, and so does the next hoodie archive",
         )
 
 

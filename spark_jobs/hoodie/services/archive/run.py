@@ -1,6 +1,7 @@
 """An archive job: the archive file first, then the instants' own files, in an order that survives a kill.
 
-1. a merge of archive files that was killed is finished or undone, 2. files that no commit reports go, with
+1. a merge of archive files that was killed is finished or undone, and archive files of earlier releases are
+mended (services.archive.mend), 2. files that no commit reports go, with
 the markers that name them, 3. tokens of idempotent writes (timeline.tokens), 4. the archive file, whole or
 not at all, 5. what older releases left in `.aux`, 6. requested and inflight files, 7. completed files, oldest
 first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. small
@@ -18,6 +19,7 @@ from typing import Any
 from hoodie.errors import AlreadyExists, TableError, TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.services.archive import merge
+from hoodie.services.archive.mend import mend
 from hoodie.services.archive.policy import BATCH, Choice, Facts, choose
 from hoodie.services.clean.policy import Retention
 from hoodie.services.results import ServiceResult, about
@@ -35,6 +37,7 @@ from hoodie.timeline.archived import (
     archive_version,
     encode_archive,
     read_file,
+    unmended,
 )
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
@@ -56,7 +59,8 @@ class ArchiveResult(ServiceResult):
     status: `archived`, `planned` (a dry run), or `skipped`, for `reason`. archived: the instants, as time and
     action. num_files: files that left the timeline. archive_file: the new file's name, "" for none.
     first: the oldest commit that is left on the active timeline. held: what keeps more commits from being
-    archived, with the time from which on. merged: names of archive files that were merged.
+    archived, with the time from which on. merged: names of archive files that were merged. mended: of those
+    that an earlier release wrote in a form that Apache Hudi 1.x can't load.
     """
 
     archived: list[dict[str, str]]
@@ -66,6 +70,7 @@ class ArchiveResult(ServiceResult):
     first: str
     held: list[dict[str, str]]
     merged: list[str]
+    mended: list[str]
     action: str = "archive"
     operation: str = "archive"
 
@@ -78,6 +83,7 @@ class _Done:
     archive_file: str = ""
     bytes: int = 0
     merged: list[str] = field(default_factory=list)
+    mended: list[str] = field(default_factory=list)
 
 
 def archive(
@@ -96,9 +102,11 @@ def archive(
     _refuse_metadata_table(target)
     timeline = target.timeline()
     done = _Done(choose(timeline, target.config, facts(target, timeline)))
+    folder = archive_folder(target.base_path, target.props.archive_folder)
+    done.mended = [item.name for item in unmended(target.storage, folder, every=False)]
     if dry_run:
         done.num_files = len(_files(timeline, done.choice.instants))
-    elif done.choice.instants or _unmerged(target):
+    elif done.choice.instants or done.mended or _unmerged(target):
         done = _run(target, progress)
         timeline = target.timeline()
     gone = {instant.time for instant in done.choice.instants if instant.action is not Action.CLEAN}
@@ -131,8 +139,9 @@ def _run(target: Target, progress: Progress) -> _Done:
         transaction.claim(repair=False)
         storage.sweep_partial(folder)
         merge.recover(storage, folder)
+        mended = mend(storage, unmended(storage, folder, every=False), transaction.check_claim)
         timeline = target.timeline()
-        done = _Done(choose(timeline, target.config, facts(target, timeline)))
+        done = _Done(choose(timeline, target.config, facts(target, timeline)), mended=mended)
         if done.choice.instants:
             leftovers.sweep_attempts(storage, base_path, timeline)
             files = _files(timeline, done.choice.instants)
@@ -289,8 +298,9 @@ def _refuse_metadata_table(target: Target) -> None:
 def _result(target: Target, dry_run: bool, done: _Done, seconds: float) -> ArchiveResult:
     choice = done.choice
     status = "planned" if dry_run else "archived"
+    anything = bool(choice.instants or done.merged or done.mended)
     return ArchiveResult(
-        status=status if choice.instants or done.merged else "skipped",
+        status=status if anything else "skipped",
         archived=[{"instant": item.time, "action": item.action.value} for item in choice.instants],
         num_files=done.num_files,
         archive_file=done.archive_file,
@@ -298,6 +308,7 @@ def _result(target: Target, dry_run: bool, done: _Done, seconds: float) -> Archi
         first=done.first,
         held=[{"from": hold.time, "why": hold.why} for hold in choice.held],
         merged=done.merged,
-        reason="" if choice.instants or done.merged else choice.reason,
+        mended=done.mended,
+        reason="" if anything else choice.reason,
         **about(target, dry_run, seconds),
     )

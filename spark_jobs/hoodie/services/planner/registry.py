@@ -173,7 +173,8 @@ def _archive(call: Call) -> ServiceResult:
 
 def _archive_work(result: Mapping[str, Any]) -> Work:
     instants = [item["instant"] for item in result["archived"]]
-    text = f"archive {_count(len(instants), 'instant')}" if instants else "merge archive files"
+    text = "mend archive files" if result["mended"] else "merge archive files"
+    text = f"archive {_count(len(instants), 'instant')}" if instants else text
     return Work(text, result["num_files"], result["bytes"], instants)
 
 

@@ -1,0 +1,46 @@
+"""Archive files of earlier releases, mended such that Apache Hudi 1.x loads them; each file atomically.
+
+Apache Hudi 1.x reads all of the archive when it upgrades a table, after it has moved the active timeline: a
+file that it can't load leaves the table in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from hoodie.services.target import Target
+from hoodie.storage import FileInfo, Storage
+from hoodie.timeline.archived import archive_folder, mended, unmended
+from hoodie.write.transaction import Transaction
+
+
+def mend(storage: Storage, files: Iterable[FileInfo], check: Callable[[], None]) -> list[str]:
+    """Mend what `unmended` found, in its order, and return the names.
+
+    `check` raises when the claim on the table is lost.
+    """
+    names = []
+    for item in files:
+        data = mended(storage, item.path)
+        check()
+        storage.write(item.path, data)
+        names.append(item.name)
+    return names
+
+
+def mend_archive(path: str, options: Mapping[str, Any] | None = None) -> list[str]:
+    """Mend all archive files of a table that need it; their names.
+
+    Raises HoodieError, ConflictError while a writer is at work. What was mended before an error stays so.
+    """
+    target = Target.open(path, options or {})
+    folder = archive_folder(target.base_path, target.props.archive_folder)
+    if not unmended(target.storage, folder):
+        return []
+    with Transaction(
+        target.storage, target.base_path, target.config, target.props.timeline_utc
+    ) as transaction:
+        transaction.claim(repair=False)
+        target.storage.sweep_partial(folder)
+        return mend(target.storage, unmended(target.storage, folder), transaction.check_claim)
