@@ -74,6 +74,7 @@ _BY_CODE: dict[str, type[HoodieException]] = {
     "conflict": HoodieConflictError,
     "input": HoodieValidationError,
     "schema": HoodieValidationError,
+    "duplicate_key": HoodieValidationError,
 }
 
 

@@ -41,7 +41,8 @@ class HoodieCommitOperator(HoodieSparkOperator):
     The XCom `return_value` is the job's WriteResult: status, table, base_path, action, instant, operation,
     partitions, num_inserts, num_updates, num_deletes, num_writes, num_files, bytes_written, num_missing (rows
     of a delete whose key is not in the table), num_replaced (file groups that are not visible any more),
-    duration_s, warnings, rolled_back, metadata_table_removed.
+    num_dropped (rows of an insert that were left out, as their key is in the table), duration_s, warnings,
+    rolled_back, metadata_table_removed.
     """
 
     operation: str

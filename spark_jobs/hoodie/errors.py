@@ -3,7 +3,8 @@
 HoodieError
 ├── ConfigError            a setting or a combination of settings is wrong
 ├── InputError             the incoming rows can't be written as they are
-│   └── SchemaError        their schema can't become the table's schema
+│   ├── SchemaError        their schema can't become the table's schema
+│   └── DuplicateKey       a row's key is stored, and the settings refuse such rows
 ├── TableError             the table on storage is not what it should be
 │   ├── TableNotFound
 │   ├── TornProperties     hoodie.properties unreadable or its checksum wrong
@@ -64,6 +65,10 @@ class SchemaError(InputError):
     code = "schema"
 
 
+class DuplicateKey(InputError):
+    code = "duplicate_key"
+
+
 class TableError(HoodieError):
     code = "table"
 
@@ -107,6 +112,7 @@ CODES: dict[str, type[HoodieError]] = {
         ConfigError,
         InputError,
         SchemaError,
+        DuplicateKey,
         TableError,
         TableNotFound,
         TornProperties,

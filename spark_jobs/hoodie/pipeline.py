@@ -40,7 +40,7 @@ from hoodie.table.queue import WAIT_MS
 from hoodie.table.view import storage_listing
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import MISSING_KEY, CommitMetadata, WriteStat, stats_by_partition
+from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata, WriteStat, stats_by_partition
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.tokens import TokenCommit
 from hoodie.write.assign import Assign
@@ -107,11 +107,11 @@ def _committed(
                     return done, None
                 if plan.outdated(storage):
                     plan = resolve(storage, path, request, schema)
-            written = _attempt(engine, frame, request, plan, transaction, progress)
+            written = _attempt(engine, frame, plan, transaction, progress)
             if written is not None:
                 metadata, profile = written
                 seconds = time.monotonic() - started
-                result = _result(request, plan, transaction, metadata, seconds)
+                result = _result(plan, transaction, metadata, seconds)
                 warnings = _remember(storage, path, transaction.instant, plan, metadata, earlier)
                 warnings = [*result.warnings, *profile.warnings, *warnings]
                 return replace(result, warnings=warnings), plan.config
@@ -125,20 +125,19 @@ def _committed(
 def _attempt(
     engine: Engine,
     frame: Frame,
-    request: WriteRequest,
     plan: Plan,
     transaction: Transaction,
     progress: Progress,
 ) -> tuple[CommitMetadata, Profile] | None:
     """Stage, begin, write and commit; None when the plan is outdated once the table is this write's alone."""
     storage, path = transaction.storage, transaction.base_path
-    progress("stage", f"{request.operation.value} into {path}")
+    progress("stage", f"{plan.request.operation.value} into {path}")
     with _prepared(engine, frame, plan, storage) as (staged, profile):
         if staged is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
-        find_replaced(storage, plan.context.snapshot, request, plan.config, profile)
+        find_replaced(storage, plan.context.snapshot, plan.request, plan.config, profile)
         _refuse_numbered(storage, plan, profile)
-        _refuse_out_of_order(storage, request, plan, profile)
+        _refuse_out_of_order(storage, plan, profile)
         hindrances = _spare_pending(profile, plan, storage, first=True)
         plan.create_table(storage)
         transaction.take()
@@ -160,20 +159,20 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
     check_retention(plan.config)
     check_clustering(plan.config)
     with _prepared(engine, frame, plan, storage) as (staged, profile):
-        find_replaced(storage, plan.context.snapshot, request, plan.config, profile)
+        find_replaced(storage, plan.context.snapshot, plan.request, plan.config, profile)
         _refuse_numbered(storage, plan, profile)
-        _refuse_out_of_order(storage, request, plan, profile)
+        _refuse_out_of_order(storage, plan, profile)
         _spare_pending(profile, plan, storage, first=True)
         parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
         assignment = _assignment(profile, plan, parallelism, streamed=isinstance(staged, DirectPlan))
-        partitions = planned_partitions(storage, request.operation, profile, assignment.buckets)
+        partitions = planned_partitions(storage, plan.request.operation, profile, assignment.buckets)
     return WriteResult(
         status="planned",
         table=plan.table_name,
         base_path=path,
         action=plan.action.value,
         instant="",
-        operation=request.operation.value,
+        operation=plan.request.operation.value,
         partitions=[item.partition for item in partitions],
         num_inserts=sum(item.inserts for item in partitions),
         num_updates=sum(item.updates for item in partitions),
@@ -187,6 +186,7 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
         metadata_table_removed=False,
         num_missing=profile.missing,
         num_replaced=sum(item.replaced_groups for item in partitions),
+        num_dropped=profile.dropped,
         dry_run=True,
         planned=partitions,
     )
@@ -306,7 +306,8 @@ def _write(
         _check_counts(profile, answers)
         stats = stats_by_partition(value for answer in answers for value in answer["stats"])
     progress("commit", f"instant {transaction.instant}")
-    extra = {MISSING_KEY: str(profile.missing)} if profile.missing else {}
+    counts = {MISSING_KEY: profile.missing, DROPPED_KEY: profile.dropped}
+    extra = {key: str(count) for key, count in counts.items() if count}
     return transaction.commit(
         stats, operation.metadata_name, {**extra, **plan.extra_metadata}, profile.replaced_ids
     )
@@ -383,11 +384,12 @@ def _refuse_numbered(storage: Storage, plan: Plan, profile: Profile) -> None:
         refuse_numbered(storage, plan.context.base_path, plan.context.snapshot, ids)
 
 
-def _refuse_out_of_order(storage: Storage, request: WriteRequest, plan: Plan, profile: Profile) -> None:
+def _refuse_out_of_order(storage: Storage, plan: Plan, profile: Profile) -> None:
     if plan.new_properties is None:
         partitions = {*profile.partitions, *profile.replaced}
         context = plan.context
-        refuse_out_of_order(storage, context.base_path, request, plan.config, context.merger, partitions)
+        request, merger = plan.request, context.merger
+        refuse_out_of_order(storage, context.base_path, request, plan.config, merger, partitions)
 
 
 def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:
@@ -401,16 +403,14 @@ def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:
         )
 
 
-def _result(
-    request: WriteRequest, plan: Plan, transaction: Transaction, metadata: CommitMetadata, seconds: float
-) -> WriteResult:
+def _result(plan: Plan, transaction: Transaction, metadata: CommitMetadata, seconds: float) -> WriteResult:
     return WriteResult(
         status="committed",
         table=plan.table_name,
         base_path=plan.context.base_path,
         action=plan.action.value,
         instant=transaction.instant,
-        operation=request.operation.value,
+        operation=plan.request.operation.value,
         partitions=metadata.partitions,
         num_inserts=metadata.num_inserts,
         num_updates=metadata.num_updates,
@@ -424,4 +424,5 @@ def _result(
         metadata_table_removed=transaction.metadata_table_removed,
         num_missing=metadata.num_missing,
         num_replaced=metadata.num_replaced,
+        num_dropped=metadata.num_dropped,
     )

@@ -90,6 +90,8 @@ def summary(result: dict[str, Any]) -> str:
         lines.append(f"  {plural(result['num_replaced'], 'file group')} replaced")
     if result["num_missing"]:
         lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
+    if result["num_dropped"]:
+        lines.append(f"  {plural(result['num_dropped'], 'row')} left out, whose key is in the table")
     if result["rolled_back"]:
         lines.append(f"  failed writes rolled back first: {', '.join(result['rolled_back'])}")
     if result["metadata_table_removed"]:
@@ -112,6 +114,8 @@ def _preview(result: dict[str, Any]) -> str:
         lines.append(grid(heads, rows))
     if result["num_missing"]:
         lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
+    if result["num_dropped"]:
+        lines.append(f"  {plural(result['num_dropped'], 'row')} left out, whose key is in the table")
     return "\n".join([*lines, *(f"  warning: {warning}" for warning in result["warnings"])])
 
 

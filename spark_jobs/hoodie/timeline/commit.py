@@ -21,6 +21,8 @@ SCHEMA_KEY = "schema"
 LATEST_SCHEMA_KEY = "latest_schema"
 #: that of a delete: how many rows of its input had a key that the table did not hold
 MISSING_KEY = "hoodie.delete.missing.keys"
+#: that of an insert: how many rows were left out, as the table held their key
+DROPPED_KEY = "hoodie.insert.dropped.duplicates"
 #: operations whose `schema` is not the table's (format.md 3.1)
 KEEPS_SCHEMA = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
 
@@ -214,7 +216,15 @@ class CommitMetadata:
     @property
     def num_missing(self) -> int:
         """Rows of a delete whose key was not there; 0 where the commit does not tell."""
-        told = self.extra_metadata.get(MISSING_KEY) or ""
+        return self._told(MISSING_KEY)
+
+    @property
+    def num_dropped(self) -> int:
+        """Rows of an insert that were left out, as their key was there; 0 where the commit does not tell."""
+        return self._told(DROPPED_KEY)
+
+    def _told(self, key: str) -> int:
+        told = self.extra_metadata.get(key) or ""
         return int(told) if told.isdecimal() else 0
 
     @property

@@ -64,6 +64,7 @@ class TokenCommit:
                 "bytes_written": metadata.bytes_written,
                 "num_missing": metadata.num_missing,
                 "num_replaced": metadata.num_replaced,
+                "num_dropped": metadata.num_dropped,
             },
         )
 

@@ -13,6 +13,7 @@ from hoodie.index import Index
 from hoodie.keygen import KeyGenerator
 from hoodie.merge import Merger
 from hoodie.table.view import Snapshot
+from hoodie.write.duplicates import Duplicates
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation
 
@@ -50,7 +51,7 @@ class WriteContext:
     keys: KeyGenerator
     merger: Merger
     index: Index | None
-    dedupe: bool
+    duplicates: Duplicates
     sort: bool
     snapshot: Snapshot
     files: BaseFileFormat

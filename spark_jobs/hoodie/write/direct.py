@@ -88,7 +88,8 @@ class DirectPlan:
         """None where the rows have to be looked at first."""
         if (
             not context.operation.fills_new_groups
-            or context.dedupe
+            or context.duplicates.combine
+            or context.index is not None
             or config[SORT_MODE].sorts
             or not frame.pieces
         ):

@@ -104,7 +104,8 @@ class WriteResult:
     status: `committed`, or `already_committed` by an earlier write of the same token, whose totals these are,
     or `planned`, of a dry run, whose `planned` tells more. partitions: those with new files, and those of
     which files were replaced. num_missing: rows of a delete whose key the table does not hold.
-    num_replaced: file groups that went out of sight.
+    num_replaced: file groups that went out of sight. num_dropped: rows of an insert that were left out, as
+    the table holds their key.
     """
 
     status: str
@@ -126,6 +127,7 @@ class WriteResult:
     metadata_table_removed: bool
     num_missing: int = 0
     num_replaced: int = 0
+    num_dropped: int = 0
     dry_run: bool = False
     planned: list[PlannedPartition] = field(default_factory=list)
 

@@ -1,8 +1,9 @@
 """Which file groups a write takes out of sight: those of a replacecommit (format.md 3.3).
 
-insert_overwrite replaces the partitions that it has rows for, insert_overwrite_table all, delete_partition
-those that are named. Replaced are the groups that are visible when the write begins; their files stay until
-the cleaner takes them, so that older states of the table can be read.
+insert_overwrite replaces the partitions that it has rows for, or those that are named (write.overwrite),
+insert_overwrite_table all, delete_partition those that are named. Replaced are the groups that are visible
+when the write begins; their files stay until the cleaner takes them, so that older states of the table can be
+read.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hoodie.table.pending import BusyGroups
 from hoodie.table.view import FileSlice, Snapshot, merged_slices, storage_listing
 from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest
+from hoodie.write.overwrite import STATIC_PARTITIONS, refuse_outside
 from hoodie.write.workload import Profile
 
 PARTITIONS_TO_DELETE = fields_key(
@@ -59,7 +61,11 @@ def find_replaced(
         return live_slices(storage, base_path, snapshot, partitions)
 
     if request.operation is Operation.INSERT_OVERWRITE:
-        profile.replaced = live(profile.partitions)
+        named = config[STATIC_PARTITIONS]
+        if named:
+            refuse_outside(named, profile.partitions)
+        profile.replaced = live(sorted(set(named)) or profile.partitions)
+        profile.absent = tuple(sorted(set(named) - {*profile.replaced, *profile.partitions}))
     elif request.operation is Operation.INSERT_OVERWRITE_TABLE:
         profile.replaced = live(list_partitions(storage, base_path))
     elif request.operation is Operation.DELETE_PARTITION:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie import merge
-from hoodie.config.key import Config, bool_key, enum_key, int_key
+from hoodie.config.key import Config, enum_key, int_key
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, InputError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.evolution import NULL_FOR_MISSING, evolve
@@ -35,8 +35,10 @@ from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.instant import Action
 from hoodie.write.bulk import SORT_MODE
 from hoodie.write.context import WriteContext
+from hoodie.write.duplicates import Duplicates, Known, dropping_inserts
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
+from hoodie.write.overwrite import overwriting
 from hoodie.write.persisted import (
     DATABASE_NAME,
     TABLE_NAME,
@@ -73,16 +75,6 @@ CONCURRENCY_MODE = enum_key(
     "Others are not supported yet.",
     group="concurrency",
 )
-COMBINE_BEFORE_UPSERT = bool_key(
-    "hoodie.combine.before.upsert",
-    True,
-    "De-duplicate the batch before an upsert. An upsert here always does: a key is one row afterwards.",
-)
-COMBINE_BEFORE_INSERT = bool_key(
-    "hoodie.combine.before.insert",
-    False,
-    "De-duplicate the batch before insert, bulk_insert and insert_overwrite.",
-)
 _PARALLELISM_DOC = (
     "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside "
     "the number of input partitions."
@@ -106,8 +98,11 @@ _PARALLELISM = {
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked write. `new_properties` is set when the table has to be created."""
+    """A checked write. `new_properties` is set when the table has to be created. `request` is what was asked
+    for, with the operation that it comes to.
+    """
 
+    request: WriteRequest
     table_name: str
     config: Config
     context: WriteContext
@@ -173,10 +168,11 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
 
     `incoming` has no columns where no rows come.
     """
-    given, operation = Config.of(request.options), request.operation
-    _check_operation(given, operation)
-    props = _existing(storage, path)
-    config = _warned(given if props is None else merged(given, props))
+    given = Config.of(request.options)
+    request, changed = _effective(request, given)
+    operation, props = request.operation, _existing(storage, path)
+    config = given if props is None else merged(given, props)
+    config = replace(config, warnings=(*config.warnings, *changed))
     _check_supported(config, props, operation)
     name = _table_name(config, path)
     timeline = Timeline(path, (), {}) if props is None else Timeline.load(path, storage)
@@ -196,10 +192,7 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         )
     full_name = record_full_name(stored_text) if stored_text else None
     avro_text = to_avro_text(shape.schema, name, full_name=full_name)
-    logs = None
-    if config[TABLE_TYPE] is TableType.MERGE_ON_READ:
-        log_schema = to_avro_text(with_meta(shape.schema), name, full_name=full_name)
-        logs = LogFormat.of(config, log_schema, getattr(shape.merger, "delete_ordering", None))
+    duplicates = Duplicates.of(config, operation)
     context = WriteContext(
         base_path=path,
         operation=operation,
@@ -207,17 +200,18 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         avro_schema=avro_text,
         keys=shape.keys,
         merger=shape.merger,
-        index=index_for(config) if operation.tags else None,
-        dedupe=operation.tags or config[COMBINE_BEFORE_INSERT],
+        index=index_for(config) if operation.tags or duplicates.known is not Known.NONE else None,
+        duplicates=duplicates,
         sort=operation.fills_new_groups and config[SORT_MODE].sorts,
         snapshot=snapshot,
         files=BaseFileFormat.of(config),
-        logs=logs,
+        logs=_logs(config, shape, name, full_name),
         merge_budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
     )
     return Plan(
+        request=request,
         table_name=name,
         config=config,
         context=context,
@@ -226,6 +220,13 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         new_properties=_new_properties(config, name, shape.keys, shape.merger) if props is None else None,
         timeline_utc=_utc(config, props),
     )
+
+
+def _logs(config: Config, shape: _Shape, name: str, full_name: str | None) -> LogFormat | None:
+    if config[TABLE_TYPE] is not TableType.MERGE_ON_READ:
+        return None
+    schema = to_avro_text(with_meta(shape.schema), name, full_name=full_name)
+    return LogFormat.of(config, schema, getattr(shape.merger, "delete_ordering", None))
 
 
 def _commits(
@@ -306,6 +307,16 @@ def _existing(storage: Storage, path: str) -> TableProperties | None:
         return None
 
 
+def _effective(request: WriteRequest, given: Config) -> tuple[WriteRequest, tuple[str, ...]]:
+    """The request with the operation that its settings make of it, and a warning for each change. Raises
+    ConfigError for settings that contradict it.
+    """
+    _check_operation(given, request.operation)
+    request, inserted = dropping_inserts(request, given)
+    request, replaced = overwriting(request, given)
+    return request, tuple(warning for warning in (inserted, replaced) if warning)
+
+
 def _check_operation(given: Config, operation: Operation) -> None:
     asked = given.text(_OPERATION)
     if asked is not None and asked.strip().lower() != operation.value:
@@ -316,17 +327,7 @@ def _check_operation(given: Config, operation: Operation) -> None:
         )
 
 
-def _warned(config: Config) -> Config:
-    if config[COMBINE_BEFORE_UPSERT]:
-        return config
-    return replace(config, warnings=(*config.warnings, _ALWAYS_COMBINED))
-
-
 _OPERATION = "hoodie.datasource.write.operation"
-_ALWAYS_COMBINED = (
-    f"{COMBINE_BEFORE_UPSERT.name}=false has no effect: an upsert here always makes one row of a "
-    "key's rows in the batch"
-)
 
 
 def _check_supported(config: Config, props: TableProperties | None, operation: Operation) -> None:

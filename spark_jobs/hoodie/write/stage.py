@@ -20,10 +20,11 @@ from hoodie.engine import Task
 from hoodie.errors import HoodieError
 from hoodie.format.evolution import conform
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.index import NOWHERE, Tags
+from hoodie.index import NOWHERE, REPEATED, Tags
 from hoodie.storage import Storage, storage_for
-from hoodie.table.view import BaseFile, FileSlice, merged_slices, storage_listing
+from hoodie.table.view import FileSlice, merged_slices, storage_listing
 from hoodie.write.context import STORED_ROW, WriteContext
+from hoodie.write.duplicates import Known, known_keys, refuse_known
 from hoodie.write.partition_check import check_partition
 from hoodie.write.staged import SUMMARY, encode_rows, error_message, message, rows_batch
 from hoodie.write.workload import tell_slice
@@ -62,7 +63,7 @@ class _Stager:
         self.sample_keys = sample_keys
         self.storage: Storage = storage_for(context.base_path)
         self.groups: dict[tuple[str, str], _Group] = {}
-        self.missing = 0
+        self.missing = self.dropped = 0
         self.listed: dict[str, list[FileSlice]] = {}
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,7 +74,9 @@ class _Stager:
     def stage(self, chunk: pa.Table) -> Iterator[pa.RecordBatch]:
         context = self.context
         keys, paths, rows = keyed_rows(context, chunk)
-        if context.dedupe and (check := getattr(context.merger, "check", None)):
+        if (context.duplicates.combine or context.duplicates.merge) and (
+            check := getattr(context.merger, "check", None)
+        ):
             check(rows)
         partitions = [str(path) for path in paths.dictionary.to_pylist()]
         codes = paths.indices.to_numpy().astype(np.int32)
@@ -115,15 +118,17 @@ class _Stager:
         """((partition, file id) by label, which rows go on, None: all; their labels, their rows in the stored
         files).
 
-        An update goes to one file, of several with its key to the youngest; a delete to each.
+        An update goes to one file, of several with its key to the youngest; a delete to each. Inserts go
+        where there is room, except those that are left out as their key is stored.
         """
         names: list[tuple[str, str]] = []
         brings_rows, everywhere = self.context.operation.brings_rows, _Everywhere()
         labels = np.empty(len(keys), dtype=np.int32)
-        stored = np.full(len(keys), NOWHERE, dtype=np.int32)
+        stored = np.full(len(keys), NOWHERE if self.context.operation.tags else REPEATED, dtype=np.int32)
         for code, partition in enumerate(partitions):
             rows = order[bounds[code] : bounds[code + 1]]
-            files = sorted((found.base for found in self.slices(partition) if found.base), key=_age)
+            slices = sorted((found for found in self.slices(partition) if found.base), key=_age)
+            files = [found.base for found in slices if found.base]
             first = len(names)
             names.append((partition, ""))
             names.extend((partition, file.file_id) for file in files)
@@ -140,11 +145,21 @@ class _Stager:
                 continue
             tags = index.tag(self.storage, files, distinct.dictionary)
             places = distinct.indices.to_numpy()
-            labels[rows] = first + 1 + tags.files[places]
-            stored[rows] = tags.rows[places]
-        if brings_rows:
+            if self.context.operation.tags:
+                labels[rows] = first + 1 + tags.files[places]
+                stored[rows] = tags.rows[places]
+                continue
+            known = known_keys(self.context, self.storage, slices, distinct.dictionary, tags)[places]
+            if self.context.duplicates.known is Known.FAIL:
+                refuse_known(keys.take(array(rows)), known, partition)
+            labels[rows] = np.where(known, NOWHERE, first)
+        if not brings_rows:
+            return names, *everywhere.arrays()
+        chosen = np.flatnonzero(labels != NOWHERE)
+        if len(chosen) == len(keys):
             return names, None, labels, stored
-        return names, *everywhere.arrays()
+        self.dropped += len(keys) - len(chosen)
+        return names, chosen, labels[chosen], stored[chosen]
 
     def slices(self, partition: str) -> list[FileSlice]:
         if partition not in self.listed:
@@ -177,6 +192,7 @@ class _Stager:
                 if found or self.context.operation.brings_rows
             },
             "missing": self.missing,
+            "dropped": self.dropped,
         }
 
 
@@ -253,9 +269,9 @@ def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _age(file: BaseFile) -> tuple[str, str]:
-    """Oldest first: of several files with a key an index names the last one."""
-    return file.instant, file.file_id
+def _age(slice_: FileSlice) -> tuple[str, str]:
+    """Oldest base file first: of several files with a key an index names the last one."""
+    return slice_.base.instant if slice_.base else "", slice_.file_id
 
 
 def _grouped(

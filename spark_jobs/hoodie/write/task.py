@@ -16,6 +16,7 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.storage import storage_for
 from hoodie.timeline.commit import WriteStat
 from hoodie.write.context import WriteContext
+from hoodie.write.duplicates import LAST
 from hoodie.write.handles import Handles
 from hoodie.write.rowset import RowSet
 from hoodie.write.staged import SUMMARY, decode_rows, error_message, message, values
@@ -47,15 +48,14 @@ class WriteBuckets:
         context = self.context
         with RowSet(context.travel_schema, context.merge_budget, context.spill_path, bucket.bytes) as held:
             held.extend(rows)
-            if context.dedupe:
-                parts = held.parts(context.merger)
-                if bucket.slice is not None and bucket.append:
-                    return held.rows, handles.append(bucket.slice, parts)
-                if bucket.base is not None and context.operation.tags:
-                    return held.rows, handles.merge(bucket.base, parts, iter(()))
-                tables: Iterator[pa.Table] = (part.rows for part in parts)
-            else:
-                tables = held.stream()
+            merger = context.merger if context.duplicates.combine else LAST
+            if bucket.slice is not None and bucket.append:
+                return held.rows, handles.append(bucket.slice, held.parts(context.merger))
+            if bucket.base is not None and context.duplicates.merge:
+                return held.rows, handles.merge(bucket.base, held.parts(merger), iter(()))
+            tables = held.stream()
+            if context.duplicates.combine:
+                tables = (part.rows for part in held.parts(merger))
             if bucket.base is not None:
                 return held.rows, handles.merge(bucket.base, [], tables)
             if context.sort:

@@ -73,8 +73,9 @@ class Profile:
     """What the first pass saw. `groups`: (partition, file id or "") -> [rows, bytes].
 
     `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts. `missing`
-    is how many rows of a delete have a key that is not there. `replaced` are the latest slices, by partition,
-    that the write takes out of sight; `absent` the partitions to delete that are not there.
+    is how many rows of a delete have a key that is not there, `dropped` how many rows of an insert were left
+    out as their key is. `replaced` are the latest slices, by partition, that the write takes out of sight;
+    `absent` the partitions to delete, or to overwrite with no rows, that are not there.
     """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -83,6 +84,7 @@ class Profile:
     input_partitions: int = 0
     busy: frozenset[tuple[str, str]] = frozenset()
     missing: int = 0
+    dropped: int = 0
     replaced: dict[str, list[FileSlice]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
 
@@ -93,6 +95,7 @@ class Profile:
         for summary in summaries:
             profile.input_partitions += 1
             profile.missing += summary["missing"]
+            profile.dropped += summary["dropped"]
             for partition, file_id, rows, size, samples in summary["groups"]:
                 total = profile.groups.setdefault((partition, file_id), [0, 0])
                 total[0] += rows

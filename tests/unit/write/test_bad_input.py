@@ -487,18 +487,6 @@ def test_sources_without_batches(tmp_path: Path) -> None:
 # --- warnings --------------------------------------------------------------------------------------------
 
 
-def test_combining_cannot_be_switched_off_for_upserts(tmp_path: Path) -> None:
-    rows = plain(("a", 1, "x"), ("a", 2, "y"))
-    options = {**PLAIN, "hoodie.combine.before.upsert": False}
-    result = hoodie.write_table(rows, str(tmp_path / "t"), options=options)
-    (warning,) = result.warnings
-    assert "hoodie.combine.before.upsert=false has no effect" in warning
-    assert values(tmp_path / "t", "val") == ["y"]
-    assert hoodie.write_table(rows, str(tmp_path / "t")).warnings == []
-    again = hoodie.write_table(rows, str(tmp_path / "t"), options=options)
-    assert again.warnings == result.warnings, "the same on an existing table"
-
-
 def test_settings_without_effect_give_one_warning(tmp_path: Path) -> None:
     idle = {
         "hoodie.embed.timeline.server": "false",

@@ -98,6 +98,7 @@ def test_the_result_adds_up(tmp_path: Path) -> None:
         "metadata_table_removed": False,
         "num_missing": 0,
         "num_replaced": 0,
+        "num_dropped": 0,
     }
     json.dumps(answer)
 

@@ -13,7 +13,7 @@ from hoodie.errors import ConfigError
 from hoodie.format.base_file import BLOOM_FPP, COMPRESSION_CODEC, MAX_FILE_SIZE, Codec
 from hoodie.keygen import HIVE_STYLE, PARTITIONPATH_FIELD, RECORDKEY_FIELD
 from hoodie.merge import PAYLOAD_CLASS, PRECOMBINE_FIELD
-from hoodie.write.resolve import COMBINE_BEFORE_UPSERT
+from hoodie.write.duplicates import COMBINE_BEFORE_UPSERT
 from hoodie.write.workload import RECORD_SIZE_THRESHOLD, SMALL_FILE_LIMIT
 
 

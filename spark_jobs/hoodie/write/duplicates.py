@@ -1,0 +1,184 @@
+"""Rows with one key: those of one batch, and those that the table has already.
+
+Upserts and deletes look keys up; inserts do where these settings ask for it. Apache Hudi 0.15.0's semantics
+(HoodieSparkSqlWriter, HoodieMergeHandleFactory), 1.2.0 has the same.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from hoodie.codec.arrays import Bools, array, whole
+from hoodie.config.key import Config, bool_key, enum_key
+from hoodie.errors import ConfigError, DuplicateKey
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.index import NOWHERE, Tags
+from hoodie.merge.commit_time import CommitTime
+from hoodie.read.file_slice import read_slice
+from hoodie.read.log_merge import SliceContext
+from hoodie.storage import Storage
+from hoodie.table.view import FileSlice
+from hoodie.write.operation import Operation, WriteRequest
+
+if TYPE_CHECKING:
+    from hoodie.write.context import WriteContext
+
+#: the stubs refuse plain values where the kernels take them
+pc: Any = pyarrow.compute
+
+
+class Known(enum.Enum):
+    """What an insert does with a row whose key the table has."""
+
+    NONE = "none"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+DUPLICATE_POLICY = enum_key(
+    "hoodie.datasource.insert.dup.policy",
+    Known.NONE,
+    "insert and bulk_insert, of a row whose key its partition has already: none stores it beside the other, "
+    "drop leaves it out and counts it (num_dropped), fail refuses the write before anything is written.",
+)
+DROP_DUPLICATES = bool_key(
+    "hoodie.datasource.write.insert.drop.duplicates",
+    False,
+    "Incoming rows never replace stored ones: as the policy drop, and an upsert becomes an insert, with a "
+    "warning. Overwrites and deletes are not affected.",
+)
+ALLOW_DUPLICATES = bool_key(
+    "hoodie.merge.allow.duplicate.on.inserts",
+    True,
+    "An insert that fills up a small file may store a key there again. false: its rows are merged with the "
+    "rows of that file by key; other files are not looked at.",
+)
+COMBINE_BEFORE_UPSERT = bool_key(
+    "hoodie.combine.before.upsert",
+    True,
+    "De-duplicate the batch before an upsert. false: in a file that is there, the last of a key's rows in "
+    "the batch is merged with the stored one, whatever the ordering column says; a new file holds every row "
+    "of a new key, so that the key is there twice. Rows for logs are de-duplicated always, as their readers "
+    "would do it.",
+)
+COMBINE_BEFORE_INSERT = bool_key(
+    "hoodie.combine.before.insert",
+    False,
+    "De-duplicate the batch before insert, bulk_insert and insert_overwrite. Unset: where rows whose key is "
+    "stored are dropped or refused.",
+)
+COMBINE_BEFORE_DELETE = bool_key(
+    "hoodie.combine.before.delete",
+    True,
+    "De-duplicate the keys of a delete. The table is the same either way: a key is deleted once, and counted "
+    "once.",
+)
+
+#: of a key's rows the last one stays, whatever its ordering value
+LAST: Any = CommitTime(None)
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """`combine`: the merger makes one row of a key's rows in the batch. `merge`: rows that go into a base
+    file that is there are merged with its rows by key. `known`: rows whose key is stored.
+    """
+
+    combine: bool
+    merge: bool
+    known: Known
+
+    @property
+    def merges(self) -> bool:
+        """Does the merger see rows."""
+        return self.combine or self.merge
+
+    @classmethod
+    def of(cls, config: Config, operation: Operation) -> Duplicates:
+        policy = _policy(config)
+        if operation is Operation.UPSERT:
+            return cls(config[COMBINE_BEFORE_UPSERT], True, Known.NONE)
+        if operation is Operation.DELETE:
+            return cls(True, True, Known.NONE)
+        combine = config[COMBINE_BEFORE_INSERT]
+        if not config.given(COMBINE_BEFORE_INSERT):
+            combine = policy is not Known.NONE
+        inserts = operation in (Operation.INSERT, Operation.BULK_INSERT)
+        merge = operation is Operation.INSERT and not config[ALLOW_DUPLICATES]
+        return cls(combine, merge, policy if inserts else Known.NONE)
+
+
+def dropping_inserts(request: WriteRequest, config: Config) -> tuple[WriteRequest, str]:
+    """An upsert that must not replace stored rows is an insert, as in Apache Hudi; with a warning, or ""."""
+    if request.operation is not Operation.UPSERT or not config[DROP_DUPLICATES]:
+        return request, ""
+    _policy(config)
+    warning = (
+        f"{DROP_DUPLICATES.name}=true: the upsert is an insert that leaves stored rows as they are; leave it "
+        "out to update them"
+    )
+    return replace(request, operation=Operation.INSERT), warning
+
+
+def _policy(config: Config) -> Known:
+    policy: Known = config[DUPLICATE_POLICY]
+    if not config[DROP_DUPLICATES]:
+        return policy
+    if config.given(DUPLICATE_POLICY) and policy is not Known.DROP:
+        raise ConfigError(
+            f"{DROP_DUPLICATES.name}=true contradicts {DUPLICATE_POLICY.name}={policy.value}; leave one out",
+            setting=DUPLICATE_POLICY.name,
+            value=policy.value,
+        )
+    return Known.DROP
+
+
+def known_keys(
+    context: WriteContext, storage: Storage, files: Sequence[FileSlice], keys: pa.Array[Any], tags: Tags
+) -> Bools:
+    """Which of the distinct `keys` the slices show, of which `tags` tells the base files: one that a log has
+    deleted since is not there any more. Memory: as `read_slice`, for slices with logs.
+    """
+    known: Bools = tags.files != NOWHERE
+    for number, slice_ in enumerate(files):
+        mine = np.flatnonzero(tags.files == number)
+        if slice_.logs and len(mine):
+            mine_keys, live = keys.take(array(mine)), np.zeros(len(mine), dtype=np.bool_)
+            for rows in read_slice(storage, slice_, _slice_context(context), [RECORD_KEY]):
+                live |= np.asarray(pc.is_in(mine_keys, value_set=whole(rows.column(RECORD_KEY))))
+            known[mine] = live
+    return known
+
+
+def _slice_context(context: WriteContext) -> SliceContext:
+    return SliceContext(
+        context.file_schema,
+        context.snapshot,
+        context.merger,
+        getattr(context.merger, "ordering", None),
+        context.merge_budget,
+        context.spill_path,
+    )
+
+
+def refuse_known(keys: pa.Array[Any], known: Bools, partition: str) -> None:
+    """Raises DuplicateKey that names the first of the rows' keys that is `known`."""
+    if not known.any():
+        return
+    key = str(keys[int(np.flatnonzero(known)[0])].as_py())
+    place = f" in partition {partition!r}" if partition else ""
+    raise DuplicateKey(
+        f"{int(known.sum())} of {len(keys)} rows have a key that the table has already{place}, such as "
+        f"{key!r}, and {DUPLICATE_POLICY.name} is {Known.FAIL.value}; nothing was written. Take the rows "
+        f"out, or set the policy to {Known.DROP.value}",
+        key=key,
+        partition=partition,
+        setting=DUPLICATE_POLICY.name,
+    )
