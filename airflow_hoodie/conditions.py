@@ -299,7 +299,7 @@ def partition_paths(value: Any) -> tuple[str, ...]:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip("/ "))
+    return isinstance(value, str) and bool(value.strip("/"))
 
 
 def _texts(extra_metadata: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:

@@ -237,7 +237,8 @@ class DeletePartitionOperator(HoodieCommitOperator, HoodieLocalOperator):
 def _partitions(value: Any) -> list[str]:
     """Raises HoodieConfigurationError."""
     named = [value] if isinstance(value, str) else value
-    if not isinstance(named, (list, tuple)) or not named or not all(_is_text(item) for item in named):
+    paths = isinstance(named, (list, tuple)) and all(isinstance(n, str) and n.strip("/") for n in named)
+    if not named or not paths:
         raise HoodieConfigurationError(
             f"partitions are {value!r}; pass a partition path such as '2024-01-31', or a list of them"
         )

@@ -134,6 +134,12 @@ def test_bad_partitions_fail_when_the_dag_is_read(table: HoodieTable, partitions
         drop(table, partitions)
 
 
+def test_blanks_belong_to_a_partition(table: HoodieTable) -> None:
+    for named in ("2026-01-01 ", " "):
+        with pytest.raises(HoodieValidationError, match=f"no partition '{named}' with rows"):
+            drop(table, named).execute(context())
+
+
 def test_templates_reach_the_job(table: HoodieTable) -> None:
     with DAG("d", start_date=DAY) as dag:
         task = drop(table, ["{{ params.day }}"])

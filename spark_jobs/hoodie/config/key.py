@@ -62,6 +62,11 @@ def parse_fields(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def parse_paths(text: str) -> tuple[str, ...]:
+    """Comma list -> tuple of partition paths as they are: blanks belong to them."""
+    return tuple(part for part in text.split(",") if part)
+
+
 def parse_enum(cls: type[enum.Enum]) -> Callable[[str], Any]:
     """Parser for an enum by value, case-insensitive."""
     names = {str(member.value).upper(): member for member in cls}
@@ -122,6 +127,10 @@ def str_key(name: str, default: str | None, doc: str, **kw: Any) -> Key[str | No
 
 def fields_key(name: str, default: tuple[str, ...], doc: str, **kw: Any) -> Key[tuple[str, ...]]:
     return Key(name, default, doc, parse_fields, **kw)
+
+
+def paths_key(name: str, default: tuple[str, ...], doc: str, **kw: Any) -> Key[tuple[str, ...]]:
+    return Key(name, default, doc, parse_paths, **kw)
 
 
 def enum_key(name: str, default: Any, doc: str, **kw: Any) -> Key[Any]:

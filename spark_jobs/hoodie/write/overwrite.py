@@ -11,7 +11,7 @@ import enum
 from collections.abc import Collection
 from dataclasses import replace
 
-from hoodie.config.key import Config, Key, parse_enum
+from hoodie.config.key import Config, Key, parse_enum, paths_key
 from hoodie.errors import ConfigError, InputError
 from hoodie.write.operation import Operation, WriteRequest
 
@@ -31,12 +31,11 @@ OVERWRITE_MODE: Key[OverwriteMode | None] = Key(
     "insert_overwrite_table. Unset: STATIC where partitions are named, else DYNAMIC.",
     parse_enum(OverwriteMode),
 )
-STATIC_PARTITIONS: Key[tuple[str, ...]] = Key(
+STATIC_PARTITIONS = paths_key(
     "hoodie.static.overwrite.partition.paths",
     (),
     "Partition paths that insert_overwrite replaces, with rows for them or not. Rows of other partitions are "
     "an error.",
-    lambda text: tuple(name for name in text.split(",") if name),
 )
 
 

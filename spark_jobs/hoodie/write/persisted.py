@@ -108,6 +108,38 @@ def check_key_types(stored: pa.Schema, schema: pa.Schema, fields: tuple[str, ...
             )
 
 
+def check_ordering_type(
+    stored: pa.Schema, incoming: pa.Schema, schema: pa.Schema, ordering: str | None
+) -> None:
+    """Raises SchemaError when the ordering column widens so that its values change their order.
+
+    As texts 10 comes before 9; floats and doubles take whole numbers beyond their precision for one another.
+    `incoming` is the input's schema, `schema` the table's next one.
+    """
+    if not ordering:
+        return
+    before, given, after = (_type_at(shape, ordering) for shape in (stored, incoming, schema))
+    for kind in (before, given):
+        if kind is None or after is None or not _reorders(kind, after):
+            continue
+        told = f"table {type_text(before)}, incoming {type_text(given)}" if before and given else str(kind)
+        raise SchemaError(
+            f"column {ordering}: {told}, and it orders the versions of a row: as {type_text(after)} they "
+            "would come in another order (as text 10 is before 9), and a newer row could lose. Cast it to "
+            f"{type_text(before or kind)}",
+            column=ordering,
+        )
+
+
+def _reorders(before: pa.DataType, after: pa.DataType) -> bool:
+    """Do some values of a type compare otherwise as values of a wider one?"""
+    number = pa.types.is_integer(before) or pa.types.is_floating(before)
+    if pa.types.is_string(after) or pa.types.is_large_string(after):
+        return number
+    exact = pa.types.is_float64(after) and before.bit_width < 64 if number else True
+    return pa.types.is_integer(before) and pa.types.is_floating(after) and not exact
+
+
 def _same(key: Key[Any], given: Config, stored: str) -> bool:
     if key is PARTITIONPATH_FIELD:
         return [field.partition(":")[0] for field in given[key]] == [

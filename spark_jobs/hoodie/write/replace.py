@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from hoodie.config.key import Config, fields_key
+from hoodie.config.key import Config, paths_key
 from hoodie.errors import ConflictError, InputError
 from hoodie.storage import Storage, normalize
 from hoodie.table.partition import list_partitions
@@ -24,10 +24,11 @@ from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import STATIC_PARTITIONS, refuse_outside
 from hoodie.write.workload import Profile
 
-PARTITIONS_TO_DELETE = fields_key(
+PARTITIONS_TO_DELETE = paths_key(
     "hoodie.datasource.write.partitions.to.delete",
     (),
-    "Partition paths that delete_partition deletes where its call names none; `*` stands for any text.",
+    "Partition paths that delete_partition deletes where its call names none; `*` stands for any text, and "
+    "blanks belong to the names between the commas.",
 )
 
 _LISTERS = 8
@@ -102,13 +103,13 @@ def _named(
     missing_ok: bool,
 ) -> tuple[dict[str, list[FileSlice]], tuple[str, ...]]:
     """(slices of the partitions that are there, names that stand for none)"""
-    names = [name.strip().strip("/") for name in asked]
-    if not names or not all(names):
+    names = [name.strip("/") for name in asked if isinstance(name, str)]
+    if not names or not all(names) or len(names) < len(asked):
         raise InputError(
             f"partitions to delete are {list(asked)!r}; name partition paths such as 2024-01-31 or "
             "country=de, or patterns such as 2024-01-*. All rows of a table without partitions go by "
             "insert_overwrite_table with an empty input",
-            partitions=", ".join(asked),
+            partitions=", ".join(map(str, asked)),
         )
     plain = [name for name in names if "*" not in name]
     patterns = [name for name in names if "*" in name]

@@ -45,6 +45,7 @@ from hoodie.write.persisted import (
     TABLE_TYPE,
     check_key_types,
     check_keys,
+    check_ordering_type,
     check_payload,
     merged,
 )
@@ -257,6 +258,7 @@ def _of_rows(
     if stored is not None:
         schema = evolve(stored, incoming, null_for_missing=config[NULL_FOR_MISSING])
         check_key_types(stored, schema, (*keys.record_key_fields, *keys.partition_fields))
+        check_ordering_type(stored, rows, schema, config[PRECOMBINE_FIELD])
     merging = merger(config, config[PRECOMBINE_FIELD], rows)
     if props is not None:
         check_payload(merging, props)

@@ -70,7 +70,8 @@ def test_a_range_of_partitions(how: dict[str, str]) -> None:
 
 
 def test_named_and_matching_partitions() -> None:
-    assert chosen(**{"partition.selected": "2024-01-02, 2024-01-07"}) == ["2024-01-02", "2024-01-07"]
+    assert chosen(**{"partition.selected": "2024-01-02,2024-01-07"}) == ["2024-01-02", "2024-01-07"]
+    assert chosen(**{"partition.selected": "2024-01-02, x ,"}) == ["2024-01-02", " x "]
     assert chosen(**{"partition.regex.pattern": ".*-0[12]"}) == DAYS[:2]
     assert chosen(**{"partition.regex.pattern": "01"}) == []
 

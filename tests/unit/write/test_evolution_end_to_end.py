@@ -165,6 +165,49 @@ def test_a_narrow_key_column_finds_its_rows(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("before", "old", "after", "new"),
+    [
+        (pa.int32(), 9, pa.string(), "10"),
+        (pa.int64(), 9, pa.string(), "10"),
+        (pa.float64(), 9.5, pa.string(), "10.5"),
+        (pa.string(), "9", pa.int64(), 10),
+        (pa.int64(), 2**53 + 1, pa.float64(), 2.0**53),
+        (pa.int64(), 2**24 + 1, pa.float32(), 2.0**24),
+        (pa.int32(), 2**24 + 1, pa.float32(), 2.0**24),
+    ],
+)
+def test_the_ordering_column_may_not_widen_into_another_order(
+    tmp_path: Path, kind: str, before: pa.DataType, old: Any, after: pa.DataType, new: Any
+) -> None:
+    path = tmp_path / "t"
+    options = {
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.table.type": kind,
+    }
+    first = pa.table({"id": ["a"], "ts": pa.array([old], before)})
+    hoodie.write_table(first, str(path), options=options)
+    with pytest.raises(SchemaError, match=r"column ts: table .*, incoming .* orders the versions of a row"):
+        hoodie.write_table(pa.table({"id": ["a"], "ts": pa.array([new], after)}), str(path))
+    assert hoodie.read_table(str(path), meta=False).equals(first)
+    assert len(hoodie.instants(str(path))) == 1
+
+
+def test_the_ordering_column_may_widen_into_the_same_order(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = {
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "ts",
+    }
+    for kind, number in ((pa.int32(), 9), (pa.int64(), 10), (pa.int32(), 8)):
+        rows = pa.table({"id": ["a"], "ts": pa.array([number], kind)})
+        hoodie.write_table(rows, path, options=options)
+    assert hoodie.read_table(path, meta=False).column("ts").to_pylist() == [10]
+    assert hoodie.read_table(path, meta=False).schema.field("ts").type == pa.int64()
+
+
 @pytest.mark.parametrize("column", ["id", "part"])
 def test_a_key_column_may_not_widen_into_other_keys(tmp_path: Path, column: str) -> None:
     schema = pa.schema([("id", pa.int64()), ("part", pa.int32()), ("ts", pa.int64())])

@@ -218,6 +218,27 @@ def test_names_of_partitions(tmp_path: Path) -> None:
         hoodie.delete_partitions(str(tmp_path / "none"), "a")
 
 
+def test_a_partition_is_another_one_than_that_with_a_blank_more(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    regions = ["x", "x ", " x", " ", "y"]
+    hoodie.write_table(pa.table({"id": regions, "ts": [1] * 5, "region": regions}), path, options=OPTIONS)
+
+    def left() -> list[str]:
+        return hoodie.read_table(path, columns=["region"]).column(0).to_pylist()
+
+    with pytest.raises(InputError, match=r"no partition 'y ' with rows in the table; the nearest are y,"):
+        hoodie.delete_partitions(path, ["y "])
+    for wrong in (["y", ""], "/", ["y", None]):
+        with pytest.raises(InputError, match="name partition paths"):
+            hoodie.delete_partitions(path, wrong)  # type: ignore[arg-type]
+    assert sorted(left()) == sorted(regions)
+    assert hoodie.delete_partitions(path, "x ").partitions == ["x "]
+    named = {"hoodie.datasource.write.partitions.to.delete": " x,y"}
+    assert hoodie.delete_partitions(path, options=named).partitions == [" x", "y"]
+    assert hoodie.delete_partitions(path, " ").partitions == [" "]
+    assert left() == ["x"]
+
+
 @pytest.mark.parametrize("name", ["cow_insert_overwrite", "cow_delete_partition", "mor_insert_overwrite"])
 def test_the_timeline_holds_what_apache_hudi_writes(tmp_path: Path, golden_tables: Path, name: str) -> None:
     """The same operation on the same table: the three files say the same, key by key."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from hoodie.config.key import Config, Key, bool_key, enum_key, fields_key, int_key, str_key
+from hoodie.config.key import Config, Key, bool_key, enum_key, int_key, paths_key
 from hoodie.format.base_file import MAX_FILE_SIZE
 from hoodie.table.view import FileSlice
 from hoodie.timeline.clustering_plan import ClusteringGroup, SliceInfo
@@ -135,20 +135,25 @@ SKIP_LATEST = int_key(
     minimum=0,
     group="clustering",
 )
-BEGIN = str_key(
+BEGIN: Key[str | None] = Key(
     _PREFIX + "cluster.begin.partition",
     None,
     "First partition that selected_partitions takes.",
+    str,
     group="clustering",
 )
-END = str_key(
+END: Key[str | None] = Key(
     _PREFIX + "cluster.end.partition",
     None,
     "Last partition that selected_partitions takes.",
+    str,
     group="clustering",
 )
-SELECTED = fields_key(
-    _PREFIX + "partition.selected", (), "Partitions to cluster, instead of all.", group="clustering"
+SELECTED = paths_key(
+    _PREFIX + "partition.selected",
+    (),
+    "Partitions to cluster, instead of all; between commas, blanks belong to them.",
+    group="clustering",
 )
 
 
