@@ -6,6 +6,7 @@ HoodieException (an AirflowException)
 │   └── HoodieTableNotFoundError   the path holds no table
 ├── HoodieConflictError        another live writer works on the table; a later retry may succeed
 ├── HoodieValidationError      the incoming rows or their schema can't be written
+├── HoodieServiceError         the rows are committed, an inline service failed; a retry finds the commit
 └── HoodieJobError             the Spark job failed for another reason
     └── HoodieJobKilledError   it was killed: by Airflow, by the system, or by a person
 
@@ -52,6 +53,10 @@ class HoodieValidationError(HoodieException):
     """Rows or schema refused before anything was written."""
 
 
+class HoodieServiceError(HoodieException):
+    """The rows are committed; a service that was to run after them failed."""
+
+
 class HoodieJobError(HoodieException):
     """The job failed. `exit_code` is spark-submit's, None when unknown."""
 
@@ -75,6 +80,7 @@ _BY_CODE: dict[str, type[HoodieException]] = {
     "input": HoodieValidationError,
     "schema": HoodieValidationError,
     "duplicate_key": HoodieValidationError,
+    "service": HoodieServiceError,
 }
 
 

@@ -13,6 +13,7 @@ HoodieError
 ├── ConflictError          another live writer works on the table
 ├── StorageError
 │   └── AlreadyExists      create_if_absent found the path taken
+├── ServiceError           the rows are committed, and an inline service failed
 └── JobError               a distributed step failed
 
 A message names the offending value and says what to do next; the values are kept as attributes so that
@@ -101,6 +102,10 @@ class AlreadyExists(StorageError):
     code = "already_exists"
 
 
+class ServiceError(HoodieError):
+    code = "service"
+
+
 class JobError(HoodieError):
     code = "job"
 
@@ -121,6 +126,7 @@ CODES: dict[str, type[HoodieError]] = {
         ConflictError,
         StorageError,
         AlreadyExists,
+        ServiceError,
         JobError,
     )
 }

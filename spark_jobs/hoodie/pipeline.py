@@ -69,14 +69,15 @@ def write(
 
     Raises HoodieError of the fitting kind; rows are visible all or not at all. An empty frame makes a commit
     without files, so that what waits for this interval's commit goes on; no frame is needed where partitions
-    are deleted. What inline services fail at are warnings of the result. A dry run writes nothing.
+    are deleted. What inline services fail at are warnings of the result, or a ServiceError, as the settings
+    ask: the commit stays. A dry run writes nothing.
     """
     if request.dry_run:
         return _preview(engine, frame, request, progress)
     result, config = _committed(engine, frame, request, progress)
     if config is None:
         return result
-    warnings = after_write(engine, result.base_path, config, progress)
+    warnings = after_write(engine, result.base_path, result.instant, config, progress)
     return replace(result, warnings=[*result.warnings, *warnings])
 
 

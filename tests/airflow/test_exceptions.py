@@ -15,6 +15,8 @@ CAUSES = {
     "table_mismatch": ("HoodieConfigurationError",) * 2,
     "input": ("HoodieValidationError",) * 2,
     "schema": ("HoodieValidationError",) * 2,
+    "duplicate_key": ("HoodieValidationError",) * 2,
+    "service": ("HoodieServiceError",) * 2,
     "table": ("HoodieTableError",) * 2,
     "table_not_found": ("HoodieTableNotFoundError",) * 2,
     "torn_properties": ("HoodieTableError",) * 2,

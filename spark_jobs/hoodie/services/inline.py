@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from hoodie.config.key import Config, bool_key
 from hoodie.engine import Engine
-from hoodie.errors import HoodieError
+from hoodie.errors import HoodieError, ServiceError
 from hoodie.services.archive.policy import AUTOMATIC as ARCHIVE
 from hoodie.services.archive.run import archive
 from hoodie.services.clean.policy import AUTOMATIC as CLEAN
@@ -32,40 +32,74 @@ ENABLED = bool_key(
     "service run of its own makes up for it.",
     group="services",
 )
+FAIL = bool_key(
+    "hoodie.fail.writes.on.inline.table.service.exception",
+    False,
+    "What an inline service fails at: false, a warning of the write; true, an error with the code `service`, "
+    "after all services have had their turn. The rows are committed either way; the retry of a task finds "
+    "them. (Apache Hudi's default is true.)",
+    group="services",
+)
 
 
 def after_write(
-    engine: Engine, base_path: str, config: Config, progress: Callable[[str, str], None]
+    engine: Engine, base_path: str, instant: str, config: Config, progress: Callable[[str, str], None]
 ) -> list[str]:
     """Clean, archive, compact and cluster as `config` asks for, in the order of Apache Hudi.
 
-    The commit stays whatever happens here: failures come back as warnings.
+    The commit of the instant stays whatever happens here: failures come back as warnings, or are raised as
+    ServiceError, if `config` asks for that.
     """
-    warnings: list[str] = []
     if not config[ENABLED]:
-        return warnings
+        return []
+    failures: list[str] = []
+    warnings = _run(engine, base_path, config, progress, failures)
+    if config[FAIL] and failures:
+        raise ServiceError(
+            f"the rows are committed at {instant}, don't write them again; {'; '.join(failures)}. With "
+            f"{FAIL.name}=false this is a warning",
+            path=base_path,
+            instant=instant,
+            setting=FAIL.name,
+        )
+    return [warning for warning in dict.fromkeys(warnings) if warning not in config.warnings]
+
+
+def _run(
+    engine: Engine,
+    base_path: str,
+    config: Config,
+    progress: Callable[[str, str], None],
+    failures: list[str],
+) -> list[str]:
+    """Warnings of the services; those that failed are among the `failures`, too."""
+    warnings: list[str] = []
     if config[CLEAN]:
-        warnings += _warnings("clean", "hoodie clean", lambda: _clean(base_path, config, progress))
+        warnings += _warnings(failures, "clean", "hoodie clean", lambda: _clean(base_path, config, progress))
     if config[ARCHIVE]:
         warnings += _warnings(
-            "archiving", "hoodie archive", lambda: archive(base_path, config.texts, False, progress).warnings
+            failures,
+            "archiving",
+            "hoodie archive",
+            lambda: archive(base_path, config.texts, False, progress).warnings,
         )
     if config[TABLE_TYPE] is TableType.MERGE_ON_READ and (config[INLINE] or config[SCHEDULE_INLINE]):
         mode = "run" if config[INLINE] else "schedule"
         remedy = "hoodie compact" if mode == "run" else "hoodie compact --mode schedule"
         warnings += _warnings(
-            "compaction", remedy, lambda: _compact(engine, base_path, mode, config, progress)
+            failures, "compaction", remedy, lambda: _compact(engine, base_path, mode, config, progress)
         )
     mode = (
         "run" if config[CLUSTER] else "schedule" if config[SCHEDULE_CLUSTER] or config[ASYNC_CLUSTER] else ""
     )
     if mode:
         warnings += _warnings(
+            failures,
             "clustering",
             "hoodie cluster" if mode == "run" else "hoodie cluster --mode schedule",
             lambda: _cluster(engine, base_path, mode, config, progress),
         )
-    return [warning for warning in dict.fromkeys(warnings) if warning not in config.warnings]
+    return warnings
 
 
 def _clean(base_path: str, config: Config, progress: Callable[[str, str], None]) -> list[str]:
@@ -94,7 +128,7 @@ def _cluster(
     return cluster(engine, base_path, mode, None, config.texts, progress).warnings
 
 
-def _warnings(what: str, remedy: str, run: Callable[[], list[str]]) -> list[str]:
+def _warnings(failures: list[str], what: str, remedy: str, run: Callable[[], list[str]]) -> list[str]:
     """The service's own warnings, or the one that it failed."""
     try:
         return run()
@@ -103,4 +137,5 @@ def _warnings(what: str, remedy: str, run: Callable[[], list[str]]) -> list[str]
     except Exception as error:  # noqa: BLE001  whatever it is, the rows are committed
         traceback.print_exc()
         reason = f"{type(error).__name__}: {error}"
-    return [f"the rows are committed, but the inline {what} failed: {reason} ({remedy} repeats it)"]
+    failures.append(f"the inline {what} failed: {reason} ({remedy} repeats it)")
+    return [f"the rows are committed, but {failures[-1]}"]

@@ -12,15 +12,17 @@ import pytest
 import hoodie
 from hoodie.codec.avro import write_record
 from hoodie.config.key import Config
-from hoodie.errors import ConfigError, ConflictError, TableError
+from hoodie.errors import ConfigError, ConflictError, ServiceError, TableError
+from hoodie.services.inline import FAIL
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.clean_plan import CleanFile, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.transaction import Transaction
 from tests.support.rows import assert_same_rows
-from tests.support.tables import small_rows
+from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
     RETAINED,
@@ -262,6 +264,24 @@ def test_what_fails_after_a_write_is_a_warning(table: Pair) -> None:
     (warning,) = table.write(small_rows(range(30), 7), hoodie__clean__automatic="true").warnings
     assert warning.startswith("the rows are committed, but the inline clean failed: clean 20990101000000000")
     assert warning.endswith("(hoodie clean repeats it)")
+
+
+def test_what_fails_after_a_write_is_an_error_where_the_settings_say_so(table: Pair) -> None:
+    """The rows are committed; the retry of their token finds them and does not fail."""
+    create_instant(STORAGE, str(table.path), Instant("20990101000000000", Action.CLEAN, State.INFLIGHT))
+    (table.path / ".hoodie/20990101000000000.clean.requested").write_bytes(b"torn")
+    rows = as_table(small_rows(range(30), 7), SMALL_SCHEMA)
+    options = {**table.options, "hoodie.clean.automatic": "true", FAIL.name: "true"}
+    token = {TOKEN_KEY: "dag.task.2024-01-01"}
+    with pytest.raises(
+        ServiceError, match=r"committed at .*don't write them again.*inline clean failed"
+    ) as caught:
+        hoodie.write_table(rows, str(table.path), options=options, extra_metadata=token)
+    assert caught.value.values["instant"] == commits(table)[-1]
+    table.model.upsert(small_rows(range(30), 7))
+    table.check()
+    again = hoodie.write_table(rows, str(table.path), options=options, extra_metadata=token)
+    assert (again.status, again.instant) == ("already_committed", commits(table)[-1])
 
 
 def test_the_result_is_json(table: Pair) -> None:
