@@ -76,6 +76,7 @@ _BY_CODE: dict[str, type[HoodieException]] = {
     "table_not_found": HoodieTableNotFoundError,
     "torn_properties": HoodieTableError,
     "unsupported_version": HoodieTableError,
+    "half_upgraded": HoodieTableError,
     "conflict": HoodieConflictError,
     "input": HoodieValidationError,
     "schema": HoodieValidationError,

@@ -86,6 +86,10 @@ class UnsupportedVersion(TableError):
     code = "unsupported_version"
 
 
+class HalfUpgraded(TableError):
+    code = "half_upgraded"
+
+
 class TableMismatch(TableError):
     code = "table_mismatch"
 
@@ -122,6 +126,7 @@ CODES: dict[str, type[HoodieError]] = {
         TableNotFound,
         TornProperties,
         UnsupportedVersion,
+        HalfUpgraded,
         TableMismatch,
         ConflictError,
         StorageError,

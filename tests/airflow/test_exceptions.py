@@ -21,6 +21,7 @@ CAUSES = {
     "table_not_found": ("HoodieTableNotFoundError",) * 2,
     "torn_properties": ("HoodieTableError",) * 2,
     "unsupported_version": ("HoodieTableError",) * 2,
+    "half_upgraded": ("HoodieTableError",) * 2,
     "conflict": ("HoodieConflictError",) * 2,
     "storage": ("HoodieJobError", "HoodieException"),
     "already_exists": ("HoodieJobError", "HoodieException"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hoodie
-from hoodie.errors import UnsupportedVersion
+from hoodie.errors import HalfUpgraded, UnsupportedVersion
 from hoodie.services.archive.mend import mend_archive
 from hoodie.table import properties
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
@@ -110,6 +110,21 @@ def test_apache_hudi_upgrades_a_table_with_all_that_we_write(
     expected = table.model.table(SMALL_SCHEMA)
     assert_same_rows(hudi_12.read(table.path), expected, what="Hudi 1.2.0")
     assert_same_rows(read_hudi_rs(table.path), expected, what="hudi-rs")
+
+
+def test_an_upgrade_that_failed_half_way_is_named_and_finished(tmp_path: Path, hudi_12: HudiServer) -> None:
+    """Over an archive of an earlier release."""
+    table = Table(tmp_path / "half_upgraded", "COPY_ON_WRITE")
+    written(table)
+    age(table.path)
+    with upgrading(hudi_12):
+        with pytest.raises(HudiError, match="Failed to upgrade to LSM timeline"):
+            table.theirs(hudi_12, 15, {**OFF, **UPGRADE})
+        with pytest.raises(HalfUpgraded, match=r"hoodie doctor --repair"):
+            hoodie.read_table(str(table.path))
+        assert mend_archive(str(table.path))
+        table.theirs(hudi_12, 15, {**OFF, **UPGRADE})
+    assert_same_rows(hudi_12.read(table.path), table.model.table(SMALL_SCHEMA), what="Hudi 1.2.0")
 
 
 def shown(server: HudiServer, table: Table) -> set[str]:

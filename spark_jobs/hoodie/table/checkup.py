@@ -63,11 +63,11 @@ def check_table(path: str) -> list[Finding]:
         base_path = normalize(path)
         storage = storage_for(base_path)
         props = properties.load(storage, base_path)
+        checkup = _Checkup(base_path, storage, props)
     except TableNotFound as error:
         return [Finding("table", ERROR, error.message)]
     except (HoodieError, OSError) as error:
         return [Finding("table", ERROR, str(error))]
-    checkup = _Checkup(base_path, storage, props)
     findings: list[Finding] = []
     for check in (
         _properties,

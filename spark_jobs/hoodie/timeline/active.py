@@ -7,15 +7,20 @@ Hudi does; the earlier states' files stay on storage.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.errors import TableError, TableNotFound
+from hoodie.errors import HalfUpgraded, TableError, TableNotFound, UnsupportedVersion
 from hoodie.storage import Storage, storage_for
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State
 
 META_FOLDER = ".hoodie"
+#: in `.hoodie`, where table versions 8 and later keep their instants
+_LATER_FOLDER = "timeline"
+_LATER_NAME = re.compile(r"\d+(_\d+)?\.[a-z]", re.ASCII)
+_VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
 
 
 def meta_path(base_path: str) -> str:
@@ -82,7 +87,7 @@ class Timeline:
 
     @classmethod
     def load(cls, base_path: str, storage: Storage | None = None, before: Timeline | None = None) -> Timeline:
-        """Raises TableNotFound when `.hoodie` is missing.
+        """Raises TableNotFound where `.hoodie` is missing, and UnsupportedVersion or HalfUpgraded.
 
         `before`, an earlier load of the same table, is the result itself when no file came or went, and else
         lends the times that it knows: for who polls for completed instants, whose files never change.
@@ -98,6 +103,8 @@ class Timeline:
                 f"{base_path} is no Hudi table: {folder} is missing; check the path, or write to it first",
                 path=base_path,
             )
+        if _LATER_FOLDER in listing:
+            _refuse_later_layout(storage, base_path)
         best: dict[tuple[str, Action], tuple[str, Action, State]] = {}
         names: list[str] = []
         for name in listing:  # thousands at each poll of a sensor, so no Instant for what is not kept
@@ -194,6 +201,36 @@ class Timeline:
                 instant=str(instant),
             ) from None
         return value if isinstance(value, dict) else {}
+
+
+def _refuse_later_layout(storage: Storage, base_path: str) -> None:
+    """Raises an error where instants lie as table versions 8 and later have them, which are not read here.
+
+    Downgraded tables keep the folder, without instants.
+    """
+    folder = f"{meta_path(base_path)}/{_LATER_FOLDER}"
+    if not any(map(_LATER_NAME.match, storage.names(folder))):
+        return
+    try:
+        found = _VERSION.search(storage.read(f"{meta_path(base_path)}/hoodie.properties"))
+    except FileNotFoundError:
+        found = None
+    version = int(found[1]) if found else 0
+    if version >= 8:
+        raise UnsupportedVersion(
+            f"{base_path} has table version {version}, whose instants lie in {folder}; downgrade the table "
+            "to version 6 with Apache Hudi, or read it with that",
+            path=base_path,
+            version=version,
+        )
+    raise HalfUpgraded(
+        f"instants of {base_path} lie in {folder}, where table version 8 keeps them, but hoodie.properties "
+        f"has version {version or '(none)'}: an upgrade by Apache Hudi 1.x is going on, or failed half-way. "
+        f"Mend the archive (hoodie doctor --repair --table {base_path}) and let Apache Hudi 1.x finish the "
+        "upgrade, which its next write does; or restore .hoodie from a copy",
+        path=base_path,
+        version=version,
+    )
 
 
 def create_instant(storage: Storage, base_path: str, instant: Instant, data: bytes = b"") -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from hoodie.errors import HalfUpgraded
 from hoodie.services.target import Target
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.archived import archive_folder, mended, unmended
@@ -32,12 +33,18 @@ def mend(storage: Storage, files: Iterable[FileInfo], check: Callable[[], None])
 def mend_archive(path: str, options: Mapping[str, Any] | None = None) -> list[str]:
     """Mend all archive files of a table that need it; their names.
 
-    Raises HoodieError, ConflictError while a writer is at work. What was mended before an error stays so.
+    Raises HoodieError, ConflictError while a writer is at work. What was mended before an error stays so. A
+    half-upgraded table has no writers but Apache Hudi.
     """
     target = Target.open(path, options or {})
     folder = archive_folder(target.base_path, target.props.archive_folder)
-    if not unmended(target.storage, folder):
+    files = unmended(target.storage, folder)
+    if not files:
         return []
+    try:
+        target.timeline()
+    except HalfUpgraded:
+        return mend(target.storage, files, lambda: None)
     with Transaction(
         target.storage, target.base_path, target.config, target.props.timeline_utc
     ) as transaction:

@@ -1,0 +1,131 @@
+"""A table whose upgrade by Apache Hudi 1.x stopped half-way: an error that says so, never 0 rows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from airflow_hoodie.commits import TableReader
+from hoodie.cli import main
+from hoodie.errors import HalfUpgraded, UnsupportedVersion
+from hoodie.storage.local import LocalStorage
+from hoodie.table.checkup import ERROR, check_table
+from hoodie.timeline.active import Timeline
+from tests.support.archives import age
+from tests.unit.write.support import listing
+
+OPTIONS: dict[str, Any] = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.index.bloom.num_entries": 100,
+    "hoodie.cleaner.commits.retained": 1,
+    "hoodie.keep.min.commits": 1,
+    "hoodie.keep.max.commits": 2,
+}
+ROWS = pa.table({"id": ["a", "b"], "n": [1, 2]})
+
+USES: dict[str, Callable[[str], Any]] = {
+    "read": hoodie.read_table,
+    "batches": lambda path: list(hoodie.read_batches(path)),
+    "read_optimized": lambda path: hoodie.read_table(path, query="read_optimized"),
+    "incremental": lambda path: hoodie.read_table(path, begin="20200101000000000"),
+    "upsert": lambda path: hoodie.write_table(ROWS, path, options=OPTIONS),
+    "overwrite": lambda path: hoodie.write_table(
+        ROWS, path, operation="insert_overwrite_table", options=OPTIONS
+    ),
+    "delete": lambda path: hoodie.write_table(ROWS, path, operation="delete", options=OPTIONS),
+    "clean": hoodie.clean_table,
+    "archive": lambda path: hoodie.archive_table(path, options=OPTIONS),
+    "cluster": hoodie.cluster_table,
+    "rollback": lambda path: hoodie.rollback_table(path, "20200101000000000"),
+    "restore": lambda path: hoodie.restore_table(path, "20200101000000000"),
+    "savepoint": hoodie.savepoint_table,
+    "services": hoodie.plan_services,
+    "run_services": hoodie.run_services,
+    "timeline": hoodie.instants,
+    "files": hoodie.file_groups,
+    "sensor": lambda path: TableReader(path).poll(),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("half") / "t")
+    for _ in range(4):
+        hoodie.write_table(ROWS, path, options=OPTIONS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def half(whole: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """As Apache Hudi 1.2.0 leaves it: the instants moved and renamed, the version not."""
+    path = tmp_path_factory.mktemp("half") / "t"
+    shutil.copytree(whole, path)
+    moved(path)
+    return str(path)
+
+
+def moved(path: Path) -> None:
+    folder = path / ".hoodie" / "timeline"
+    (folder / "history").mkdir(parents=True)
+    for file in path.glob(".hoodie/2*.*"):
+        time, _, suffix = file.name.partition(".")
+        name = file.name if "." in suffix else f"{time}_{int(time) + 5}.{suffix}"
+        file.rename(folder / name)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_every_use_is_refused(half: str, use: str) -> None:
+    before = listing(Path(half))
+    with pytest.raises(HalfUpgraded, match=r"(?s)\.hoodie/timeline.*version 6.*half-way.*finish") as raised:
+        USES[use](half)
+    assert raised.value.values == {"path": half, "version": 6}
+    assert listing(Path(half)) == before
+
+
+def test_the_doctor_names_the_state(half: str) -> None:
+    (finding,) = check_table(half)
+    assert finding.status == ERROR
+    assert "half-way" in finding.text
+
+
+def test_the_command(half: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["timeline", "--table", half]) == 1
+    assert "half-way" in capsys.readouterr().err
+
+
+def test_the_archive_is_mended_all_the_same(half: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (name,) = age(half)
+    assert main(["doctor", "--table", half, "--repair"]) == 1
+    out = capsys.readouterr().out
+    assert f"mended: {name}" in out
+    assert "half-way" in out
+
+
+def test_a_table_of_a_later_version_is_named_so(half: str, tmp_path: Path) -> None:
+    """Also by who reads no properties."""
+    path = tmp_path / "t"
+    shutil.copytree(half, path)
+    file = path / ".hoodie" / "hoodie.properties"
+    file.write_text(file.read_text().replace("table.version=6", "table.version=9"))
+    with pytest.raises(UnsupportedVersion, match="version 9") as raised:
+        TableReader(str(path)).poll()
+    assert raised.value.values["version"] == 9
+    file.unlink()
+    with pytest.raises(HalfUpgraded, match=r"version \(none\)"):
+        TableReader(str(path)).poll()
+
+
+def test_the_folder_alone_is_no_upgrade(whole: str, tmp_path: Path) -> None:
+    """A table that was downgraded has it."""
+    path = tmp_path / "t"
+    shutil.copytree(whole, path)
+    (path / ".hoodie/timeline/history").mkdir(parents=True)
+    (path / ".hoodie/timeline/history/manifest_1").touch()
+    assert len(Timeline.load(str(path), LocalStorage()).commits()) > 0
+    assert hoodie.read_table(str(path)).num_rows == 2
