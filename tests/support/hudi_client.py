@@ -166,6 +166,13 @@ class HudiServer:
                 "write", source=source, path=str(path), options=dict(options), operation=operation, mode=mode
             )
 
+    def bootstrap(
+        self, path: str | Path, source: str | Path, options: Mapping[str, str], *, schema: str = ""
+    ) -> None:
+        """Make a table of the Parquet files below `source`; `schema` is DDL, "": that of the files."""
+        settings = {**options, "hoodie.bootstrap.base.path": str(source)}
+        self.request("bootstrap", path=str(path), options=settings, schema=schema)
+
     def sql(self, statement: str) -> list[dict[str, Any]]:
         """Run one statement; a row is a dict, values that JSON lacks come as text."""
         rows: list[dict[str, Any]] = self.request("sql", statement=statement)

@@ -113,6 +113,17 @@ class Server:
         frame.write.format("hudi").options(**options).mode(request["mode"]).save(request["path"])
         return {}
 
+    def bootstrap(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Make a table of the Parquet files under the folder that the options name."""
+        from pyspark.sql.types import StructType
+
+        frame = self.spark.createDataFrame([], request["schema"] or StructType([]))
+        options = {**WRITE_DEFAULTS, "hoodie.datasource.write.operation": "bootstrap"}
+        options["hoodie.bootstrap.parallelism"] = "2"
+        options.update(request["options"])
+        frame.write.format("hudi").options(**options).mode("overwrite").save(request["path"])
+        return {}
+
     def sql(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         """Run one statement (a query, DDL or a CALL) and return its rows."""
         return [row.asDict(recursive=True) for row in self.spark.sql(request["statement"]).collect()]
@@ -162,6 +173,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
     verbs = {
         "read": server.read,
         "write": server.write,
+        "bootstrap": server.bootstrap,
         "sql": server.sql,
         "hadoop": server.hadoop,
         "timeline": server.timeline,

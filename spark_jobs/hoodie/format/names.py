@@ -7,6 +7,8 @@ import uuid
 from dataclasses import dataclass
 
 PARQUET = ".parquet"
+#: the partition of a null or empty text, hive-style or not
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _BASE = re.compile(r"^([^_]+)_(\d+-\d+-\d+)_(\d+)(\.parquet)$")
 _LOG = re.compile(r"^\.([^_]+)_([^._]*)\.log\.(\d+)(?:_(\d+-\d+-\d+)(\.cdc)?)?$")
 

@@ -17,6 +17,7 @@ from hoodie.format.base_file import BaseFileReader
 from hoodie.format.bloom import KeyHashes, in_range
 from hoodie.index import Tags, mark_found
 from hoodie.storage import Storage
+from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile
 
 PRUNE_BY_RANGES = bool_key(
@@ -39,7 +40,7 @@ class BloomIndex:
         tags = Tags.of(len(keys))
         everything = KeyHashes(keys)
         for position, file in enumerate(files):
-            with BaseFileReader(storage, file.path) as reader:
+            with open_base(storage, file, None) as reader:
                 if self._candidate(reader, keys, everything):
                     mark_found(reader, keys, tags, position)
         return tags

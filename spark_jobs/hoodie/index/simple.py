@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.format.base_file import BaseFileReader
 from hoodie.index import Tags, mark_found
 from hoodie.storage import Storage
+from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile
 
 
@@ -19,6 +19,6 @@ class SimpleIndex:
     def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:
         tags = Tags.of(len(keys))
         for position, file in enumerate(files):
-            with BaseFileReader(storage, file.path) as reader:
+            with open_base(storage, file, None) as reader:
                 mark_found(reader, keys, tags, position)
         return tags

@@ -21,8 +21,6 @@ from hoodie.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-
 RECORDKEY_FIELD = fields_key(
     "hoodie.datasource.write.recordkey.field",
     (),

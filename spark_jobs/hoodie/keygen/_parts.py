@@ -16,9 +16,9 @@ import pyarrow as pa
 from hoodie.codec.arrays import Array, Coded, Column, Rows, array, coded_texts, pc, whole
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
+from hoodie.format.names import DEFAULT_PARTITION
 from hoodie.keygen import (
     CONSISTENT_TIMESTAMP,
-    DEFAULT_PARTITION,
     HIVE_STYLE,
     PARTITIONPATH_FIELD,
     RECORDKEY_FIELD,

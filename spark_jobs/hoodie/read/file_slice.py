@@ -19,7 +19,8 @@ from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.read.log_scan import LogScan, scan_slice
 from hoodie.read.matching import Merged, Part, Places, live, looked_at, merge_batch, replacement
 from hoodie.storage import Storage
-from hoodie.table.view import FileSlice
+from hoodie.table.skeleton import open_base
+from hoodie.table.view import BaseFile, FileSlice
 
 #: keys of stored rows that are looked up at a time
 _LOOK_UP_ROWS = 1 << 20
@@ -77,12 +78,12 @@ class SliceReader:
         base = self._slice.base
         if not self.scan.queue:
             if base is not None:
-                yield from ahead(self._stored(self._open(base.path), self._names))
+                yield from ahead(self._stored(self._open(base), self._names))
             return
         log = merged_log(self._storage, self.scan, self._context, self._names)
         self._parts = self._stack.enter_context(log).parts
         if base is not None:
-            yield from ahead(self._merged(self._open(base.path)))
+            yield from ahead(self._merged(self._open(base)))
 
     def inserted(self) -> Iterator[pa.Table]:
         """The rows that only the logs have; to be called when `stored` is through."""
@@ -96,7 +97,7 @@ class SliceReader:
     def key_summary(self, format_: BaseFileFormat) -> KeySummary | None:
         """That of the base file; None without one, and where it lacks what `format_` asks for."""
         base = self._slice.base
-        return None if base is None else self._open(base.path).summary(format_)
+        return None if base is None else self._open(base).summary(format_)
 
     def _merged(self, reader: BaseFileReader) -> Iterator[pa.Table]:
         merger, schema, parts = self._context.merger, self._context.schema, self._parts
@@ -128,8 +129,8 @@ class SliceReader:
         self.deletes += merged.deletes
         return merged.rows.select(self._names)
 
-    def _open(self, path: str) -> BaseFileReader:
-        return self._stack.enter_context(BaseFileReader(self._storage, path))
+    def _open(self, base: BaseFile) -> BaseFileReader:
+        return self._stack.enter_context(open_base(self._storage, base, self._context.schema))
 
     def _stored(self, reader: BaseFileReader, names: list[str]) -> Iterator[pa.Table]:
         target = pa.schema([self._context.schema.field(name) for name in names])

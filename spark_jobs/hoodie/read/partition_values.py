@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
-from hoodie.keygen import DEFAULT_PARTITION
+from hoodie.table.partition import partition_texts
 from hoodie.table.properties import TableProperties
 
 
@@ -24,17 +23,3 @@ def partition_columns(
         for name in names
         if name in texts
     }
-
-
-def partition_texts(props: TableProperties, partition: str) -> dict[str, str | None]:
-    """What the path says of each partition column, None: null or an empty text; {} where it is unclear."""
-    fields = props.partition_fields
-    parts = [partition] if len(fields) == 1 else partition.split("/")
-    if len(parts) != len(fields):
-        return {}
-    out: dict[str, str | None] = {}
-    for field, part in zip(fields, parts, strict=True):
-        text = part.removeprefix(f"{field}=") if props.hive_style else part
-        text = unquote(text) if props.url_encode else text
-        out[field] = None if text == DEFAULT_PARTITION else text
-    return out

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from hoodie.read.partition_values import partition_texts
+from hoodie.table.partition import partition_texts
 from hoodie.table.properties import TableProperties
 
 _TOKEN = re.compile(

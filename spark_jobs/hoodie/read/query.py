@@ -9,6 +9,7 @@ from datetime import datetime
 
 from hoodie.config.key import enum_key
 from hoodie.errors import ConfigError
+from hoodie.timeline.instant import BOOTSTRAPS
 
 
 class QueryType(enum.Enum):
@@ -92,6 +93,8 @@ def point(name: str, text: str, millis: str) -> str:
     Raises ConfigError that names the option and lists the forms.
     """
     given = str(text).strip()
+    if given in BOOTSTRAPS:
+        return given
     match = _INSTANT.fullmatch(given)
     if match:
         digits = given if match.group(1) else given + millis

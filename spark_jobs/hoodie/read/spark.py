@@ -1,7 +1,7 @@
 """Queries as Spark DataFrames: files through Spark's own Parquet reader, with its filter push-down.
 
-Slices with logs are merged by Python tasks. Written against a session that is passed in: pyspark
-is imported by whoever made the session.
+Slices with logs, and skeletons, are read by Python tasks. Written against a session that is passed in:
+pyspark is imported by whoever made the session.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def _listing_on_the_driver(spark: Any) -> Iterator[None]:
 class _MergeTask:
     """Runs on executors: numbers of groups of slices in, their rows out."""
 
+    base_path: str
     slices: tuple[tuple[FileSlice, ...], ...]
     context: SliceContext
     names: tuple[str, ...]
@@ -97,15 +98,15 @@ class _MergeTask:
         for batch in batches:
             for number in batch.column(0).to_numpy():
                 for file_slice in self.slices[number]:
-                    storage = storage_for(file_slice.logs[0].path)
+                    storage = storage_for(self.base_path)
                     for rows in read_slice(storage, file_slice, self.context, self.names):
                         yield from rows.to_batches()
 
 
 def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
-    """Rows of the slices with logs."""
+    """Rows of the slices that are no plain files."""
     slices = packed(view.merged, lambda item: item.size)
-    task = _MergeTask(slices, view.context, tuple(names))
+    task = _MergeTask(view.base_path, slices, view.context, tuple(names))
     return spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, target)
 
 

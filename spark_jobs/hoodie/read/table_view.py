@@ -21,9 +21,9 @@ from hoodie.read.retained import check_begin, check_retained, last_before_hole
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
-from hoodie.table.features import Feature, refuse
 from hoodie.table.partition import list_partitions
 from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
+from hoodie.table.skeleton import open_base
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import (
     BaseFile,
@@ -89,7 +89,6 @@ class TableView:
         base_path = normalize(path)
         storage = storage or storage_for(base_path)
         props = properties.load(storage, base_path)
-        refuse(props, "read", "read", Feature.BOOTSTRAPPED)
         timeline = Timeline.load(base_path, storage)
         as_of, span = _period(query, config, props, timeline, storage)
         touched = _touched(timeline, storage, span)
@@ -131,13 +130,13 @@ class TableView:
 
     @property
     def files(self) -> tuple[BaseFile, ...]:
-        """Base files of slices without logs."""
-        return tuple(item.base for item in self.slices if item.base is not None and not item.logs)
+        """Base files that have the rows of their slices as they are."""
+        return tuple(item.base for item in self.slices if item.base is not None and item.plain)
 
     @property
     def merged(self) -> tuple[FileSlice, ...]:
-        """Slices with logs."""
-        return tuple(item for item in self.slices if item.logs)
+        """Slices whose rows are put together: those with logs, and skeletons."""
+        return tuple(item for item in self.slices if not item.plain)
 
     def columns(self, columns: Sequence[str] | None, meta: bool) -> list[str]:
         """Names to return, in the order asked for; one text is one name.
@@ -280,7 +279,7 @@ def _schema(
     if text:
         schema = with_meta(from_avro(text))
     elif bases:
-        with BaseFileReader(storage, bases[0].path) as reader:
+        with open_base(storage, bases[0], pa.schema([])) as reader:
             schema = with_meta(reader.schema)
     else:
         schema = with_meta(pa.schema([]))

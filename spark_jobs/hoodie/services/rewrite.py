@@ -91,18 +91,11 @@ class PlannedSlice:
     instant: str | None
     base: str | None
     logs: tuple[str, ...]
-    bootstrap: str | None = None
 
     def found(self, storage: Storage, base_path: str) -> FileSlice:
         """The slice with its files' sizes, its logs in the plan's order. Raises TableError when one is
         missing.
         """
-        if self.bootstrap:
-            raise TableError(
-                f"file group {self.file_id} of partition {self.partition!r} is bootstrapped from "
-                f"{self.bootstrap}; {self.verb} it with Apache Hudi",
-                file_id=self.file_id,
-            )
         base = None
         if self.base:
             path, size = self._file(storage, base_path, self.base)

@@ -14,16 +14,10 @@ class Feature(Enum):
     PARTITION_COLUMNS_DROPPED = "partition columns dropped"
     CHANGE_DATA_CAPTURE = "change data capture"
     OTHER_BASE_FILES = "base files other than Parquet"
-    BOOTSTRAPPED = "rows that lie in the files it was bootstrapped from"
 
 
 #: without which rows can be read from files and written to others
-ROWS = (
-    Feature.NO_META_COLUMNS,
-    Feature.PARTITION_COLUMNS_DROPPED,
-    Feature.OTHER_BASE_FILES,
-    Feature.BOOTSTRAPPED,
-)
+ROWS = (Feature.NO_META_COLUMNS, Feature.PARTITION_COLUMNS_DROPPED, Feature.OTHER_BASE_FILES)
 
 
 def features(props: TableProperties) -> dict[Feature, str]:
@@ -45,11 +39,6 @@ def features(props: TableProperties) -> dict[Feature, str]:
             Feature.OTHER_BASE_FILES,
             f"{properties.BASE_FILE_FORMAT}={base_files}",
             base_files != "PARQUET",
-        ),
-        (
-            Feature.BOOTSTRAPPED,
-            f"{properties.BOOTSTRAP_BASE_PATH}={props.get(properties.BOOTSTRAP_BASE_PATH)}",
-            bool(props.get(properties.BOOTSTRAP_BASE_PATH)),
         ),
     )
     return {feature: setting for feature, setting, present in has if present}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import unquote
 
 from hoodie.errors import AlreadyExists
-from hoodie.format.names import join
+from hoodie.format.names import DEFAULT_PARTITION, join
 from hoodie.storage import Storage
+from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
 from hoodie.timeline.active import META_FOLDER
 
 PARTITION_FILE = ".hoodie_partition_metadata"
@@ -47,3 +49,21 @@ def list_partitions(storage: Storage, base_path: str) -> list[str]:
         while level:
             level = [child for children in pool.map(visit, level) for child in children]
     return sorted(found)
+
+
+def partition_texts(props: TableProperties, partition: str) -> dict[str, str | None]:
+    """What the path says of each partition column, None: null or an empty text; {} where it is unclear.
+
+    A bootstrapped table has the partition paths of what it was bootstrapped from, hive-style or not.
+    """
+    fields = props.partition_fields
+    parts = [partition] if len(fields) == 1 else partition.split("/")
+    if len(parts) != len(fields):
+        return {}
+    named = props.hive_style or BOOTSTRAP_BASE_PATH in props
+    out: dict[str, str | None] = {}
+    for field, part in zip(fields, parts, strict=True):
+        text = part.removeprefix(f"{field}=") if named else part
+        text = unquote(text) if props.url_encode else text
+        out[field] = None if text == DEFAULT_PARTITION else text
+    return out

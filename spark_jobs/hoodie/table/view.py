@@ -9,23 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.timeline.instant import COMMIT_ACTIONS, METADATA_BOOTSTRAP, Action
 
 Listing = Callable[[str], Sequence[FileInfo]]
-
-#: Hudi's METADATA_BOOTSTRAP_INSTANT_TS: base files of this instant hold meta columns only
-BOOTSTRAP_INSTANT = "00000000000001"
 
 
 @dataclass(frozen=True)
 class BaseFile:
-    """One base file; `path` is absolute, `size` bytes."""
+    """One base file; `path` is absolute, `size` bytes. What a skeleton lacks is read by `table.skeleton`."""
 
     partition: str
     path: str
@@ -33,6 +29,16 @@ class BaseFile:
     file_id: str
     instant: str
     size: int
+
+    @property
+    def skeleton(self) -> bool:
+        """Does it hold meta columns only: the rows lie in a file that the table was bootstrapped from."""
+        return self.instant == METADATA_BOOTSTRAP
+
+    @property
+    def base_path(self) -> str:
+        """That of its table."""
+        return self.path.removesuffix(f"/{join(self.partition, self.name)}")
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,11 @@ class FileSlice:
     def size(self) -> int:
         """Bytes of its files."""
         return (self.base.size if self.base else 0) + sum(log.size for log in self.logs)
+
+    @property
+    def plain(self) -> bool:
+        """Does one Parquet file have its rows as they are."""
+        return not self.logs and not (self.base and self.base.skeleton)
 
     @property
     def next_version(self) -> int:
@@ -153,12 +164,6 @@ def file_slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[st
         if name := BaseFileName.parse(item.name):
             base = BaseFile(partition, item.path, item.name, name.file_id, name.instant, item.size)
             if snapshot.shows(name.instant):
-                if name.instant == BOOTSTRAP_INSTANT:
-                    raise TableError(
-                        f"{item.path} holds the meta columns of rows that lie in the file it was "
-                        "bootstrapped from, which is not supported yet; use the table with Apache Hudi",
-                        path=item.path,
-                    )
                 bases[name.file_id, name.instant] = base
         elif (log := LogFileName.parse(item.name)) and not log.cdc:
             key = (log.file_id, log.base_instant)

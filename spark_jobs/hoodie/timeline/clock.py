@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta, timezone
 
+from hoodie.timeline.instant import BOOTSTRAPS
+
 FORMAT_DIGITS = 17
 
 
@@ -15,7 +17,9 @@ def format_millis(epoch_ms: int, utc: bool) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """Naive datetime of a 14- or 17-digit instant, in the timeline's own zone."""
+    """Naive datetime of a 14- or 17-digit instant, in the timeline's own zone; a bootstrap's is long ago."""
+    if text in BOOTSTRAPS:
+        return datetime(1970, 1, 1) + timedelta(milliseconds=int(text))
     moment = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
     millis = int(text[14:17]) if len(text) >= FORMAT_DIGITS else 0
     return moment + timedelta(milliseconds=millis)

@@ -36,6 +36,9 @@ COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOM
 #: actions that a writer of rows starts (rolled back when they fail)
 WRITE_ACTIONS = COMMIT_ACTIONS
 
+#: times of what a bootstrap wrote: skeletons, which have meta columns only, and whole base files
+METADATA_BOOTSTRAP, FULL_BOOTSTRAP = BOOTSTRAPS = ("00000000000001", "00000000000002")
+
 
 @dataclass(frozen=True, order=True)
 class Instant:

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.codec.arrays import whole
-from hoodie.format.base_file import BaseFileReader
 from hoodie.format.evolution import read_as
 from hoodie.format.log_block import BlockType, LogBlock
 from hoodie.format.log_data import read_data_block, read_delete_block
@@ -29,6 +28,7 @@ from hoodie.merge._ordering import column, stored_is_newer
 from hoodie.read.log_scan import scan_slice
 from hoodie.read.matching import Bools, Ints, Part
 from hoodie.storage import Storage
+from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.write.context import WriteContext
 from hoodie.write.stored_rows import places_in
@@ -99,7 +99,7 @@ def _compare_base(
     top = ordering.partition(".")[0]
     wanted = pa.schema([context.schema.field(top)])
     passed = [np.zeros(part.rows.num_rows, dtype=np.bool_) for part in parts]
-    with BaseFileReader(storage, base.path) as reader:
+    with open_base(storage, base, context.file_schema) as reader:
         if top not in reader.schema.names:
             return
         places, start = places_in(reader, parts), 0

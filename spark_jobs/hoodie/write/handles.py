@@ -39,6 +39,7 @@ from hoodie.read.matching import Match, Part, live, looked_at, merge_batch
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.partition import ensure_partition
+from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.commit import WriteStat
 from hoodie.write.append import Append, filtered
@@ -195,7 +196,7 @@ class Handles:
         limit, prefix, index = self.context.files.max_file_size * _STORED_SLACK, new_file_prefix(), 0
         stats: list[WriteStat] = []
         names = looked_at(self.context.merger, self.context.schema)
-        with BaseFileReader(self.storage, base.path) as reader:
+        with open_base(self.storage, base, self.context.file_schema) as reader:
             known = reader.summary(self.context.files)
             summary = known or KeySummary(self.context.files.new_filter())
             first = output = self._open(base.partition, base.file_id, base, summary)

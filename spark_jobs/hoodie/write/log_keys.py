@@ -15,7 +15,7 @@ import pyarrow.compute
 
 from hoodie.codec.arrays import whole
 from hoodie.errors import TableError
-from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block
 from hoodie.format.log_file import LogFileReader
@@ -23,6 +23,7 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import LogFileName
 from hoodie.read.log_scan import scan_slice
 from hoodie.storage import Storage
+from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, Snapshot
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
@@ -80,7 +81,7 @@ def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: Snapshot) -> str 
     for logged in _logged_keys(storage, slice_, snapshot):
         lacking = logged
         if slice_.base is not None and len(lacking):
-            with BaseFileReader(storage, slice_.base.path) as reader:
+            with open_base(storage, slice_.base, None) as reader:
                 for stored in reader.record_keys(READ_BATCH_ROWS):
                     known = pc.is_in(lacking, value_set=whole(stored))
                     lacking = lacking.filter(pc.invert(known))

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from hoodie.format.base_file import BaseFileReader
 from hoodie.storage import Storage
+from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
 from hoodie.write.bulk import COMPRESSION
 from hoodie.write.operation import Operation, PlannedPartition
@@ -60,7 +60,7 @@ def _rows(storage: Storage, slices: Iterable[FileSlice]) -> Counter[str]:
     def count(found: FileSlice) -> tuple[str, int]:
         if found.base is None:
             return found.partition, 0
-        with BaseFileReader(storage, found.base.path) as reader:
+        with open_base(storage, found.base, None) as reader:
             return found.partition, reader.rows
 
     total = Counter[str]()

@@ -26,7 +26,14 @@ from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline, create_instant, delete_instant, instant_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import COMPLETES_AS, WRITE_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import (
+    BOOTSTRAPS,
+    COMPLETES_AS,
+    WRITE_ACTIONS,
+    Action,
+    Instant,
+    State,
+)
 from hoodie.timeline.plans import (
     InstantInfo,
     RollbackMetadata,
@@ -124,6 +131,12 @@ def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False
     names one. With the plan of a service that it is to `forget`, and with what a completed instant wrote, the
     logs go that were begun on top of it: there must be no later commit.
     """
+    if target.time in BOOTSTRAPS:
+        raise TableError(
+            f"{target.time} is the bootstrap of {base_path}, which is not rolled back here: its index has to "
+            "go with it; roll it back with Apache Hudi",
+            instant=target.time,
+        )
     markers = read_markers(storage, base_path, target.time)
     files = {marker.file for marker in markers if marker.type is not MarkerType.APPEND}
     partitions = {marker.file.rpartition("/")[0] for marker in markers}

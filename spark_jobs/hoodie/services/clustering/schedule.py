@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 
 from hoodie.config.key import Config
@@ -16,11 +17,12 @@ from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.rewrite import rewrite_context
 from hoodie.services.target import Target
 from hoodie.storage import Storage
+from hoodie.table.bootstrap import source_uri
 from hoodie.table.partition import list_partitions
 from hoodie.table.pending import BusyGroups, busy_groups, clustering_plan
 from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices, storage_listing
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
+from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 
@@ -97,7 +99,7 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
     order = Order.of(params(config), config)
     if order is not None:
         order.check(rewrite_context(target, "", "cluster").file_schema)
-    return plan(
+    planned = plan(
         Snapshot.of(timeline, storage),
         storage_listing(storage, base_path),
         list_partitions(storage, base_path),
@@ -105,6 +107,15 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
         config,
         _settled(timeline, storage, config),
     )
+    if planned.plan is None:
+        return planned
+
+    def named(info: SliceInfo) -> SliceInfo:
+        uri = source_uri(storage, base_path, info.partition_path, info.base_name)
+        return replace(info, bootstrap_file=uri) if uri else info
+
+    groups = (replace(group, slices=tuple(map(named, group.slices))) for group in planned.plan.groups)
+    return replace(planned, plan=replace(planned.plan, groups=tuple(groups)))
 
 
 def _settled(timeline: Timeline, storage: Storage, config: Config) -> Settled:

@@ -56,7 +56,6 @@ def planned(info: SliceInfo) -> PlannedSlice:
         None,
         info.base_name,
         info.log_names,
-        info.bootstrap_file,
     )
 
 

@@ -14,11 +14,12 @@ from hoodie.config.key import Config
 from hoodie.services.compaction import strategy, trigger
 from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.target import Target
+from hoodie.table.bootstrap import source_uri
 from hoodie.table.partition import list_partitions
 from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices, storage_listing
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.compaction_plan import CompactionPlan
+from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action
 
 _LISTERS = 8
@@ -60,13 +61,21 @@ def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Plan
     if not due.due:
         return Planned(None, f"no compaction is due: {due.reason}")
     storage, base_path = target.storage, target.base_path
-    return plan(
+    planned = plan(
         Snapshot.of(timeline, storage),
         storage_listing(storage, base_path),
         list_partitions(storage, base_path),
         busy_groups(_without_log_compactions(timeline), storage),
         target.config,
     )
+    if planned.plan is None:
+        return planned
+
+    def named(operation: CompactionOperation) -> CompactionOperation:
+        uri = source_uri(storage, base_path, operation.partition_path, operation.base_name)
+        return replace(operation, bootstrap_file=uri) if uri else operation
+
+    return replace(planned, plan=replace(planned.plan, operations=tuple(map(named, planned.plan.operations))))
 
 
 def _with_logs(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:

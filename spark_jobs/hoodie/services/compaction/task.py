@@ -104,6 +104,5 @@ def file_slice(storage: Storage, base_path: str, operation: CompactionOperation)
         operation.base_instant,
         operation.base_name,
         operation.log_names,
-        operation.bootstrap_file,
     )
     return planned.found(storage, base_path)
