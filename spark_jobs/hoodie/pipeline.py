@@ -33,6 +33,7 @@ from hoodie.services.clustering.trigger import check as check_clustering
 from hoodie.services.inline import after_write
 from hoodie.services.retention import check_retention
 from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage.settings import FSYNC
 from hoodie.table import properties
 from hoodie.table.buckets import refuse_numbered
 from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
@@ -92,7 +93,7 @@ def _committed(
     """
     started = time.monotonic()
     path = normalize(request.path)
-    storage, schema = storage_for(path), _schema(engine, frame)
+    storage, schema = storage_for(path, Config.of(request.options)[FSYNC]), _schema(engine, frame)
     for first in (True, *[False] * (_ATTEMPTS - 1)):
         earlier = _earlier(storage, path, request)
         if done := _done_before(storage, path, request, earlier, progress):

@@ -173,7 +173,7 @@ class BaseFileWriter:
             self._flush()
 
     def close(self, summary: KeySummary) -> int:
-        """Finish the file; returns its size in bytes."""
+        """Finish the file, which is lasting then (see Storage); returns its size in bytes."""
         self._flush()
         if self._writer is None:
             self._writer = self._open(self.schema.empty_table())

@@ -142,14 +142,7 @@ class LogFileWriter:
         return written
 
     def close(self) -> int:
-        """Finish the file, synced where the storage can; returns its size in bytes."""
-        self._sink.flush()
-        try:
-            number = self._sink.fileno()
-        except (OSError, AttributeError):  # not every sink is a file of the system
-            pass
-        else:
-            os.fsync(number)
+        """Finish the file, which is lasting then (see Storage); returns its size in bytes."""
         self._sink.close()
         return self.size
 

@@ -20,6 +20,7 @@ from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.table_view import table_merger
 from hoodie.services.target import Target
 from hoodie.storage import Storage
+from hoodie.storage.settings import FSYNC
 from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot
@@ -35,6 +36,7 @@ class RewriteContext:
     avro_schema: str
     files: BaseFileFormat
     slices: SliceContext
+    sync: bool
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -74,7 +76,8 @@ def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
         spill_path=config[SPILL_PATH] or "",
     )
     avro_schema = to_avro_text(schema, target.props.name, full_name=record_full_name(text))
-    return RewriteContext(target.base_path, instant, avro_schema, BaseFileFormat.of(config), slices)
+    files = BaseFileFormat.of(config)
+    return RewriteContext(target.base_path, instant, avro_schema, files, slices, config[FSYNC])
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
 from hoodie.table.partition import list_partitions
 from hoodie.table.view import Snapshot, merged_slices, storage_listing
-from hoodie.timeline.active import Timeline, create_instant, instant_path
+from hoodie.timeline.active import Timeline, create_instant, delete_states
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.write import rollback
@@ -234,8 +234,10 @@ def _refuse_gone(target: Target, commit: str, metadata: SavepointMetadata) -> No
 
 
 def _delete(target: Target, commit: str) -> None:
-    for state in (State.INFLIGHT, State.COMPLETED):
-        target.storage.delete(instant_path(target.base_path, Instant(commit, Action.SAVEPOINT, state)))
+    states = (State.INFLIGHT, State.COMPLETED)
+    delete_states(
+        target.storage, target.base_path, [Instant(commit, Action.SAVEPOINT, state) for state in states]
+    )
 
 
 def _result(

@@ -8,6 +8,7 @@ from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage.settings import FSYNC
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
@@ -31,8 +32,8 @@ class Target:
     ) -> Target:
         """Raises ConfigError for wrong settings, TableMismatch where they contradict it, TableError."""
         base_path = normalize(path)
-        storage = storage_for(base_path)
         given = Config.of(options)
+        storage = storage_for(base_path, given[FSYNC])
         props = properties.load(storage, base_path)
         return cls(storage, base_path, props, merged(given, props), dict(extra_metadata or {}))
 

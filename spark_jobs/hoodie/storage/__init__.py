@@ -6,7 +6,7 @@ it is asked for; listing is not recursive. Stdlib only, so that a sensor costs m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import BinaryIO, NamedTuple, Protocol
 
 from hoodie.errors import StorageError
@@ -31,6 +31,13 @@ class Storage(Protocol):
     `names` has no order and looks at no entry, so that it costs a fraction of `list`.
     `read` raises FileNotFoundError. `open_output` creates parent folders and is not atomic: use it only
     for files that nobody looks at before a later commit (data files).
+
+    What survives a power failure: after `write`, `create_if_absent`, `make_dirs` and the `close` of an output
+    the content, the name and the folders that were made for it. An empty file is a mark only: it, and what
+    `delete` took away, are lasting once `sync` of their folder returned, or anything lasting was made in it;
+    before that they may be there or not, each for itself. So a commit is created after its data files are
+    closed, and after `sync` of the folders it deleted files from (`delete_all`). A storage made with
+    `sync=False` leaves all that to the operating system.
     """
 
     def list(self, path: str) -> list[FileInfo]: ...
@@ -46,6 +53,10 @@ class Storage(Protocol):
     def make_dirs(self, path: str) -> None: ...
     def open_output(self, path: str) -> BinaryIO: ...
     def open_input(self, path: str) -> BinaryIO: ...
+    def sync(self, path: str) -> None:
+        """Make what was created and deleted in a folder lasting. A missing folder is ignored."""
+        ...
+
     def sweep_partial(self, path: str) -> int:
         """Delete what killed `write`/`create_if_absent` calls left in a folder; returns how many."""
         ...
@@ -74,12 +85,22 @@ def normalize(path: str) -> str:
     return os.path.abspath(os.path.expanduser(text))
 
 
-def storage_for(path: str) -> Storage:
-    """The storage that serves `path`."""
+def delete_all(storage: Storage, paths: Iterable[str]) -> None:
+    """Delete files, in this order, lastingly; a power failure before the end may bring back any."""
+    folders: dict[str, None] = {}
+    for path in paths:
+        storage.delete(path)
+        folders[path.rpartition("/")[0]] = None
+    for folder in folders:
+        storage.sync(folder)
+
+
+def storage_for(path: str, sync: bool = True) -> Storage:
+    """The storage that serves `path`. `sync`: what is written survives a power failure (see Storage)."""
     from hoodie.storage.local import LocalStorage
 
     normalize(path)
-    storage: Storage = LocalStorage()
+    storage: Storage = LocalStorage(sync)
     for wrap in WRAPPERS:
         storage = wrap(storage)
     return storage

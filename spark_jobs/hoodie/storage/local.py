@@ -1,8 +1,9 @@
 """Local (or mounted) file system.
 
 Atomic writes go through a temporary sibling `.<name>.<random>.hoodie-tmp`, synced, then `os.link`
-(fails if the target exists) or `os.replace`. Hadoop's `.crc` side file of a replaced or deleted file is
-removed first, else JVM readers fail on the checksum.
+(fails if the target exists) or `os.replace`, then the folder is synced, and the parents of folders that were
+made. Hadoop's `.crc` side file of a replaced or deleted file is removed first, else JVM readers fail on the
+checksum.
 
 A temporary that `sweep_partial` took away fails its own write (ConflictError) instead of being made anew: a
 writer that slept while another one repaired the table can't publish what it had prepared.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import shutil
 import stat
@@ -24,9 +26,21 @@ from hoodie.storage import FileInfo
 
 TMP_SUFFIX = ".hoodie-tmp"
 _TREE_ATTEMPTS = 10
+_BUFFER = 1 << 16
+
+
+#: the content and the size of a file, without its times
+_sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class LocalStorage:
+    """`sync`: see Storage."""
+
+    _sync = True
+
+    def __init__(self, sync: bool = True) -> None:
+        self._sync = sync
+
     def list(self, path: str) -> list[FileInfo]:
         out: list[FileInfo] = []
         try:
@@ -78,6 +92,7 @@ class LocalStorage:
             os.replace(tmp, path)
         except FileNotFoundError:
             raise _swept(path) from None
+        self._sync_parent(path)
 
     def create_if_absent(self, path: str, data: bytes) -> None:
         if not data:
@@ -92,6 +107,7 @@ class LocalStorage:
             raise _swept(path) from None
         finally:
             _remove(tmp)
+        self._sync_parent(path)
 
     def delete(self, path: str) -> None:
         _remove(_crc(path))
@@ -112,11 +128,35 @@ class LocalStorage:
         )
 
     def make_dirs(self, path: str) -> None:
+        missing: list[str] = []
+        folder = path
+        while self._sync and not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
         os.makedirs(path, exist_ok=True)
+        for made in reversed(missing):
+            self._sync_parent(made)
+
+    def sync(self, path: str) -> None:
+        if not self._sync:
+            return
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(folder)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a file system that can't sync folders
+                raise
+        finally:
+            os.close(folder)
 
     def open_output(self, path: str) -> BinaryIO:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return open(path, "wb")
+        self.make_dirs(os.path.dirname(path))
+        if not self._sync:
+            return open(path, "wb")
+        return _SyncedFile(path, self)
 
     def open_input(self, path: str) -> BinaryIO:
         return open(path, "rb")
@@ -136,17 +176,40 @@ class LocalStorage:
 
     def _temporary(self, path: str, data: bytes) -> str:
         folder, name = os.path.split(path)
-        os.makedirs(folder, exist_ok=True)
+        self.make_dirs(folder)
         tmp = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}{TMP_SUFFIX}")
         try:
             with open(tmp, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if self._sync:
+                    os.fsync(file.fileno())
         except BaseException:
             _remove(tmp)
             raise
         return tmp
+
+    def _sync_parent(self, path: str) -> None:
+        self.sync(os.path.dirname(path))
+
+
+class _SyncedFile(io.BufferedWriter):
+    """An output whose `close` returns once content and name are on the disk."""
+
+    def __init__(self, path: str, storage: LocalStorage) -> None:
+        super().__init__(io.FileIO(path, "wb"), _BUFFER)
+        self._path = path
+        self._storage = storage
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            self.flush()
+            _sync_data(self.fileno())
+        finally:
+            super().close()
+        self._storage._sync_parent(self._path)
 
 
 def _remove(path: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import HalfUpgraded, TableError, TableNotFound, UnsupportedVersion
-from hoodie.storage import Storage, storage_for
+from hoodie.storage import Storage, delete_all, storage_for
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State
 
 META_FOLDER = ".hoodie"
@@ -240,5 +240,14 @@ def create_instant(storage: Storage, base_path: str, instant: Instant, data: byt
 
 def delete_instant(storage: Storage, base_path: str, instant: Instant) -> None:
     """Remove an instant's files, the completed one first, so that it never reappears as completed."""
-    for state in (State.COMPLETED, State.INFLIGHT, State.REQUESTED):
-        storage.delete(instant_path(base_path, instant.with_state(state)))
+    delete_states(
+        storage,
+        base_path,
+        (instant.with_state(s) for s in (State.COMPLETED, State.INFLIGHT, State.REQUESTED)),
+    )
+
+
+def delete_states(storage: Storage, base_path: str, instants: Iterable[Instant]) -> None:
+    """Remove files of the timeline, each of them lastingly before the next."""
+    for instant in instants:
+        delete_all(storage, [instant_path(base_path, instant)])

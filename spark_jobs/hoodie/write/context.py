@@ -59,6 +59,7 @@ class WriteContext:
     merge_budget: int
     spill_path: str
     null_for_missing: bool
+    sync: bool
 
     @property
     def incoming_schema(self) -> pa.Schema:

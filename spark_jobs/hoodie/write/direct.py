@@ -46,7 +46,7 @@ class DirectWrite:
     tasks: tuple[tuple[int, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path)
+        storage = storage_for(self.context.base_path, self.context.sync)
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number in (bucket for mine in task_numbers(batches) for bucket in self.tasks[mine]):

@@ -40,6 +40,7 @@ def delete_unreported(storage: Storage, base_path: str, instant: str, reported: 
         partitions.add(marker.file.rpartition("/")[0])
     for partition in sorted(partitions):
         storage.sweep_partial(join(base_path, partition))
+        storage.sync(join(base_path, partition))
 
 
 def sweep_attempts(storage: Storage, base_path: str, timeline: Timeline) -> bool:

@@ -24,6 +24,7 @@ from hoodie.merge import PRECOMBINE_FIELD, Merger, merger
 from hoodie.merge._hard_delete import HardDelete
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
+from hoodie.storage.settings import FSYNC
 from hoodie.table import properties
 from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, Feature, refuse
@@ -210,6 +211,7 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         merge_budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
+        sync=config[FSYNC],
     )
     return Plan(
         request=request,

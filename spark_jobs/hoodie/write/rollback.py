@@ -23,7 +23,7 @@ from hoodie.table.markers import MarkerType, delete_markers, read_markers
 from hoodie.table.partition import list_partitions
 from hoodie.table.pending import clustering_plan
 from hoodie.timeline import tokens
-from hoodie.timeline.active import Timeline, create_instant, delete_instant, instant_path
+from hoodie.timeline.active import Timeline, create_instant, delete_instant, delete_states, instant_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import (
@@ -210,6 +210,7 @@ def execute(storage: Storage, base_path: str, pending: PendingRollback) -> Rollb
         done[partition] = _undo(storage, base_path, pending, request, before)
     for partition in done:
         storage.sweep_partial(join(base_path, partition))
+        storage.sync(join(base_path, partition))
     metadata = RollbackMetadata.of(
         start_time=requested.time,
         duration_ms=int((time.time() - started) * 1000),
@@ -234,12 +235,11 @@ def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
         tokens.forget(storage, base_path, target.time, CommitMetadata.parse(storage.read(completed)))
     service = _service(storage, base_path, target)
     if service is not None:
-        storage.delete(completed)
-        for state in (State.INFLIGHT, State.REQUESTED):
-            storage.delete(instant_path(base_path, Instant(target.time, service, state)))
+        pending = (Instant(target.time, service, state) for state in (State.INFLIGHT, State.REQUESTED))
+        delete_states(storage, base_path, [target.with_state(State.COMPLETED), *pending])
         return
-    for state in State:
-        storage.delete(instant_path(base_path, Instant(target.time, target.comparable_action, state)))
+    action = target.comparable_action
+    delete_states(storage, base_path, [Instant(target.time, action, state) for state in State])
 
 
 def _service(storage: Storage, base_path: str, target: Instant) -> Action | None:
@@ -279,7 +279,7 @@ def _undo(
 def finish(storage: Storage, base_path: str, target: Instant) -> None:
     """Remove a failed instant; a service's plan stays, so that it can be executed again."""
     if target.action in _PLANNED or _plans_clustering(storage, base_path, target):
-        storage.delete(instant_path(base_path, target.with_state(State.INFLIGHT)))
+        delete_states(storage, base_path, [target.with_state(State.INFLIGHT)])
     else:
         delete_instant(storage, base_path, target)
     delete_markers(storage, base_path, target.time)

@@ -32,7 +32,7 @@ class WriteBuckets:
     buckets: tuple[Bucket, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path)
+        storage = storage_for(self.context.base_path, self.context.sync)
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):

@@ -27,7 +27,7 @@ from typing import NoReturn
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError, StorageError
 from hoodie.format.names import join
-from hoodie.storage import Storage
+from hoodie.storage import Storage, delete_all
 from hoodie.table import properties
 from hoodie.table.heartbeat import Beat, Heartbeat, heartbeat_folder, read_beats, remove_beat
 from hoodie.table.markers import delete_markers
@@ -38,6 +38,7 @@ from hoodie.timeline.active import (
     Timeline,
     create_instant,
     delete_instant,
+    delete_states,
     instant_path,
     meta_path,
 )
@@ -139,7 +140,7 @@ class Transaction:
                 continue
             if not announced.is_ours():
                 # a writer began meanwhile, with the table as it was without the plan
-                self.storage.delete(instant_path(self.base_path, instant))
+                delete_states(self.storage, self.base_path, [instant])
                 self._refuse(instant.time)
             return instant
         raise self._presence.no_instant()
@@ -386,8 +387,7 @@ class Transaction:
         files = list(leftovers.base_files_of(storage, base_path, instant, folders))
         if not self._presence.service:  # writers put logs on top of what a service makes, under its instant
             files += leftovers.log_files_of(storage, base_path, instant, folders, self._groups)
-        for file in files:
-            storage.delete(join(base_path, file))
+        delete_all(storage, [join(base_path, file) for file in files])
         delete_markers(storage, base_path, instant)
 
     def _end(self) -> Exception | None:
@@ -419,11 +419,11 @@ class Transaction:
         assert self._pending is not None
         instant, self._pending = self._pending, None
         if self._published or not self._presence.service:
-            self.storage.delete(instant_path(self.base_path, instant.with_state(State.COMPLETED)))
+            delete_states(self.storage, self.base_path, [instant.with_state(State.COMPLETED)])
         if self._presence.service:
             if not lost:
                 self._undo(instant.time, ())
-                self.storage.delete(instant_path(self.base_path, instant))
+                delete_states(self.storage, self.base_path, [instant])
             return
         leftovers.delete_unreported(self.storage, self.base_path, instant.time, ())
         if lost:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hoodie.config.key import Config, bool_key, int_key
 from hoodie.errors import TableError
-from hoodie.storage import FileInfo, Storage
+from hoodie.storage import FileInfo, Storage, delete_all
 from hoodie.timeline.archived import MERGE_PLAN_NAME, archive_files, archive_name, archive_version
 from hoodie.timeline.plans import AvroFile
 
@@ -96,10 +96,9 @@ def recover(storage: Storage, folder: str) -> bool:
     paths = [f"{folder}/{name}" for name in plan.names]
     if archive_version(plan.merged) is not None and storage.exists(merged):
         if all(map(storage.exists, paths)):
-            storage.delete(merged)
+            delete_all(storage, [merged])
         else:
-            for small in reversed(paths):
-                storage.delete(small)
+            delete_all(storage, reversed(paths))
     storage.delete(path)
     return True
 
@@ -120,7 +119,7 @@ def merge(storage: Storage, folder: str, config: Config) -> MergePlan | None:
     storage.create_if_absent(plan_path(folder), plan.to_bytes())
     content = b"".join(storage.read(item.path) for item in small)
     storage.create_if_absent(f"{folder}/{plan.merged}", content)
-    for item in reversed(small):  # so that what is left is read in the order of time
-        storage.delete(item.path)
+    # so that what is left is read in the order of time
+    delete_all(storage, [item.path for item in reversed(small)])
     storage.delete(plan_path(folder))
     return plan

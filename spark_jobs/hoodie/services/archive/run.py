@@ -25,7 +25,7 @@ from hoodie.services.clean.policy import Retention
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
-from hoodie.storage import Storage
+from hoodie.storage import Storage, delete_all
 from hoodie.table import properties
 from hoodie.table.properties import TableType
 from hoodie.timeline import tokens
@@ -213,11 +213,9 @@ def _write(target: Target, folder: str, timeline: Timeline, files: list[Instant]
 
 def _delete(storage: Storage, base_path: str, files: list[Instant]) -> None:
     """Pending states first: what stays when this is killed never looks like something to be done."""
-    for instant in files:
-        if not instant.completed:
-            storage.delete(instant_path(base_path, instant))
-    for instant in sorted(item for item in files if item.completed):
-        storage.delete(instant_path(base_path, instant))
+    for done in (False, True):
+        stage = sorted(item for item in files if item.completed is done)
+        delete_all(storage, [instant_path(base_path, instant) for instant in stage])
 
 
 def _sweep_aux(storage: Storage, base_path: str, archived: Iterable[Instant]) -> None:

@@ -143,7 +143,9 @@ def _delete_files(storage: Storage, base_path: str, plan: CleanPlan) -> list[_De
         return _Deleted(partition, file.name, True, size)
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(one, plan))
+        done = list(pool.map(one, plan))
+        list(pool.map(storage.sync, {join(base_path, item.partition): None for item in done}))
+    return done
 
 
 def _delete_folders(target: Target, plan: CleanPlan) -> list[str]:

@@ -16,7 +16,7 @@ from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline, delete_states
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant
 from hoodie.write.transaction import Transaction
@@ -167,7 +167,7 @@ def _refuse_new_savepoint(target: Target, made: Instant, plan: CleanPlan) -> Non
     """Savepoints are made beside services: of two at once the second sees the other, and gives up."""
     kept = frozenset(savepointed_files(target.timeline(), target.storage))
     if any(file.name in kept for _, file in plan):
-        target.storage.delete(instant_path(target.base_path, made))
+        delete_states(target.storage, target.base_path, [made])
         raise ConflictError(
             f"a savepoint was made while clean {made.time} of {target.base_path} was planned, and keeps "
             "files that it was going to delete; run it again",

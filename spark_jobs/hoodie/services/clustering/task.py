@@ -60,7 +60,7 @@ class ClusterShares:
     preserve: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path)
+        storage = storage_for(self.context.base_path, self.context.sync)
         try:
             for number in task_numbers(batches):
                 stats = self.write(storage, self.shares[number], task)

@@ -32,7 +32,7 @@ class CompactSlices:
     operations: tuple[tuple[CompactionOperation, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path)
+        storage = storage_for(self.context.base_path, self.context.sync)
         try:
             for number in task_numbers(batches):
                 chosen = self.operations[number]

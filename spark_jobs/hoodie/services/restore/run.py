@@ -22,7 +22,7 @@ from hoodie.services.rollback.choose import refuse_savepoints
 from hoodie.services.rollback.work import Work, merged
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
-from hoodie.timeline.active import Timeline, create_instant, delete_instant, instant_path
+from hoodie.timeline.active import Timeline, create_instant, delete_instant, delete_states
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan
@@ -227,9 +227,7 @@ def _forget_rollbacks(target: Target, point: str, instants: Sequence[InstantInfo
     others = {item.instant.time for time_, item in begun.items() if time_ not in wanted}
     for instant in timeline.filter([Action.ROLLBACK]):
         if instant.time > point and instant.time not in others:
-            for state in State:
-                path = instant_path(target.base_path, instant.with_state(state))
-                target.storage.delete(path)
+            delete_states(target.storage, target.base_path, map(instant.with_state, State))
 
 
 def _result(
