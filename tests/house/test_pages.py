@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 from hoodie.config import pages
+from hoodie.config.key import REGISTRY
+from hoodie.config.known import HudiSetting, hudi_settings
+from hoodie.config.unsupported import SILENT, UNSUPPORTED
 from scripts.environment import ROOT
 
 
@@ -21,3 +24,39 @@ def test_every_declared_setting_is_found() -> None:
         declared |= set(re.findall(r'_key\(\s*"(hoodie\.[^"]+)"', source.read_text()))
     assert len(declared) > 20
     assert declared <= named
+
+
+def test_refused_settings_are_hudis_and_not_supported_here() -> None:
+    """A setting that becomes a Key loses its rule: the rule would be dead."""
+    names = {name for key in pages.settings() for name in (key.name, *key.aliases)}
+    assert names & {*UNSUPPORTED, *SILENT} == set()
+    assert {*UNSUPPORTED, *SILENT} <= set(hudi_settings())
+
+
+def test_what_apache_hudi_does_by_default_is_not_refused() -> None:
+    """But for the versions of tables, and how 1.2.0 encodes a complex key of one field."""
+    other = {"hoodie.table.initial.version", "hoodie.table.version", "hoodie.write.table.version",
+             "hoodie.write.complex.keygen.new.encoding"}  # fmt: skip
+    refused = {name for name, rule in UNSUPPORTED.items() if not rule.accepts(hudi_settings()[name].default)}
+    assert refused == other
+
+
+def test_names_that_hudi_gave_up_mean_what_their_successors_mean() -> None:
+    """Apache Hudi 1.2.0 calls the cleaner's settings anew: as another name of a Key they keep files."""
+    pages.settings()
+    for old, new in (
+        ("hoodie.cleaner.policy", "hoodie.clean.policy"),
+        ("hoodie.cleaner.commits.retained", "hoodie.clean.commits.retained"),
+        ("hoodie.cleaner.fileversions.retained", "hoodie.clean.fileversions.retained"),
+        ("hoodie.cleaner.hours.retained", "hoodie.clean.hours.retained"),
+        ("hoodie.datasource.write.recordkey.field", "hoodie.table.recordkey.fields"),
+        ("hoodie.record.merge.mode", "hoodie.write.record.merge.mode"),
+    ):
+        assert REGISTRY[old] is REGISTRY[new]
+
+
+def test_the_list_of_hudis_settings_is_whole() -> None:
+    known = hudi_settings()
+    assert len(known) > 700
+    assert known["hoodie.parquet.max.file.size"] == HudiSetting("125829120", ("0.15.0", "1.2.0"))
+    assert known["hoodie.clean.policy"].releases == ("1.2.0",)

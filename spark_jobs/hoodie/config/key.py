@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from hoodie.config.known import KNOWN_WITHOUT_EFFECT
+from hoodie.config.known import hudi_settings, is_known
+from hoodie.config.unsupported import SILENT, UNSUPPORTED, refused
 from hoodie.errors import ConfigError
 
 T = TypeVar("T")
@@ -153,9 +154,9 @@ class Config(Mapping[Any, Any]):
     def of(cls, options: Mapping[str, Any]) -> Config:
         """Check all names and values.
 
-        Raises ConfigError that lists every malformed value and every unknown `hoodie.*` name with the
-        nearest known one. Names known to Hudi but without effect here are collected in one warning.
-        Names outside `hoodie.` are refused too: nothing here would read them.
+        Raises ConfigError that lists every malformed value, every unknown `hoodie.*` name with the nearest
+        known one, and what Hudi has and can't be ignored. Names known to Hudi but without effect here are
+        collected in one warning. Names outside `hoodie.` are refused too: nothing here would read them.
         """
         texts: dict[str, str] = {}
         problems: list[str] = []
@@ -167,11 +168,14 @@ class Config(Mapping[Any, Any]):
             text = _text(raw)
             key = REGISTRY.get(name)
             if key is None:
-                if name in KNOWN_WITHOUT_EFFECT or name.startswith(PASS_THROUGH):
-                    idle.append(name)
-                    texts[name] = text
-                else:
-                    problems.append(f"unknown setting {name!r}{_nearest(name)}")
+                texts[name] = text
+                if problem := refused(name, text):
+                    problems.append(problem)
+                elif name not in UNSUPPORTED and name not in SILENT:
+                    if is_known(name):
+                        idle.append(name)
+                    else:
+                        problems.append(f"unknown setting {name!r}{_nearest(name)}")
                 continue
             try:
                 key.read(text)
@@ -211,10 +215,6 @@ class Config(Mapping[Any, Any]):
         return len(self.texts)
 
 
-#: free-form families whose members can't be listed
-PASS_THROUGH = ("hoodie.payload.", "hoodie.datasource.hive_sync.", "hoodie.metrics.")
-
-
 def _text(raw: Any) -> str:
     if isinstance(raw, bool):
         return "true" if raw else "false"
@@ -224,5 +224,5 @@ def _text(raw: Any) -> str:
 
 
 def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, [*REGISTRY, *KNOWN_WITHOUT_EFFECT], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, [*REGISTRY, *hudi_settings()], n=1, cutoff=0.6)
     return f", did you mean {near[0]!r}?" if near else ""

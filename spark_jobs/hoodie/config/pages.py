@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hoodie.config.key import Key, declared
+from hoodie.config.unsupported import UNSUPPORTED
 
 #: they declare no settings and need pyspark, or run something
 _NOT_IMPORTED = ("hoodie.jobs", "hoodie.cli", "hoodie.engine.spark")
@@ -97,7 +98,7 @@ def markdown(keys: Sequence[Key[Any]]) -> str:
         "with `--option NAME=VALUE` and `--properties FILE`. All of them are checked before anything is",
         "written: a malformed value or an unknown `hoodie.*` name is an error, which gives the nearest",
         "known name. A name that Apache Hudi knows and that has no effect here is accepted with a",
-        "warning in the result.",
+        "warning in the result, or [refused](#refused) where ignoring it would do harm.",
     ]
     for group, members in _grouped(keys).items():
         lines += ["", f"## {_title(group)}", "", "| Name | Default | Meaning |", "|---|---|---|"]
@@ -106,6 +107,20 @@ def markdown(keys: Sequence[Key[Any]]) -> str:
             default = "" if about["default"] is None else f"`{about['default']}`"
             meaning = _meaning(about).replace("|", "\\|")
             lines.append(f"| `{key.name}` | {default} | {meaning} |")
+    lines += [
+        "",
+        "## Refused",
+        "",
+        "Settings of Apache Hudi that are not supported and can't be ignored. Values that ask for what is",
+        "done here anyway are accepted. Those marked * make a table: another value is accepted where the",
+        "table has it already.",
+        "",
+        "| Name | Accepted | Why not others, and what instead |",
+        "|---|---|---|",
+    ]
+    for name, rule in sorted(UNSUPPORTED.items()):
+        accepted = ", ".join(f"`{value}`" for value in rule.accepted)
+        lines.append(f"| `{name}`{'*' if rule.stored_as else ''} | {accepted} | {rule.instead} |")
     return "\n".join(lines) + "\n"
 
 

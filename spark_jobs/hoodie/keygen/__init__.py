@@ -25,6 +25,7 @@ RECORDKEY_FIELD = fields_key(
     "hoodie.datasource.write.recordkey.field",
     (),
     "Columns that identify a record, comma-separated; `a.b` reaches into a struct.",
+    aliases=("hoodie.table.recordkey.fields",),
     group="keys",
 )
 PARTITIONPATH_FIELD = fields_key(
@@ -32,6 +33,7 @@ PARTITIONPATH_FIELD = fields_key(
     (),
     "Columns of the partition path, comma-separated; empty: not partitioned. The custom key generator "
     "takes `column:SIMPLE` or `column:TIMESTAMP`.",
+    aliases=("hoodie.table.partition.fields",),
     group="keys",
 )
 KEYGENERATOR_CLASS = str_key(
@@ -39,12 +41,14 @@ KEYGENERATOR_CLASS = str_key(
     None,
     "Key generator by Apache Hudi's class name or by short name (simple, complex, timestamp, "
     "nonpartitioned, custom). Unset: chosen by the number of key and partition fields.",
+    aliases=("hoodie.table.keygenerator.class",),
     group="keys",
 )
 KEYGENERATOR_TYPE = str_key(
     "hoodie.datasource.write.keygenerator.type",
     None,
     "Key generator by type: SIMPLE, COMPLEX, TIMESTAMP, NON_PARTITION, CUSTOM.",
+    aliases=("hoodie.table.keygenerator.type",),
     group="keys",
 )
 HIVE_STYLE = bool_key(

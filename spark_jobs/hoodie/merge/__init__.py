@@ -37,7 +37,11 @@ PRECOMBINE_FIELD = str_key(
     "hoodie.datasource.write.precombine.field",
     None,
     "Ordering column: of two rows with the same key the larger value wins. Unset: the later row.",
-    aliases=("hoodie.payload.ordering.field", "hoodie.table.ordering.fields"),
+    aliases=(
+        "hoodie.payload.ordering.field",
+        "hoodie.table.ordering.fields",
+        "hoodie.table.precombine.field",
+    ),
     group="merge",
 )
 PAYLOAD_CLASS = str_key(
@@ -63,6 +67,7 @@ MERGE_MODE: Key[MergeMode | None] = Key(
     "EVENT_TIME_ORDERING (larger ordering value wins, also against the table), COMMIT_TIME_ORDERING (the "
     "newer write wins) or CUSTOM (the payload class decides).",
     parse_enum(MergeMode),
+    aliases=("hoodie.write.record.merge.mode",),
     group="merge",
 )
 DELETE_FIELD = str_key(

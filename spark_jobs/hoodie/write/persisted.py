@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
 
 from hoodie import keygen, merge
 from hoodie.config.key import REGISTRY, Config, Key, enum_key, str_key
-from hoodie.errors import SchemaError, TableMismatch
+from hoodie.config.unsupported import UNSUPPORTED
+from hoodie.errors import ConfigError, SchemaError, TableMismatch
 from hoodie.format.schema import type_text
 from hoodie.keygen import (
     HIVE_STYLE,
@@ -23,6 +25,13 @@ from hoodie.merge import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode,
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties, TableType
 
+
+def _folder_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text.strip()) or text.strip() == "metadata":
+        raise ValueError("expected the name of one folder")
+    return text.strip()
+
+
 TABLE_NAME = str_key(
     "hoodie.table.name", None, "Name of the table; default: the last part of its path.", group="table"
 )
@@ -32,7 +41,14 @@ TABLE_TYPE = enum_key(
     TableType.COPY_ON_WRITE,
     "COPY_ON_WRITE: an update writes a file anew; MERGE_ON_READ: updates are appended to logs, which queries "
     "and compactions merge.",
-    aliases=("hoodie.table.type",),
+    aliases=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
+    group="table",
+)
+ARCHIVE_FOLDER: Key[str] = Key(
+    properties.ARCHIVE_FOLDER,
+    "archived",
+    "Folder of a new table's archived timeline, below .hoodie.",
+    _folder_name,
     group="table",
 )
 
@@ -71,12 +87,33 @@ def merged(given: Config, props: TableProperties) -> Config:
             taken[key.name] = stored
     known = {key.name for key, _ in _PERSISTED}
     for name in given:
+        rule = UNSUPPORTED.get(name)
+        if rule is not None and rule.stored_as:
+            stored = props.get(rule.stored_as)
+            if not rule.same(str(given.text(name)), stored):
+                has = "nothing of the kind" if stored is None else repr(stored)
+                wrong.append(f"{name}={given.text(name)!r}, the table has {has}")
+            continue
         stored = props.get(name)
         if stored is not None and name not in known and not _equal(name, str(given.text(name)), stored):
             wrong.append(f"{name}={given.text(name)!r}, the table has {stored!r}")
     if wrong:
         raise _mismatch(props, wrong)
     return given.merged(taken)
+
+
+def check_new(given: Config) -> None:
+    """Raises ConfigError that lists every setting that asks for a table of another kind than is made here."""
+    wrong = [
+        f"{name}={given.text(name)!r}: {rule.instead}"
+        for name, rule in UNSUPPORTED.items()
+        if rule.stored_as and not rule.accepts(given.text(name) or "")
+    ]
+    if wrong:
+        raise ConfigError(
+            f"a new table can't be made with {'; '.join(wrong)}. Create it with Apache Hudi, or change these",
+            problems="; ".join(wrong),
+        )
 
 
 def check_keys(keys: KeyGenerator, props: TableProperties) -> None:

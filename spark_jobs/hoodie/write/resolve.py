@@ -41,11 +41,13 @@ from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import overwriting
 from hoodie.write.persisted import (
+    ARCHIVE_FOLDER,
     DATABASE_NAME,
     TABLE_NAME,
     TABLE_TYPE,
     check_key_types,
     check_keys,
+    check_new,
     check_ordering_type,
     check_payload,
     merged,
@@ -341,6 +343,8 @@ def _check_supported(config: Config, props: TableProperties | None, operation: O
             "and run one writer at a time",
             value=config[CONCURRENCY_MODE].value,
         )
+    if props is None:
+        check_new(config)
     if operation.brings_rows and config[INDEX_TYPE] is IndexType.BUCKET:
         index_for(config)
     if props is None or operation is Operation.DELETE_PARTITION:  # touches no rows
@@ -369,6 +373,7 @@ def _new_properties(config: Config, name: str, keys: KeyGenerator, merging: Merg
         properties.DATABASE: config[DATABASE_NAME] or "",
         properties.TYPE: config[TABLE_TYPE].value,
         properties.RECORD_KEY_FIELDS: ",".join(keys.record_key_fields),
+        properties.ARCHIVE_FOLDER: config[ARCHIVE_FOLDER],
         properties.TIMELINE_TIMEZONE: config[TIMELINE_ZONE].value,
         properties.PAYLOAD_CLASS: merging.java_class,
         **keys.persisted(),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.config.key import REGISTRY
 from hoodie.errors import (
     ConfigError,
     HoodieError,
@@ -323,7 +324,8 @@ def test_options_that_contradict_the_table(stored: Path, option: str, value: Any
     with pytest.raises(TableMismatch, match=r"options contradict table 'trips': .*Leave them out") as caught:
         hoodie.write_table(ROWS, str(stored), options={option: value})
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    assert f"{option}={text!r}, the table has " in str(caught.value)
+    name = REGISTRY[option].name if option in REGISTRY else option
+    assert f"{name}={text!r}, the table has " in str(caught.value)
     assert listing(stored) == before
 
 

@@ -29,6 +29,7 @@ MAX_COMMITS = int_key(
     1,
     "Commits since the last clean that make the next one due; 0: it always is.",
     minimum=0,
+    aliases=("hoodie.clean.trigger.max.commits",),
     group="clean",
 )
 POLICY = enum_key(
@@ -36,6 +37,7 @@ POLICY = enum_key(
     Policy.KEEP_LATEST_COMMITS,
     "What is kept: all that queries as of the last commits or hours need, or a number of versions of each "
     "file group (the files of replaced file groups then go at once).",
+    aliases=("hoodie.clean.policy",),
     group="clean",
 )
 COMMITS_RETAINED = int_key(
@@ -43,6 +45,7 @@ COMMITS_RETAINED = int_key(
     10,
     "KEEP_LATEST_COMMITS: so many of the newest commits can be read as of their time, and incrementally.",
     minimum=1,
+    aliases=("hoodie.clean.commits.retained",),
     group="clean",
 )
 VERSIONS_RETAINED = int_key(
@@ -50,6 +53,7 @@ VERSIONS_RETAINED = int_key(
     3,
     "KEEP_LATEST_FILE_VERSIONS: so many of the newest slices of each file group.",
     minimum=1,
+    aliases=("hoodie.clean.fileversions.retained",),
     group="clean",
 )
 HOURS_RETAINED = int_key(
@@ -57,12 +61,14 @@ HOURS_RETAINED = int_key(
     24,
     "KEEP_LATEST_BY_HOURS: commits of so many hours can be read as of their time, and incrementally.",
     minimum=1,
+    aliases=("hoodie.clean.hours.retained",),
     group="clean",
 )
 INCREMENTAL = bool_key(
     "hoodie.cleaner.incremental.mode",
     True,
     "Look only into partitions that commits changed since what the last clean kept, instead of all.",
+    aliases=("hoodie.clean.incremental.enabled",),
     group="clean",
 )
 

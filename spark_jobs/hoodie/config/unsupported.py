@@ -1,0 +1,253 @@
+"""Settings of Apache Hudi that are refused, because ignoring them would lose rows, files, safety, or what
+other systems are told; and those that make a table, which new tables have one value of only.
+
+A value that asks for what is done here anyway is accepted without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """`accepted`: values that ask for what is done here, in lower case; nothing at all is another.
+    `instead`: why others are refused, and what to do. `stored_as`: the property of hoodie.properties that
+    persists it; such a setting is judged where the table is known, as its value may be that of the table.
+    """
+
+    accepted: tuple[str, ...]
+    instead: str
+    stored_as: str = ""
+
+    def accepts(self, text: str) -> bool:
+        return text.strip().lower() in ("", *self.accepted)
+
+    def same(self, asked: str, stored: str | None) -> bool:
+        """Does the setting ask for what the table has."""
+        if stored is None or self.accepts(stored):
+            return self.accepts(asked)
+        return asked.strip().lower() == stored.strip().lower()
+
+
+_EVENT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+_AVRO_MERGER = "org.apache.hudi.common.model.hoodieavrorecordmerger"
+_MERGE = "rows merge as hoodie.record.merge.mode or hoodie.datasource.write.payload.class says"
+_ARGUMENT = "options of a query are its arguments; pass "
+_OWN_CODE = "Java classes don't run here"
+
+#: name: (accepted values, why not others and what instead)
+_CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
+    "hoodie.allow.operation.metadata.field": (("false",), "rows don't keep the operation that made them"),
+    "hoodie.avro.schema": ((), "the schema is that of the rows; cast them before the write"),
+    "hoodie.avro.schema.external.transformation": (("false",), "cast the rows before the write"),
+    "hoodie.avro.schema.externalTransformation": (("false",), "cast the rows before the write"),
+    "hoodie.bulkinsert.overwrite.operation.type": ((), "call insert_overwrite or insert_overwrite_table"),
+    "hoodie.datasource.write.reconcile.schema": (
+        ("false",),
+        "set hoodie.write.set.null.for.missing.columns=true for rows that lack columns",
+    ),
+    "hoodie.datasource.write.record.merger.impls": ((_AVRO_MERGER,), _MERGE),
+    "hoodie.datasource.write.record.merger.strategy": ((_EVENT_TIME,), _MERGE),
+    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": (
+        ("false",),
+        "columns are never dropped; hoodie.write.set.null.for.missing.columns=true fills them",
+    ),
+    "hoodie.datasource.write.secondarykey.column": ((), "there are no secondary indexes"),
+    "hoodie.deltastreamer.keygen.datetime.parser.class": (
+        ("org.apache.hudi.keygen.parser.hoodiedatetimeparser",),
+        f"{_OWN_CODE}; parse the column before the write",
+    ),
+    "hoodie.errortable.enable": (("false",), "rows that can't be written are an error; filter them before"),
+    "hoodie.index.class": ((), f"{_OWN_CODE}; set hoodie.index.type"),
+    "hoodie.keygen.datetime.parser.class": (
+        ("org.apache.hudi.keygen.parser.hoodiedatetimeparser",),
+        f"{_OWN_CODE}; parse the column before the write",
+    ),
+    "hoodie.payload.update.on.same.ordering.field": (
+        ("true",),
+        "of equal ordering values the new row wins",
+    ),
+    "hoodie.storage.layout.partitioner.class": ((), _OWN_CODE),
+    "hoodie.storage.layout.type": (("default",), "the BUCKET layout is not there"),
+    "hoodie.write.complex.keygen.new.encoding": (
+        ("true",),
+        "a key of one field is its bare value, as Apache Hudi 0.15.0 writes it",
+    ),
+    "hoodie.write.partial.update.schema": ((), "bring whole rows, or choose a payload of partial updates"),
+    "hoodie.write.partial.update.unavailable.value": ((), "choose a payload of partial updates"),
+    "hoodie.write.record.merge.custom.implementation.classes": ((_AVRO_MERGER,), _MERGE),
+    "hoodie.write.record.merge.strategy.id": ((_EVENT_TIME,), _MERGE),
+    "hoodie.write.schema": ((), "the schema is that of the rows; cast them before the write"),
+}
+
+_CHANGES_ANSWERS: dict[str, tuple[tuple[str, ...], str]] = {
+    "hoodie.datasource.merge.type": (
+        ("payload_combine",),
+        "logs are always merged; a read_optimized query leaves them out",
+    ),
+    "hoodie.datasource.query.incremental.format": (("latest_state",), "a change log is not kept"),
+    "hoodie.datasource.query.type": (("snapshot",), f"{_ARGUMENT}query=…"),
+    "hoodie.datasource.read.begin.instanttime": ((), f"{_ARGUMENT}begin=…"),
+    "hoodie.datasource.read.end.instanttime": ((), f"{_ARGUMENT}end=…"),
+    "hoodie.datasource.read.incr.filters": ((), f"{_ARGUMENT}where=…"),
+    "hoodie.datasource.read.incr.path.glob": ((), f"{_ARGUMENT}where=… on the partition columns"),
+    "hoodie.datasource.read.paths": ((), "a query is of one table, whose path is its first argument"),
+    "hoodie.datasource.read.schema.use.end.instanttime": (
+        ("false",),
+        "an incremental query has the table's newest columns; choose columns=…",
+    ),
+    "hoodie.datasource.view.type": (("snapshot",), f"{_ARGUMENT}query=…"),
+    "hoodie.query.as.ro.table": (("false",), f"{_ARGUMENT}query='read_optimized'"),
+    "hoodie.realtime.merge.skip": (("false",), f"{_ARGUMENT}query='read_optimized'"),
+}
+
+_CHANGES_SAFETY: dict[str, tuple[tuple[str, ...], str]] = {
+    "hoodie.allow.empty.commit": (
+        ("true",),
+        "a write without rows makes a commit, which others wait for; skip the write where there are none",
+    ),
+    "hoodie.auto.commit": (("true",), "a write commits itself"),
+    "hoodie.assume.date.partitioning": (("false",), "partitions are found by their metadata files"),
+    "hoodie.clean.failed.writes.policy": (
+        ("eager",),
+        "the next write rolls back what failed, and takes no turn before others are done",
+    ),
+    "hoodie.clean.partition.filter.regex": ((), "all partitions are cleaned; switch the cleaner off"),
+    "hoodie.clean.partition.filter.selected": ((), "all partitions are cleaned; switch the cleaner off"),
+    "hoodie.cleaner.partition.filter.regex": ((), "all partitions are cleaned; switch the cleaner off"),
+    "hoodie.cleaner.partition.filter.selected": ((), "all partitions are cleaned; switch the cleaner off"),
+    "hoodie.cleaner.policy.failed.writes": (
+        ("eager",),
+        "the next write rolls back what failed, and takes no turn before others are done",
+    ),
+    "hoodie.metaserver.enabled": (("false",), "the timeline is read from the table's storage"),
+    "hoodie.partition.ttl.inline": (("false",), "call delete_partition for what is to go"),
+    "hoodie.precommit.validators.failure.policy": (("fail",), "what a validator refuses is not committed"),
+    "hoodie.prewrite.validators": ((), f"{_OWN_CODE}; check the rows in a task before the write"),
+    "hoodie.rollback.instant.backup.enabled": (
+        ("false",),
+        "instants that are rolled back are deleted; copy them before",
+    ),
+}
+
+_CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
+    "hoodie.avro.write.support.class": (("org.apache.hudi.avro.hoodieavrowritesupport",), _OWN_CODE),
+    "hoodie.client.init.callback.classes": ((), f"{_OWN_CODE}; run what they do in a task of its own"),
+    "hoodie.compact.merge.handle.class": (
+        ("org.apache.hudi.io.filegroupreaderbasedmergehandle",),
+        _OWN_CODE,
+    ),
+    "hoodie.datasource.hive_sync.enable": (
+        ("false",),
+        "sync with Apache Hudi's hive-sync tool in a task after the write",
+    ),
+    "hoodie.datasource.meta.sync.enable": (
+        ("false",),
+        "sync with Apache Hudi's sync tools in a task after the write",
+    ),
+    "hoodie.io.factory.class": (
+        (
+            "org.apache.hudi.io.hadoop.hoodiehadoopiofactory",
+            "org.apache.hudi.io.storage.hadoop.hoodiehadoopiofactory",
+        ),
+        _OWN_CODE,
+    ),
+    "hoodie.parquet.spark.row.write.support.class": (
+        ("org.apache.hudi.io.storage.row.hoodierowparquetwritesupport",),
+        _OWN_CODE,
+    ),
+    "hoodie.parquet.write.config.injector.class": (
+        (),
+        f"{_OWN_CODE}, and files are not encrypted; encrypt the storage",
+    ),
+    "hoodie.storage.class": (("org.apache.hudi.storage.hadoop.hoodiehadoopstorage",), _OWN_CODE),
+    "hoodie.write.commit.callback.on": (
+        ("false",),
+        "wait for commits with CommitSensor, or start a DAG by the table's asset",
+    ),
+    "hoodie.write.concat.handle.class": (("org.apache.hudi.io.hoodieconcathandle",), _OWN_CODE),
+    "hoodie.write.merge.handle.class": (
+        ("org.apache.hudi.io.filegroupreaderbasedmergehandle",),
+        _OWN_CODE,
+    ),
+}
+
+_FORMAT = "base files are Parquet"
+_VERSION = "tables are of version 6; Apache Hudi upgrades them"
+#: name: (accepted values, why not others and what instead, property where it is not the name)
+_MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "hoodie.base.file.format": (("parquet",), _FORMAT, "hoodie.table.base.file.format"),
+    "hoodie.bootstrap.base.path": ((), "bootstrap the table with Apache Hudi, or write the rows", ""),
+    "hoodie.compaction.record.merger.strategy": ((_EVENT_TIME,), _MERGE, ""),
+    "hoodie.datasource.write.drop.partition.columns": (
+        ("false",),
+        "base files hold the partition columns, too; leave it out",
+        "",
+    ),
+    "hoodie.datasource.write.slash.separated.date.partitioning": (
+        ("false",),
+        "use the timestamp key generator with the output format yyyy/MM/dd",
+        "",
+    ),
+    "hoodie.partition.metafile.use.base.format": (("false",), "partition metadata is text", ""),
+    "hoodie.populate.meta.fields": (("true",), "updates and incremental queries need the meta columns", ""),
+    "hoodie.record.merge.strategy.id": (
+        (_EVENT_TIME,),
+        _MERGE,
+        "hoodie.compaction.record.merger.strategy",
+    ),
+    "hoodie.table.base.file.format": (("parquet",), _FORMAT, ""),
+    "hoodie.table.cdc.enabled": (("false",), "a change log is not kept; query incrementally", ""),
+    "hoodie.table.checksum": ((), "it is computed from the table's name; leave it out", ""),
+    "hoodie.table.create.schema": ((), "the schema is that of the first rows; leave it out", ""),
+    "hoodie.table.format": (("native",), "tables have Apache Hudi's own format", ""),
+    "hoodie.table.index.defs.path": ((), "there are no secondary indexes", ""),
+    "hoodie.table.initial.version": (("6", "six"), _VERSION, ""),
+    "hoodie.table.legacy.payload.class": ((), "set hoodie.datasource.write.payload.class", ""),
+    "hoodie.table.log.file.format": (("hoodie_log",), "logs are Apache Hudi's", ""),
+    "hoodie.table.metadata.partitions": ((), "there is no metadata table; leave it out", ""),
+    "hoodie.table.metadata.partitions.inflight": ((), "there is no metadata table; leave it out", ""),
+    "hoodie.table.multiple.base.file.formats.enable": (("false",), _FORMAT, ""),
+    "hoodie.table.partial.update.mode": ((), "choose a payload of partial updates", ""),
+    "hoodie.table.ro.file.format": (("parquet",), _FORMAT, "hoodie.table.base.file.format"),
+    "hoodie.table.rt.file.format": (
+        ("hoodie_log",),
+        "logs are Apache Hudi's",
+        "hoodie.table.log.file.format",
+    ),
+    "hoodie.table.secondary.indexes.metadata": ((), "there are no secondary indexes", ""),
+    "hoodie.table.version": (("6", "six"), _VERSION, ""),
+    "hoodie.timeline.history.path": (("history",), "the archive is that of version 6", ""),
+    "hoodie.timeline.layout.version": (("1",), _VERSION, ""),
+    "hoodie.timeline.path": (("timeline",), "the timeline is that of version 6, in .hoodie itself", ""),
+    "hoodie.write.table.version": (("6", "six"), _VERSION, "hoodie.table.version"),
+}
+
+UNSUPPORTED: Mapping[str, Unsupported] = {
+    name: Unsupported(accepted, instead)
+    for rules in (_CHANGES_ROWS, _CHANGES_ANSWERS, _CHANGES_SAFETY, _CHANGES_WHAT_OTHERS_SEE)
+    for name, (accepted, instead) in rules.items()
+} | {
+    name: Unsupported(accepted, instead, stored_as or name)
+    for name, (accepted, instead, stored_as) in _MAKES_TABLES.items()
+}
+
+#: checked elsewhere, or true of every write: no word about them
+SILENT = frozenset(
+    {
+        "hoodie.avro.schema.validate",
+        "hoodie.datasource.write.operation",
+        "hoodie.table.cdc.supplemental.logging.mode",
+        "hoodie.write.auto.upgrade",
+    }
+)
+
+
+def refused(name: str, text: str) -> str | None:
+    """Why the setting is refused whatever table it is for; None when it isn't."""
+    rule = UNSUPPORTED.get(name)
+    if rule is None or rule.stored_as or rule.accepts(text):
+        return None
+    return f"{name}={text!r} is not supported: {rule.instead}"

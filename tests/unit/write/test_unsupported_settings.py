@@ -1,0 +1,133 @@
+"""Settings that change rows, files or the table itself are obeyed or refused before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hoodie
+from hoodie.config.known import hudi_settings
+from hoodie.errors import ConfigError, HoodieError, TableMismatch
+from hoodie.storage import storage_for
+from hoodie.table import properties
+from tests.support.tables import as_table, small_rows
+from tests.unit.write.support import OPTIONS, SMALL_SCHEMA, listing
+
+ROWS = as_table(small_rows(range(4), 1), SMALL_SCHEMA)
+#: (setting, value that a new table can't have, value that it has)
+MAKES_TABLES = [
+    ("hoodie.populate.meta.fields", "false", "true"),
+    ("hoodie.table.cdc.enabled", "true", "false"),
+    ("hoodie.datasource.write.drop.partition.columns", True, False),
+    ("hoodie.table.base.file.format", "ORC", "parquet"),
+    ("hoodie.base.file.format", "HFILE", "PARQUET"),
+    ("hoodie.table.log.file.format", "HFILE_LOG", "HOODIE_LOG"),
+    ("hoodie.table.version", "8", "6"),
+    ("hoodie.write.table.version", 9, 6),
+    ("hoodie.timeline.layout.version", "2", "1"),
+    ("hoodie.partition.metafile.use.base.format", "true", "false"),
+    ("hoodie.bootstrap.base.path", "/source", ""),
+    ("hoodie.table.create.schema", '{"type":"record","name":"r","fields":[]}', ""),
+    ("hoodie.compaction.record.merger.strategy", "00000000-0000-0000-0000-000000000000",
+     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"),
+    ("hoodie.table.metadata.partitions", "files", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "other", "ours"), MAKES_TABLES)
+def test_settings_that_make_a_table(tmp_path: Path, name: str, other: object, ours: object) -> None:
+    new, table = tmp_path / "new", tmp_path / "t"
+    with pytest.raises(ConfigError, match=f"a new table can't be made with {name}="):
+        hoodie.write_table(ROWS, str(new), options={**OPTIONS, name: other})
+    assert not new.exists()
+    for _ in ("new", "existing"):
+        assert hoodie.write_table(ROWS, str(table), options={**OPTIONS, name: ours}).warnings == []
+    before = listing(table)
+    with pytest.raises(TableMismatch, match=f"options contradict table 't': {name}="):
+        hoodie.write_table(ROWS, str(table), options={**OPTIONS, name: other})
+    with pytest.raises(TableMismatch, match=name):
+        hoodie.clean_table(str(table), options={name: other})
+    assert listing(table) == before
+
+
+def test_a_setting_is_accepted_where_a_table_of_apache_hudi_has_it(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    hoodie.write_table(ROWS, str(table), options=OPTIONS)
+    properties.update(storage_for(str(table)), str(table), {"hoodie.table.cdc.enabled": "true"})
+    hoodie.clean_table(str(table), options={"hoodie.table.cdc.enabled": True})
+    with pytest.raises(ConfigError, match=r"hoodie\.table\.cdc\.enabled=true, which is not written"):
+        hoodie.write_table(ROWS, str(table), options={"hoodie.table.cdc.enabled": True})
+    with pytest.raises(TableMismatch, match="the table has 'true'"):
+        hoodie.clean_table(str(table), options={"hoodie.table.cdc.enabled": False})
+
+
+def test_names_of_the_tables_properties_mean_the_settings(tmp_path: Path) -> None:
+    options = {
+        "hoodie.table.recordkey.fields": "id",
+        "hoodie.table.partition.fields": "region",
+        "hoodie.table.precombine.field": "ts",
+        "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
+        "hoodie.datasource.write.storage.type": "MERGE_ON_READ",
+        "hoodie.archivelog.folder": "old",
+    }
+    table = tmp_path / "t"
+    for _ in ("new", "existing"):
+        assert hoodie.write_table(ROWS, str(table), options=options).warnings == []
+    made = properties.load(storage_for(str(table)), str(table))
+    assert (made.record_key_fields, made.partition_fields, made.precombine_field) == (
+        ("id",),
+        ("region",),
+        "ts",
+    )
+    assert (made.table_type.value, made.archive_folder) == ("MERGE_ON_READ", "old")
+    assert (table / ".hoodie" / "old").is_dir()
+    for folder in ("../out", "metadata", "", "a/b"):
+        with pytest.raises(HoodieError, match="archivelog"):
+            hoodie.write_table(ROWS, str(tmp_path / "n"), options={"hoodie.archivelog.folder": folder})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [
+        ("hoodie.allow.operation.metadata.field", "true", "don't keep the operation"),
+        ("hoodie.allow.empty.commit", False, "skip the write"),
+        ("hoodie.datasource.write.reconcile.schema", True, "hoodie.write.set.null.for.missing.columns"),
+        ("hoodie.datasource.write.record.merger.impls", "org.example.Mine", "hoodie.record.merge.mode"),
+        ("hoodie.write.schema", "{}", "cast"),
+        ("hoodie.clean.partition.filter.selected", "eu", "all partitions are cleaned"),
+        ("hoodie.cleaner.policy.failed.writes", "LAZY", "rolls back"),
+        ("hoodie.errortable.enable", "true", "filter"),
+        ("hoodie.datasource.hive_sync.enable", "true", "sync with"),
+        ("hoodie.write.commit.callback.on", "true", "CommitSensor"),
+        ("hoodie.parquet.write.config.injector.class", "org.example.Encrypts", "encrypt"),
+    ],
+)
+def test_what_cannot_be_ignored_is_refused(tmp_path: Path, name: str, value: object, instead: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}=.* is not supported: .*{instead}"):
+        hoodie.write_table(ROWS, str(tmp_path / "t"), options={**OPTIONS, name: value})
+    assert not (tmp_path / "t").exists()
+    default = hudi_settings()[name].default
+    assert hoodie.write_table(ROWS, str(tmp_path / "t"), options={**OPTIONS, name: default}).warnings == []
+
+
+def test_a_query_is_not_another_one_than_its_options_ask_for(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    hoodie.write_table(ROWS, table, options=OPTIONS)
+    for name, value in (
+        ("hoodie.datasource.query.type", "incremental"),
+        ("hoodie.datasource.read.begin.instanttime", "000"),
+        ("hoodie.datasource.merge.type", "skip_merge"),
+    ):
+        with pytest.raises(ConfigError, match=name):
+            hoodie.read_table(table, options={name: value})
+    assert hoodie.read_table(table, options={"hoodie.datasource.query.type": "snapshot"}).num_rows == 4
+
+
+def test_the_name_of_the_operation_is_no_warning(tmp_path: Path) -> None:
+    name, table = "hoodie.datasource.write.operation", str(tmp_path / "t")
+    for operation in ("upsert", "insert", "delete"):
+        options = {**OPTIONS, name: operation}
+        assert hoodie.write_table(ROWS, table, operation=operation, options=options).warnings == []
+    with pytest.raises(ConfigError, match="contradicts the operation upsert"):
+        hoodie.write_table(ROWS, table, options={**OPTIONS, name: "insert"})
