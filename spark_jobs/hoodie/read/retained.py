@@ -2,54 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from hoodie.codec.avro import read_record
 from hoodie.errors import ConfigError
-from hoodie.format.names import LogFileName, join
+from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.read.past import Need, Past, gone, needs_as_of
 from hoodie.read.query import EARLIEST, HOLES_POLICY, Holes
 from hoodie.storage import Storage
 from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline, instant_path, meta_path
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, State
+from hoodie.timeline.archived import archive_folder, read_archived
+from hoodie.timeline.clean_plan import CleanPlan
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.savepoint import SavepointMetadata
 
 #: (partition path, file id)
 Groups = Collection[tuple[str, str]]
 
 
-def check_retained(
-    timeline: Timeline, storage: Storage, name: str, time: str, groups: Groups | None = None
-) -> None:
-    """ConfigError when files of the table as of `time` may be gone, which says from when on it is whole.
+def retained(
+    timeline: Timeline,
+    storage: Storage,
+    props: TableProperties,
+    name: str,
+    time: str,
+    groups: Groups | None = None,
+) -> Past:
+    """The files of the table as of `time`, which have to be there; none for the newest state.
 
     `name` is the option that asked for it. With `groups` only these file groups have to be whole, which
-    commits on the active timeline wrote. The newest state is always whole; so is a savepoint's.
+    commits on the active timeline wrote. A savepoint's state is what the savepoint names. ConfigError, which
+    says from when on the table is whole, where it is known not to be so at that time.
     """
+    past = Past(name, time)
     commits = [instant.time for instant in timeline.commits()]
     if not commits or time >= commits[-1]:
-        return
+        return past
     if time < commits[0]:
         raise ConfigError(
             f"{name} {time} is before the table's active timeline, which begins with commit {commits[0]}; "
             "ask for that time or a later one",
             **{name: time, "earliest": commits[0]},
         )
-    cleans = timeline.filter([Action.CLEAN])
-    kept = max(_kept_since(timeline, storage), default=None)
     commit = max(instant for instant in commits if instant <= time)
-    savepoints = {instant.time for instant in timeline.filter([Action.SAVEPOINT], completed=True)}
-    if kept is not None and time < kept and commit not in savepoints and groups is None:
-        raise _gone(
-            f"{name} {time} is before what the cleaner kept: files are complete from {kept} on",
-            **{name: time, "earliest": kept},
-        )
-    if not cleans or (kept is not None and time >= kept):
+    saved = Instant(commit, Action.SAVEPOINT, State.COMPLETED)
+    if saved in timeline.instants:
+        _check_hole(timeline, storage, props, past, commit)
+    if not timeline.filter([Action.CLEAN]):
+        return past
+    plans = list(_pending_plans(timeline, storage))
+    if saved in timeline.instants and groups is None:
+        data = timeline.read(saved, storage)
+        if data:
+            return replace(past, needs=_savepoint_needs(SavepointMetadata.from_bytes(data)))
+    elif groups is None:
+        kept = max(_kept_since(timeline, storage, plans), default=None)
+        if kept is not None and time < kept:
+            raise gone(
+                f"{name} {time} is before what the cleaner kept: files are complete from {kept} on",
+                **{name: time, "earliest": kept},
+            )
+    going = frozenset(file.name for plan in plans for _, file in plan)
+    return replace(past, needs=needs_as_of(timeline, storage, time, groups), going=going)
+
+
+def _check_hole(
+    timeline: Timeline, storage: Storage, props: TableProperties, past: Past, commit: str
+) -> None:
+    """ConfigError where commits between a savepoint's and the time are archived.
+
+    A savepoint keeps its commit on the active timeline, when later ones have left it.
+    """
+    first = timeline.first_time
+    if past.time == commit or first is None or commit >= first:
         return
-    for path in _files_as_of(timeline, storage, time, groups):
-        if not storage.exists(join(timeline.base_path, path)):
-            raise _gone(f"{name} {time} is before what the cleaner kept: {path} is gone", **{name: time})
+    folder = archive_folder(timeline.base_path, props.archive_folder)
+    archived = (entry.instant for entry in read_archived(storage, folder))
+    if any(item.action in COMMIT_ACTIONS and commit < item.time <= past.time for item in archived):
+        raise ConfigError(
+            f"{past.name} {past.time} is between the savepoint of {commit} and the table's active timeline, "
+            f"which begins with commit {first}; ask for {commit}, or for {first} or a later time",
+            **{past.name: past.time, "earliest": first},
+        )
+
+
+def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need]:
+    needs: dict[tuple[str, str], Need] = {}
+    for partition, names in savepoint.files.items():
+        for name in names:
+            parsed = BaseFileName.parse(name) or LogFileName.parse(name)
+            if parsed is not None:
+                group = (partition, parsed.file_id)
+                needs[group] = Need((*needs.get(group, Need()).names, name))
+    return needs
 
 
 def check_begin(timeline: Timeline, storage: Storage, props: TableProperties, begin: str) -> None:
@@ -97,43 +145,19 @@ def _in_flight(timeline: Timeline, storage: Storage) -> Iterator[str]:
             yield instant.time
 
 
-def _kept_since(timeline: Timeline, storage: Storage) -> Iterator[str]:
-    """Instants from which on the newest clean, and those that may be going on, keep everything."""
+def _kept_since(timeline: Timeline, storage: Storage, plans: Sequence[CleanPlan]) -> Iterator[str]:
+    """Instants from which on the newest clean, and those that may be going on, say to keep everything."""
     completed = timeline.filter([Action.CLEAN], completed=True)
     if completed:
         data = timeline.read(completed[-1], storage)
         if data:
             earliest = read_record("HoodieCleanMetadata", data)["earliestCommitToRetain"]
             yield from [earliest] if earliest else []
+    yield from (plan.earliest.time for plan in plans if plan.earliest and plan.earliest.time)
+
+
+def _pending_plans(timeline: Timeline, storage: Storage) -> Iterator[CleanPlan]:
     for instant in timeline.filter([Action.CLEAN], completed=False):
         data = storage.read(instant_path(timeline.base_path, instant.with_state(State.REQUESTED)))
-        plan = read_record("HoodieCleanerPlan", data)["earliestInstantToRetain"] if data else None
-        yield from [plan["timestamp"]] if plan and plan["timestamp"] else []
-
-
-def _files_as_of(timeline: Timeline, storage: Storage, time: str, wanted: Groups | None) -> Iterator[str]:
-    """Paths of the slices that were the latest then, as far as commits on the active timeline tell."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for instant in timeline.commits():
-        if instant.time > time:
-            break
-        commit = CommitMetadata.parse(timeline.read(instant, storage))
-        for partition, stats in commit.partition_to_write_stats.items():
-            for stat in stats:
-                if not stat.path:
-                    continue
-                files = groups.setdefault((partition, stat.file_id), [])
-                if not LogFileName.parse(stat.path.rpartition("/")[2]):
-                    files.clear()
-                files.append(stat.path)
-        if isinstance(commit, ReplaceCommitMetadata):
-            for partition, ids in commit.partition_to_replace_file_ids.items():
-                for file_id in ids:
-                    groups.pop((partition, file_id), None)
-    for group, files in groups.items():
-        if wanted is None or group in wanted:
-            yield from files
-
-
-def _gone(text: str, **values: str) -> ConfigError:
-    return ConfigError(f"{text}. Ask for a later time, or keep more next time (hoodie.cleaner.*)", **values)
+        if data:
+            yield CleanPlan.from_bytes(data)

@@ -15,9 +15,10 @@ from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without
 from hoodie.format.schema import from_avro
 from hoodie.merge import PAYLOAD_CLASS, Merger, merger
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.past import Past
 from hoodie.read.pruning import possible
 from hoodie.read.query import HOLES_POLICY, Query, QueryType
-from hoodie.read.retained import check_begin, check_retained, last_before_hole
+from hoodie.read.retained import check_begin, last_before_hole, retained
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
@@ -92,20 +93,27 @@ class TableView:
         timeline = Timeline.load(base_path, storage)
         as_of, span = _period(query, config, props, timeline, storage)
         touched = _touched(timeline, storage, span)
+        past = None
         if as_of is not None and (span is None or span.begin < span.end):
-            check_retained(timeline, storage, "as_of" if span is None else "end", as_of, touched)
+            name = "as_of" if span is None else "end"
+            past = retained(timeline, storage, props, name, as_of, touched)
         snapshot = Snapshot.of(timeline, storage, as_of)
         partitions = (
             list_partitions(storage, base_path)
             if touched is None
             else sorted({place for place, _ in touched})
         )
+        if past is not None:
+            partitions = sorted({*partitions, *past.partitions})
         known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
         table_schema = TableSchema.load(timeline, storage, props, known_as)
         text = table_schema.avro
         if text:
             partitions = possible(where, props, from_avro(text), partitions)
-        found = _slices(query, snapshot, storage_listing(storage, base_path), partitions, touched)
+        listing = storage_listing(storage, base_path)
+        if past is not None and past.needs:
+            listing = _checked(past, listing, partitions)
+        found = _slices(query, snapshot, listing, partitions, touched)
         if any(file_slice.logs or file_slice.instant < table_schema.version for file_slice in found):
             table_schema.refuse_version(base_path, "read")
         schema, dropped = _schema(props, text, found, storage)
@@ -252,6 +260,14 @@ def _slices(
     if touched is None:
         return found
     return [item for item in found if (item.partition, item.file_id) in touched]
+
+
+def _checked(past: Past, listing: Listing, partitions: Sequence[str]) -> Listing:
+    """The listings of the partitions, each made once. ConfigError where files of the state are gone."""
+    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
+        listed = dict(zip(partitions, pool.map(listing, partitions), strict=True))
+    past.check(listed)
+    return listed.__getitem__
 
 
 def _base_slices(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:

@@ -339,6 +339,16 @@ def test_a_write_in_flight_before_a_commit(mor: LogTable) -> None:
     assert answer(mor.path, "a") == ["w4", "x2", "y1"]
 
 
+def test_a_write_in_flight_at_the_very_time(mor: LogTable) -> None:
+    """It is part of what was asked for."""
+    STORAGE.delete(f"{mor.path}/.hoodie/{moment(3)}.deltacommit")
+    mor.instant(3, State.INFLIGHT)
+    for query in ({"as_of": moment(3)}, {"begin": moment(1), "end": moment(3)}):
+        with pytest.raises(ConfigError, match=rf"write {moment(3)} is in flight"):
+            hoodie.read_table(mor.path, **query)
+    assert answer(mor.path, "a", as_of=moment(3), options={HOLES: "BLOCK"}) == ["x2", "y1"]
+
+
 def test_the_newest_write_in_flight_is_no_hole(mor: LogTable) -> None:
     mor.instant(9, State.REQUESTED)
     assert answer(mor.path, "a", begin=moment(3)) == ["w4"]
