@@ -121,6 +121,27 @@ def test_clustering_takes_skeletons_in(table: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
+def test_clustering_goes_by_the_sizes_of_sources(table: Path) -> None:
+    options = {
+        "hoodie.clustering.inline.max.commits": "1",
+        "hoodie.clustering.plan.strategy.sort.columns": "id",
+    }
+    files = [path.stat().st_size for path in table.parent.rglob("source/*/*.parquet")]
+    limit = {"hoodie.clustering.plan.strategy.small.file.limit": str(min(files))}
+    assert hoodie.cluster_table(str(table), options=options | limit).status == "skipped"
+    assert hoodie.cluster_table(str(table), options=options).status == "clustered"
+
+
+@pytest.mark.parametrize("table", ["metadata_only", "mor"], indirect=True)
+def test_new_rows_rewrite_no_skeleton(table: Path) -> None:
+    before = hoodie.read_table(str(table))
+    hoodie.write_table(changed(range(70, 72)), str(table))
+    after = hoodie.read_table(str(table))
+    new = [row for row in after.to_pylist() if row["id"] in ("k070", "k071")]
+    assert_same_rows(after, pa.concat_tables([before, pa.Table.from_pylist(new, before.schema)]), meta=True)
+
+
+@pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
 def test_a_clean_takes_skeletons_and_never_sources(table: Path) -> None:
     files = sources(table)
     for version in range(3):

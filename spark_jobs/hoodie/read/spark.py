@@ -28,6 +28,7 @@ from hoodie.table.view import BaseFile, FileSlice
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _DRIVER_LISTS = 10000
+_ALONE = 1 << 30
 
 
 def read_frame(
@@ -105,9 +106,14 @@ class _MergeTask:
 
 def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
     """Rows of the slices that are no plain files."""
-    slices = packed(view.merged, lambda item: item.size)
+    slices = packed(view.merged, _weight)
     task = _MergeTask(view.base_path, slices, view.context, tuple(names))
     return spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, target)
+
+
+def _weight(item: FileSlice) -> int:
+    """Bytes to read; a skeleton, whose source's size is not known here, has a task of its own."""
+    return _ALONE if item.base and item.base.skeleton else item.size
 
 
 def _by_types(view: TableView, storage: Any, names: Sequence[str]) -> list[tuple[pa.Schema, list[BaseFile]]]:

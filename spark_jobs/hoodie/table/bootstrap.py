@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from hoodie.codec.avro import read_record
@@ -20,7 +20,7 @@ from hoodie.storage import Storage, normalize
 from hoodie.table import properties
 from hoodie.table.partition import partition_texts
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, META_FOLDER
-from hoodie.table.view import BaseFile
+from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.instant import METADATA_BOOTSTRAP
 
 INDEX_CLASS = "hoodie.bootstrap.index.class"
@@ -35,10 +35,12 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?(?=/)")
 class Source:
     """What a skeleton's rows lie in: row i of the skeleton is row i of this file.
 
-    `values` are the partition columns' texts in the skeleton's path, None: null.
+    `size` is that of the file when it was bootstrapped. `values` are the partition columns' texts in the
+    skeleton's path, None: null.
     """
 
     path: str
+    size: int
     values: Mapping[str, str | None]
 
 
@@ -70,7 +72,15 @@ def source_of(storage: Storage, skeleton: BaseFile) -> Source:
     relative = _below(root, uri) or _below(place, uri)
     if relative is None:
         _refuse(skeleton, f"the index {index} names {uri}, which is not below {root or place}")
-    return Source(f"{normalize(place)}/{relative}", partition_texts(props, skeleton.partition))
+    size = int(status.get("length") or 0)
+    return Source(f"{normalize(place)}/{relative}", size, partition_texts(props, skeleton.partition))
+
+
+def with_source_size(storage: Storage, item: FileSlice) -> FileSlice:
+    """The slice; the size of a skeleton is that of its rows."""
+    if item.base is None or not item.base.skeleton:
+        return item
+    return replace(item, base=replace(item.base, size=item.base.size + source_of(storage, item.base).size))
 
 
 def source_uri(storage: Storage, base_path: str, partition: str, name: str | None) -> str | None:

@@ -214,10 +214,16 @@ def tell_slice(slice_: FileSlice) -> list[Any]:
     return [slice_.instant, base, [[log.name, log.size] for log in slice_.logs]]
 
 
+#: Hudi's WriteOperationType of a bootstrap's skeletons, which have meta columns only
+_BOOTSTRAP = "BOOTSTRAP"
+
+
 def average_record_size(config: Config, commits: Iterable[CommitMetadata]) -> int:
     """Bytes of a record in a base file, from the newest commit that wrote enough (newest first)."""
     limit = config[SMALL_FILE_LIMIT] or config[MAX_FILE_SIZE]
     for commit in commits:
+        if commit.operation_type == _BOOTSTRAP:
+            continue
         stats = [stat for stat in commit.write_stats if stat.log_version is None]
         written = sum(stat.total_write_bytes for stat in stats)
         rows = sum(stat.num_writes for stat in stats)
@@ -310,6 +316,7 @@ def _small(
         (slice_, slice_.base)
         for slice_ in profile.slices.get(partition, [])
         if slice_.base and slice_.base.size < limit and (partition, slice_.file_id) not in profile.busy
+        if not slice_.base.skeleton  # its rows are many more bytes than it has
     ]
     if not buckets.logs:
         return found

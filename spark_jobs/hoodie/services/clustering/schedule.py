@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from hoodie.config.key import Config
 from hoodie.services.clustering import strategy, trigger
@@ -17,7 +17,7 @@ from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.rewrite import rewrite_context
 from hoodie.services.target import Target
 from hoodie.storage import Storage
-from hoodie.table.bootstrap import source_uri
+from hoodie.table.bootstrap import source_uri, with_source_size
 from hoodie.table.partition import list_partitions
 from hoodie.table.pending import BusyGroups, busy_groups, clustering_plan
 from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices, storage_listing
@@ -38,14 +38,17 @@ def plan(
     busy: BusyGroups,
     config: Config,
     settled: Settled,
+    sized: Callable[[FileSlice], FileSlice] = lambda item: item,
 ) -> Planned[ClusteringPlan]:
-    """Small slices, as the strategy chooses and groups them; `busy` file groups are left out."""
+    """Small slices, as the strategy chooses and groups them; `busy` file groups are left out. `sized` gives a
+    slice the sizes that count.
+    """
     wanted = strategy.candidates(partitions, config)
     if not wanted:
         return Planned(None, f"the settings choose none of the {len(partitions)} partitions")
 
     def look(partition: str) -> list[FileSlice]:
-        latest = (group[0] for group in file_slices(snapshot, listing, partition).values())
+        latest = (sized(group[0]) for group in file_slices(snapshot, listing, partition).values())
         return [item for item in latest if strategy.eligible(item, config)]
 
     with ThreadPoolExecutor(_LISTERS) as pool:
@@ -106,6 +109,7 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
         busy_groups(timeline, storage),
         config,
         _settled(timeline, storage, config),
+        partial(with_source_size, storage),
     )
     if planned.plan is None:
         return planned
