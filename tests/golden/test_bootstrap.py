@@ -298,3 +298,15 @@ def _without_checksums(data: bytes) -> bytes:
             out[at + 24] = 0
             at = data.find(magic, at + 1)
     return bytes(out)
+
+
+@pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
+def test_a_bootstrap_that_was_not_completed_is_left_to_apache_hudi(table: Path) -> None:
+    (table / ".hoodie" / "00000000000001.commit").unlink()
+    before = listing(table)
+    assert hoodie.read_table(str(table)).num_rows == 0
+    with pytest.raises(TableError, match="00000000000001 is the bootstrap of"):
+        hoodie.write_table(changed(range(2, 4)), str(table))
+    after = listing(table)
+    after.pop(".hoodie/.heartbeat")
+    assert after == before
