@@ -50,7 +50,7 @@ class HoodieConflictError(HoodieException):
 
 
 class HoodieValidationError(HoodieException):
-    """Rows or schema refused before anything was written."""
+    """Rows or schema refused before anything was written, or withdrawn by a pre-commit validator."""
 
 
 class HoodieServiceError(HoodieException):
@@ -81,6 +81,7 @@ _BY_CODE: dict[str, type[HoodieException]] = {
     "input": HoodieValidationError,
     "schema": HoodieValidationError,
     "duplicate_key": HoodieValidationError,
+    "validation": HoodieValidationError,
     "service": HoodieServiceError,
 }
 

@@ -5,6 +5,7 @@ HoodieError
 ├── InputError             the incoming rows can't be written as they are
 │   ├── SchemaError        their schema can't become the table's schema
 │   └── DuplicateKey       a row's key is stored, and the settings refuse such rows
+├── ValidationFailed       a pre-commit validator failed; the write was withdrawn
 ├── TableError             the table on storage is not what it should be
 │   ├── TableNotFound
 │   ├── TornProperties     hoodie.properties unreadable or its checksum wrong
@@ -70,6 +71,10 @@ class DuplicateKey(InputError):
     code = "duplicate_key"
 
 
+class ValidationFailed(HoodieError):
+    code = "validation"
+
+
 class TableError(HoodieError):
     code = "table"
 
@@ -122,6 +127,7 @@ CODES: dict[str, type[HoodieError]] = {
         InputError,
         SchemaError,
         DuplicateKey,
+        ValidationFailed,
         TableError,
         TableNotFound,
         TornProperties,

@@ -7,6 +7,7 @@ stage     one pass over the input: keys, tags, rows cut into blobs by file group
 begin     refuse or wait for another writer, roll back failed writes, take the instant
 assign    count → buckets: files with updates, small files, new files
 write     shuffle by bucket; a task writes its files, marker first
+validate  queries of the settings about the state after the write, which they may withdraw
 commit    delete what no task reported, then the completed instant, which alone shows the data
 services  what the settings ask for inline; the commit stays, whatever becomes of them
 
@@ -57,6 +58,7 @@ from hoodie.write.stage import Stage
 from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
 from hoodie.write.task import WriteBuckets
 from hoodie.write.transaction import Transaction
+from hoodie.write.validators import gate, rehearse
 from hoodie.write.workload import Assignment, Parallelism, Profile, assign
 
 Progress = Callable[[str, str], None]
@@ -101,6 +103,7 @@ def _committed(
         plan = _resolved(storage, path, request, schema)
         check_retention(plan.config)
         check_clustering(plan.config)
+        rehearse(engine, storage, plan)
         with Transaction(storage, path, plan.config, plan.timeline_utc, plan.action, progress) as transaction:
             if plan.new_properties is None and (plan.config[WAIT_MS] or not first):
                 transaction.take()
@@ -160,6 +163,7 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
     plan = resolve(storage, path, request, _schema(engine, frame))
     check_retention(plan.config)
     check_clustering(plan.config)
+    rehearse(engine, storage, plan)
     with _prepared(engine, frame, plan, storage) as (staged, profile):
         find_replaced(storage, plan.context.snapshot, plan.request, plan.config, profile)
         _refuse_numbered(storage, plan, profile)
@@ -311,7 +315,11 @@ def _write(
     counts = {MISSING_KEY: profile.missing, DROPPED_KEY: profile.dropped}
     extra = {key: str(count) for key, count in counts.items() if count}
     return transaction.commit(
-        stats, operation.metadata_name, {**extra, **plan.extra_metadata}, profile.replaced_ids
+        stats,
+        operation.metadata_name,
+        {**extra, **plan.extra_metadata},
+        profile.replaced_ids,
+        gate(engine, transaction.storage, plan, transaction.instant, progress),
     )
 
 

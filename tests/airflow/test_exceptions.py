@@ -16,6 +16,7 @@ CAUSES = {
     "input": ("HoodieValidationError",) * 2,
     "schema": ("HoodieValidationError",) * 2,
     "duplicate_key": ("HoodieValidationError",) * 2,
+    "validation": ("HoodieValidationError",) * 2,
     "service": ("HoodieServiceError",) * 2,
     "table": ("HoodieTableError",) * 2,
     "table_not_found": ("HoodieTableNotFoundError",) * 2,

@@ -70,3 +70,43 @@ def test_deletes_and_overwrites(tmp_path: Path) -> None:
         expected = model.table(SMALL_SCHEMA)
         assert_same_rows(hoodie.read_table(str(tmp_path / name)), expected, what=f"{name}, ours")
         assert_same_rows(read_hudi_rs(tmp_path / name), expected, what=f"{name}, hudi-rs")
+
+
+@pytest.mark.parametrize("mode", ["classic", "connect"])
+def test_settings_about_rows_and_validators(tmp_path: Path, mode: str) -> None:
+    """Spark SQL sees what a write is going to make of its partitions, COW and MOR."""
+    asked, policy = "hoodie.precommit.validators", "hoodie.datasource.insert.dup.policy"
+    single, equal = f"{asked}.single.value.sql.queries", f"{asked}.equality.sql.queries"
+    frame, first = tmp_path / "frame.parquet", tmp_path / "first-frame.parquet"
+    pq.write_table(as_table(small_rows(range(20), 1), SMALL_SCHEMA), first)
+    pq.write_table(as_table(small_rows(range(10, 30), 2), SMALL_SCHEMA), frame)
+    count, late = "select count(*) from <TABLE_NAME>", "select max(ts) < 0 from <TABLE_NAME>"
+    steps: dict[str, list[tuple[str, dict[str, str], str]]] = {
+        "COPY_ON_WRITE": [
+            ("upsert", {asked: "single", single: f"{count}#31"}, "validation"),
+            ("upsert", {asked: "single", single: f"{count}#30;{late}#false"}, "committed"),
+        ],
+        "MERGE_ON_READ": [
+            ("upsert", {asked: "equality", equal: "drop table <TABLE_NAME>"}, "configuration"),
+            ("upsert", {asked: "equality", equal: count}, "validation"),
+            ("upsert", {asked: "equality", equal: "select distinct region from <TABLE_NAME>"}, "committed"),
+            ("insert", {policy: "drop"}, "committed"),
+        ],
+    }
+    requests: list[Any] = []
+    for kind, again in steps.items():
+        options = {**OPTIONS, "hoodie.datasource.write.table.type": kind}
+        requests.append([str(tmp_path / kind), "upsert", str(first), options])
+        requests += [[str(tmp_path / kind), name, str(frame), {**options, **more}] for name, more, _ in again]
+    results = ask("operations.py", mode, json.dumps(requests))["results"]
+    done = [result for result in results if result.get("status") != "planned"]
+    expected = [code for again in steps.values() for code in ("committed", *(code for *_, code in again))]
+    assert [result.get("status") or result["code"] for result in done] == expected
+    assert [done[1]["values"][name] for name in ("expected", "found")] == ["31", "30"]
+    assert [done[5]["values"][name] for name in ("expected", "found")] == ["20", "30"]
+    assert done[-1]["num_dropped"] == 20
+    model = Model(["id"], ["region"], "ts")
+    model.upsert(small_rows(range(20), 1))
+    model.upsert(small_rows(range(10, 30), 2))
+    for kind in steps:
+        assert_same_rows(hoodie.read_table(str(tmp_path / kind)), model.table(SMALL_SCHEMA), what=kind)

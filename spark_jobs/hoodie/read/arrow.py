@@ -82,6 +82,11 @@ def slice_tables(
         yield rows
 
 
+def view_batches(view: TableView, storage: Storage) -> pa.RecordBatchReader:
+    """All rows and columns of a view."""
+    return _reader(view, view.schema.names, _tables(view, storage, view.slices, view.schema.names))
+
+
 def _with_time(view: TableView, names: Sequence[str]) -> list[str]:
     return [name for name in view.schema.names if name == COMMIT_TIME or name in names]
 

@@ -23,7 +23,7 @@ from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.query import Query
 from hoodie.read.table_view import TableView, file_schemas
-from hoodie.storage import normalize, storage_for
+from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table.view import BaseFile, FileSlice
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -58,20 +58,27 @@ def read_frame(
         )
     names = view.columns(columns, meta)
     wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, where)
-    target = to_spark_schema(pa.schema([view.schema.field(name) for name in wanted]))
-    with _listing_on_the_driver(spark):
-        frames = [
-            _cast(spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target)
-            for schema, files in _by_types(view, storage, wanted)
-        ]
-    if view.merged:
-        frames.append(_merged(spark, view, wanted, target))
-    frame = _union(frames) if frames else spark.createDataFrame([], target)
+    frame = view_frame(spark, storage, view, wanted, to_spark_schema)
     if view.span is not None:
         frame = frame.where(view.span.predicate())
     if where is not None:
         frame = frame.where(where)
     return frame.select(*[f"`{name}`" for name in names])
+
+
+def view_frame(
+    spark: Any, storage: Storage, view: TableView, names: Sequence[str], to_spark_schema: Any
+) -> Any:
+    """DataFrame of these columns of a view; rows outside its span are not left out yet."""
+    target = to_spark_schema(pa.schema([view.schema.field(name) for name in names]))
+    with _listing_on_the_driver(spark):
+        frames = [
+            _cast(spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target)
+            for schema, files in _by_types(view, storage, names)
+        ]
+    if view.merged:
+        frames.append(_merged(spark, view, names, target))
+    return _union(frames) if frames else spark.createDataFrame([], target)
 
 
 @contextlib.contextmanager

@@ -201,10 +201,13 @@ class Transaction:
         operation: str,
         extra: Mapping[str, str],
         replaced: Mapping[str, Sequence[str]] | None = None,
+        gate: Callable[[CommitMetadata], None] | None = None,
     ) -> CommitMetadata:
         """Publish. Raises ConflictError when another writer took this one for dead and rolled it back.
 
         `replaced`: of a replacecommit, the ids of the file groups that it takes out of sight, by partition.
+        `gate` is called with the commit before that, when its files are all there and nothing else is under
+        its instant; what it raises withdraws the write.
         An error means that nothing was published, unless the storage fails so that not even this can be seen.
         What fails after the publishing is no error: the next writer sweeps.
         """
@@ -214,6 +217,9 @@ class Transaction:
             self._refuse_if_lost(self._lost())  # what seems unreported may be its successor's
         leftovers.delete_unreported(self.storage, self.base_path, self.instant, leftovers.paths(metadata))
         self._refuse_if_lost(self._lost())
+        if gate is not None:
+            gate(metadata)
+            self._refuse_if_lost(self._lost())
         pending = self._pending
         completed = pending.with_state(State.COMPLETED)
         self._publish(completed, metadata.to_json())

@@ -1,0 +1,267 @@
+"""Pre-commit validators: queries that decide whether a write is published (Apache Hudi's SQL validators).
+
+They see the rows of the partitions that the write touches, as they are and as they are going to be, meta
+columns included; logs are merged, where Apache Hudi looks at base files only. They run when all files are
+written, before the completed instant; one that fails withdraws the write.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from hoodie.config.key import Config, Key, fields_key
+from hoodie.engine import Engine
+from hoodie.errors import ConfigError, ValidationFailed
+from hoodie.read.spill import SPILL_PATH
+from hoodie.read.state import Ask, QueryError, sql_about, state_view
+from hoodie.storage import Storage
+from hoodie.table import properties
+from hoodie.table.properties import TableProperties
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.write.resolve import Plan
+
+#: what stands for the table in a query
+TABLE_NAME = "<TABLE_NAME>"
+_BEFORE, _AFTER = "hoodie_state_before", "hoodie_state_after"
+_PACKAGE = "org.apache.hudi.client.validator."
+_SHOWN = 5
+
+
+def _queries(text: str) -> tuple[str, ...]:
+    return tuple(query.strip() for query in text.split(";") if query.strip())
+
+
+VALIDATORS = fields_key(
+    "hoodie.precommit.validators",
+    (),
+    "Quality gates of a write: SqlQueryEqualityPreCommitValidator, SqlQueryInequalityPreCommitValidator, "
+    "SqlQuerySingleResultPreCommitValidator (Apache Hudi's class names, with their package or without), or "
+    "equality, inequality, single. Their queries see the partitions that the write touches, and an answer "
+    "that is not the expected one withdraws the write. Spark SQL on Spark, else DuckDB's.",
+)
+
+
+def _queries_key(name: str, doc: str) -> Key[tuple[str, ...]]:
+    return Key(f"hoodie.precommit.validators.{name}.sql.queries", (), doc, _queries)
+
+
+EQUALITY = _queries_key(
+    "equality",
+    "SELECTs, separated by `;`, that must give the same rows before and after the write, in any order; "
+    "`<TABLE_NAME>` stands for the table.",
+)
+INEQUALITY = _queries_key(
+    "inequality", "SELECTs, separated by `;`, that must not give the same rows before and after the write."
+)
+SINGLE = _queries_key(
+    "single.value",
+    "`SELECT…#expected`, separated by `;`: each gives one value after the write, which must be the expected "
+    "one, as a text or as a number.",
+)
+
+
+class Kind(enum.Enum):
+    """Values: Apache Hudi's class."""
+
+    EQUALITY = "SqlQueryEqualityPreCommitValidator"
+    INEQUALITY = "SqlQueryInequalityPreCommitValidator"
+    SINGLE = "SqlQuerySingleResultPreCommitValidator"
+
+    @property
+    def key(self) -> Key[tuple[str, ...]]:
+        return {Kind.EQUALITY: EQUALITY, Kind.INEQUALITY: INEQUALITY, Kind.SINGLE: SINGLE}[self]
+
+
+@dataclass(frozen=True)
+class Validator:
+    """One query; `expected` is that of a single value."""
+
+    kind: Kind
+    query: str
+    expected: str = ""
+
+    def failure(self, ask: Ask) -> tuple[str, str] | None:
+        """(expected, found) when the write must not be published. Raises QueryError."""
+        if self.kind is Kind.SINGLE:
+            return self._single(ask)
+        before, after = self._of(_BEFORE), self._of(_AFTER)
+        [(differing,)] = ask(
+            f"SELECT count(*) FROM ((SELECT * FROM {before} AS a EXCEPT ALL SELECT * FROM {after} AS b) "
+            f"UNION ALL (SELECT * FROM {after} AS c EXCEPT ALL SELECT * FROM {before} AS d)) AS differing"
+        )
+        if (differing == 0) is (self.kind is Kind.EQUALITY):
+            return None
+        rows = _shown(ask(f"SELECT * FROM {before} AS a LIMIT {_SHOWN + 1}"))
+        if self.kind is Kind.INEQUALITY:
+            return f"other rows than {rows}", "the same rows"
+        return rows, _shown(ask(f"SELECT * FROM {after} AS a LIMIT {_SHOWN + 1}"))
+
+    def _single(self, ask: Ask) -> tuple[str, str] | None:
+        [(found,)] = ask(f"SELECT CAST({self._of(_AFTER)} AS STRING)")
+        if found is not None and _same(str(found), self.expected):
+            return None
+        return self.expected, "null" if found is None else str(found)
+
+    def _of(self, table: str) -> str:
+        return f"(\n{self.query.replace(TABLE_NAME, table)}\n)"
+
+
+def validators(config: Config) -> tuple[Validator, ...]:
+    """Those that the settings ask for. Raises ConfigError for unknown ones, and for queries that would not
+    be asked.
+    """
+    kinds = list(dict.fromkeys(_kind(name) for name in config[VALIDATORS]))
+    for kind in Kind:
+        queries = config[kind.key]
+        if queries and kind not in kinds:
+            raise ConfigError(
+                f"{kind.key.name} is set, but {VALIDATORS.name} does not name {kind.value}; add it, or take "
+                "the queries out",
+                setting=kind.key.name,
+            )
+        if kind in kinds and not queries:
+            raise ConfigError(
+                f"{VALIDATORS.name} names {kind.value}, but there is no query; give {kind.key.name}",
+                setting=kind.key.name,
+            )
+    return tuple(_validator(kind, query) for kind in kinds for query in config[kind.key])
+
+
+def rehearse(engine: Engine, storage: Storage, plan: Plan) -> None:
+    """Ask every query about no rows: raises ConfigError for one that can't be evaluated."""
+    every = validators(plan.config)
+    if not every:
+        return
+    props = TableProperties(plan.new_properties or {})
+    with _asking(engine, storage, plan, props, (), None) as ask:
+        for validator in every:
+            try:
+                validator.failure(ask)
+            except QueryError as error:
+                raise ConfigError(
+                    f"{validator.kind.key.name}: {validator.query!r} can't be evaluated: {error}; correct "
+                    "the query. Nothing was written",
+                    setting=validator.kind.key.name,
+                    query=validator.query,
+                ) from None
+
+
+def gate(
+    engine: Engine, storage: Storage, plan: Plan, instant: str, progress: Callable[[str, str], None]
+) -> Callable[[CommitMetadata], None] | None:
+    """What Transaction.commit calls before it publishes; None without validators.
+
+    It raises ValidationFailed that names the first query that failed, with what was expected and found.
+    """
+    every = validators(plan.config)
+    if not every:
+        return None
+
+    def check(metadata: CommitMetadata) -> None:
+        progress("validate", f"{len(every)} queries about {len(metadata.partitions)} partitions")
+        props = properties.load(storage, plan.context.base_path)
+        with _asking(engine, storage, plan, props, metadata.partitions, (instant, metadata)) as ask:
+            failures = [failure for validator in every if (failure := _failure(validator, ask))]
+        if failures:
+            first = failures[0]
+            more = f" ({len(failures) - 1} more of {len(every)} failed)" if failures[1:] else ""
+            raise ValidationFailed(
+                f"{first['validator']} failed for {first['query']!r}: expected {first['expected']}, found "
+                f"{first['found']}{more}. The write was withdrawn; correct the rows or the query",
+                **first,
+                failed=len(failures),
+            )
+
+    return check
+
+
+def _asking(
+    engine: Engine,
+    storage: Storage,
+    plan: Plan,
+    props: TableProperties,
+    partitions: Sequence[str],
+    written: tuple[str, CommitMetadata] | None,
+) -> Any:
+    context = plan.context
+    before = after = context.snapshot
+    if written is not None:
+        instant, metadata = written
+        replaced = getattr(metadata, "partition_to_replace_file_ids", {})
+        gone = {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
+        after = replace(
+            before, committed=before.committed | {instant}, replaced=before.replaced | frozenset(gone)
+        )
+    views = {
+        name: state_view(
+            storage, context.base_path, props, plan.config, snapshot, context.file_schema, partitions
+        )
+        for name, snapshot in ((_BEFORE, before), (_AFTER, after))
+    }
+    return sql_about(engine, storage, views, plan.config[SPILL_PATH] or "")
+
+
+def _failure(validator: Validator, ask: Ask) -> dict[str, str] | None:
+    try:
+        found = validator.failure(ask)
+    except QueryError as error:
+        found = (validator.expected or "an answer", f"an error: {error}")
+    if found is None:
+        return None
+    return {
+        "validator": validator.kind.value,
+        "query": validator.query,
+        "expected": found[0],
+        "found": found[1],
+    }
+
+
+def _kind(name: str) -> Kind:
+    short = name.removeprefix(_PACKAGE)
+    for kind in Kind:
+        if short == kind.value or short.lower() == kind.name.lower():
+            return kind
+    known = ", ".join(_PACKAGE + kind.value for kind in Kind)
+    raise ConfigError(
+        f"{VALIDATORS.name}: no validator {name!r} here; there are {known}. Write what it checks as a query",
+        setting=VALIDATORS.name,
+        value=name,
+    )
+
+
+def _validator(kind: Kind, text: str) -> Validator:
+    query, mark, expected = text.rpartition("#") if kind is Kind.SINGLE else (text, "#", "")
+    problem = ""
+    if not mark or not query.strip() or (kind is Kind.SINGLE and not expected.strip()):
+        problem = "write `SELECT…#expected`"
+    elif TABLE_NAME not in query:
+        problem = f"write {TABLE_NAME} where the table's name belongs"
+    if problem:
+        raise ConfigError(
+            f"{kind.key.name}: {text!r} is no query of {kind.value}; {problem}",
+            setting=kind.key.name,
+            query=text,
+        )
+    return Validator(kind, query.strip(), expected.strip())
+
+
+def _same(found: str, expected: str) -> bool:
+    if found == expected:
+        return True
+    try:
+        return Decimal(found) == Decimal(expected)
+    except InvalidOperation:
+        return False
+
+
+def _shown(rows: Sequence[tuple[Any, ...]]) -> str:
+    if not rows:
+        return "no rows"
+    shown = ", ".join(
+        str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows[:_SHOWN]
+    )
+    return shown + (", …" if len(rows) > _SHOWN else "")

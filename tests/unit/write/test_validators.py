@@ -1,0 +1,186 @@
+"""Pre-commit validators: queries about the state after the write, which withdraw it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hoodie
+from hoodie.errors import ConfigError, ValidationFailed
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.tokens import TOKEN_KEY
+from tests.unit.write.support import PARTITION, PLAIN, data_files, listing, plain, values
+
+TYPE = "hoodie.datasource.write.table.type"
+VALIDATORS = "hoodie.precommit.validators"
+QUERIES = {
+    "equality": f"{VALIDATORS}.equality.sql.queries",
+    "inequality": f"{VALIDATORS}.inequality.sql.queries",
+    "single": f"{VALIDATORS}.single.value.sql.queries",
+}
+KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+COUNT = "select count(*) from <TABLE_NAME>"
+SINGLE_CLASS = "org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator"
+
+
+def asking(kind: str, *queries: str) -> dict[str, str]:
+    return {VALIDATORS: kind, QUERIES[kind]: ";".join(queries)}
+
+
+def made(path: Path, kind: str = "COPY_ON_WRITE") -> dict[str, Any]:
+    """A table with a row in each of the partitions x and y; its options."""
+    options = {**PLAIN, PARTITION: "val", TYPE: kind}
+    hoodie.write_table(plain(("a", 1, "x"), ("z", 1, "y")), str(path), options=options)
+    return options
+
+
+def write(path: Path, options: dict[str, Any], *rows: tuple[str, int, str], **more: Any) -> Any:
+    return hoodie.write_table(plain(*rows), str(path), options=options, **more)
+
+
+def visible(table: Path) -> tuple[list[Any], list[str], list[Path]]:
+    timeline = Timeline.load(str(table))
+    return values(table, "id", "ts"), [str(instant) for instant in timeline], data_files(table)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("queries", "expected", "found"),
+    [
+        (asking("equality", COUNT), "1", "2"),
+        (asking("equality", "select id, ts from <TABLE_NAME>"), "(a, 1)", "(a, 2), (b, 1)"),
+        (
+            asking("inequality", "select count(*) from <TABLE_NAME> where ts < 0"),
+            "other rows than 0",
+            "the same",
+        ),
+        (asking("single", f"{COUNT}#1"), "1", "2"),
+        (
+            {VALIDATORS: SINGLE_CLASS, QUERIES["single"]: f"{COUNT}#2;select min(ts) from <TABLE_NAME>#0"},
+            "0",
+            "1",
+        ),
+        (asking("single", "select max(ts) from <TABLE_NAME> where ts < 0#0"), "0", "null"),
+        (asking("single", "select ts from <TABLE_NAME>#1"), "1", "an error"),
+        (asking("single", "select ts from <TABLE_NAME> where ts < 0#1"), "1", "null"),
+    ],
+)
+def test_what_fails_is_withdrawn(
+    tmp_path: Path, kind: str, queries: dict[str, str], expected: str, found: str
+) -> None:
+    """An update and a new row of one partition: its state before has one row, after it two."""
+    table = tmp_path / "t"
+    options = made(table, kind)
+    before = visible(table)
+    rows = (("a", 2, "x"), ("b", 1, "x"))
+    with pytest.raises(ValidationFailed, match="The write was withdrawn") as caught:
+        write(table, {**options, **queries}, *rows)
+    values_ = caught.value.values
+    assert values_["expected"] == expected
+    assert values_["found"].startswith(found) or set(found.split("), ")) == set(values_["found"].split("), "))
+    assert "<TABLE_NAME>" in values_["query"]
+    assert visible(table) == before
+    assert write(table, options, *rows).rolled_back == [], "nothing was left to repair"
+    assert values(table, "id", "ts") == [("a", 2), ("b", 1), ("z", 1)]
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "queries",
+    [
+        asking("equality", "select count(*) from <TABLE_NAME> where id = 'a'"),
+        asking("inequality", "select id from <TABLE_NAME>"),
+        asking(
+            "single",
+            f"{COUNT}#2",
+            "select avg(ts) from <TABLE_NAME>#1.5",
+            "select max(id) from <TABLE_NAME>#b",
+        ),
+        asking(
+            "single",
+            "with t as (select * from <TABLE_NAME>) select count(distinct _hoodie_commit_time)=1 from t#true",
+        ),
+        {
+            VALIDATORS: f"{SINGLE_CLASS}, SqlQueryEqualityPreCommitValidator",
+            QUERIES["single"]: f"{COUNT}#2",
+            QUERIES["equality"]: "select distinct val from <TABLE_NAME>;",
+        },
+    ],
+)
+def test_what_holds_is_committed(tmp_path: Path, kind: str, queries: dict[str, str]) -> None:
+    """The row of the partition that is not touched is not seen."""
+    table = tmp_path / "t"
+    options = {**made(table, kind), **queries}
+    result = write(table, options, ("a", 2, "x"), ("b", 1, "x"))
+    assert (result.num_inserts, result.num_updates, result.warnings) == (1, 1, [])
+    assert values(table, "id", "ts") == [("a", 2), ("b", 1), ("z", 1)]
+
+
+@KINDS
+def test_deletes_and_overwrites_are_seen(tmp_path: Path, kind: str) -> None:
+    table = tmp_path / "t"
+    options = made(table, kind)
+    gone = asking("single", f"{COUNT}#1")
+    with pytest.raises(ValidationFailed, match="found 0"):
+        write(table, {**options, **gone}, ("a", 1, "x"), operation="delete")
+    with pytest.raises(ValidationFailed, match="found 2"):
+        write(table, {**options, **gone}, ("n", 1, "x"), ("m", 1, "x"), operation="insert_overwrite")
+    with pytest.raises(ValidationFailed, match="found 0"):
+        hoodie.delete_partitions(str(table), ["x"], options=gone)
+    assert values(table, "id") == ["a", "z"]
+    write(table, {**options, **gone}, ("n", 1, "x"), operation="insert_overwrite")
+    assert values(table, "id") == ["n", "z"]
+    write(table, {**options, **asking("single", f"{COUNT}#0")}, ("n", 1, "x"), operation="delete")
+    assert values(table, "id") == ["z"]
+
+
+@KINDS
+def test_of_a_new_table_and_of_an_empty_input(tmp_path: Path, kind: str) -> None:
+    table = tmp_path / "t"
+    options = {**PLAIN, TYPE: kind}
+    with pytest.raises(ValidationFailed, match="expected 0, found 1"):
+        write(table, {**options, **asking("equality", COUNT)}, ("a", 1, "x"))
+    assert hoodie.read_table(str(table)).num_rows == 0
+    write(table, {**options, **asking("single", f"{COUNT}#1")}, ("a", 1, "x"))
+    with pytest.raises(ValidationFailed, match="found 0"):
+        write(table, {**options, **asking("single", f"{COUNT}#1")})
+    write(table, {**options, **asking("equality", COUNT)})
+
+
+def test_the_token_of_a_withdrawn_write_has_no_commit(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    options, token = made(table), {TOKEN_KEY: "dag.task.2024-01-01"}
+    with pytest.raises(ValidationFailed):
+        write(table, {**options, **asking("single", f"{COUNT}#9")}, ("b", 1, "x"), extra_metadata=token)
+    assert write(table, options, ("b", 1, "x"), extra_metadata=token).status == "committed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({VALIDATORS: "com.acme.MyValidator"}, "no validator 'com.acme.MyValidator'"),
+        ({VALIDATORS: "equality"}, "there is no query"),
+        ({QUERIES["single"]: f"{COUNT}#1"}, "does not name SqlQuerySingleResultPreCommitValidator"),
+        (asking("single", COUNT), "#expected"),
+        (asking("single", "select 1#1"), "write <TABLE_NAME> where"),
+        (asking("equality", "select nothing from <TABLE_NAME>"), "can't be evaluated"),
+        (asking("equality", "drop table <TABLE_NAME>"), "can't be evaluated"),
+        (asking("equality", "copy <TABLE_NAME> to '/tmp/x.csv'"), "can't be evaluated"),
+        (asking("equality", "select * from <TABLE_NAME>, read_text('/etc/hostname')"), "can't be evaluated"),
+        (asking("single", "select count(*) from <TABLE_NAME>, '/etc/hostname'#1"), "can't be evaluated"),
+        (asking("single", "select id, ts from <TABLE_NAME>#1"), "can't be evaluated"),
+        (asking("single", "select 1) as a(v), (select count(*) from <TABLE_NAME>#1"), "can't be evaluated"),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_wrong_settings_are_refused_before_anything_is_written(
+    tmp_path: Path, settings: dict[str, str], why: str, dry_run: bool
+) -> None:
+    table = tmp_path / "t"
+    options = made(table)
+    before = listing(table)
+    with pytest.raises(ConfigError, match=why.replace("(", r"\(")):
+        write(table, {**options, **settings}, ("a", 2, "x"), dry_run=dry_run)
+    assert listing(table) == before
