@@ -46,7 +46,7 @@ def doctor(args: Any) -> None:
         command += ["--table", _located(args.table, conn, args.conn_id)] if args.table else []
     except HoodieException as error:
         findings.append(_finding("table", "error", str(error)))
-    flags = ["--json"] if args.json else []
+    flags = [*(["--deep"] if args.deep else []), *(["--json"] if args.json else [])]
     sys.exit(_hoodie([*command, "--known", json.dumps(findings), *flags], environment))
 
 

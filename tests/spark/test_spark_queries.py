@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,7 +72,13 @@ def test_queries_equal_what_apache_hudi_answers(golden_tables: Path, tmp_path: P
         if number % 2:
             more = {"columns": ["id", "ts", "_hoodie_record_key"], "where": "length(region) = 2"}
         asked.append((file, {**_arguments(answer), **more}, str(tmp_path / f"{name}-{answer}")))
-    said = _run(mode, [[str(file.parent.parent / "table"), arguments, out] for file, arguments, out in asked])
+    questions = [[str(file.parent.parent / "table"), arguments, out] for file, arguments, out in asked]
+    damaged = shutil.copytree(golden_tables / "0.15.0-v6" / "cow_types" / "table", tmp_path / "damaged")
+    torn = max(damaged.glob("eu/*.parquet"), key=lambda file: file.name.rpartition("_")[2])
+    torn.write_bytes(torn.read_bytes()[:-1])
+    said = _run(mode, [*questions, [str(damaged), {}, ""]])
+    [refused] = said["refused"]
+    assert torn.name in refused
     assert said["version"].startswith("4")
     for (file, arguments, out), columns in zip(asked, said["columns"], strict=True):
         expected = pq.read_table(file)

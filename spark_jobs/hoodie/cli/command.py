@@ -140,6 +140,7 @@ def parser() -> Parser:
     doctor = _add(commands, "doctor", text, _doctor, common)
     doctor.add_argument("--table", metavar="PATH", help="look at this table, too")
     doctor.add_argument("--repair", action="store_true", help="mend what can be mended of the table")
+    doctor.add_argument("--deep", action="store_true", help="open the table's files, and read them")
     doctor.add_argument("--spark-submit", metavar="FILE", help="instead of the one found")
     doctor.add_argument("--known", default="[]", help=argparse.SUPPRESS)  # findings of who calls it, as JSON
     text = "instants, oldest first, and what they wrote"

@@ -30,7 +30,7 @@ def doctor(args: argparse.Namespace) -> Answer:
     """Findings about the machine and, with --table, the table; exit code 1 where one is an error."""
     known = [Finding(**item) for item in json.loads(args.known)]
     repaired = _repair(args.table) if args.repair else []
-    table = [*repaired, *check_table(args.table)] if args.table else []
+    table = [*repaired, *check_table(args.table, args.deep)] if args.table else []
     findings = [*known, *check_machine(args.spark_submit), *table]
     status = worst(findings)
     document = {"status": status, "findings": [finding.to_dict() for finding in findings]}

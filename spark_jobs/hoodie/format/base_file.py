@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.config.key import Config, Key, bool_key, enum_key, int_key, parse_fraction
+from hoodie.errors import StorageError, TableError
 from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
     BLOOM_TYPE_KEY,
@@ -30,6 +31,7 @@ from hoodie.format.bloom import (
     key_range,
 )
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
+from hoodie.format.names import BaseFileName
 from hoodie.storage import Storage
 
 
@@ -271,17 +273,48 @@ def sequence_numbers(instant: str, task: int, start: int, rows: int) -> pa.Array
     return joined
 
 
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turns what goes wrong while a base file is read into a TableError that names file and instant."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _unreadable(path, "is missing") from None
+    except pa.ArrowMemoryError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(f"{path} can't be read: {error}", path=path) from error
+        why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
+        raise _unreadable(path, f"is empty or damaged ({why})") from error
+
+
+def _unreadable(path: str, what: str) -> TableError:
+    name = BaseFileName.parse(path.rpartition("/")[2])
+    instant = name.instant if name else "an unknown instant"
+    return TableError(
+        f"base file {path}, written by {instant}, {what}; restore the file from a copy, or take the table "
+        "back to a state without it (hoodie restore). hoodie doctor --deep finds all such files",
+        path=path,
+        instant=instant,
+    )
+
+
 class BaseFileReader:
-    """Streams one base file; holds one batch of rows and the footer."""
+    """Streams one base file; holds one batch of rows and the footer.
+
+    Raises TableError, which names the instant that wrote it, for a file that is missing, empty or damaged.
+    """
 
     def __init__(self, storage: Storage, path: str) -> None:
         self.path = path
-        self._source = storage.open_input(path)
-        try:
-            self._file = pq.ParquetFile(self._source, buffer_size=_READ_BUFFER, pre_buffer=False)
-        except BaseException:
-            self._source.close()
-            raise
+        with readable(path):
+            self._source = storage.open_input(path)
+            try:
+                self._file = pq.ParquetFile(self._source, buffer_size=_READ_BUFFER, pre_buffer=False)
+            except BaseException:
+                self._source.close()
+                raise
 
     def __enter__(self) -> BaseFileReader:
         return self
@@ -338,13 +371,15 @@ class BaseFileReader:
         return KeySummary(bloom, *bounds)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        return self._file.read(columns=None if columns is None else list(columns), use_threads=False)
+        with readable(self.path):
+            return self._file.read(columns=None if columns is None else list(columns), use_threads=False)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = READ_BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         names = None if columns is None else list(columns)
-        yield from self._file.iter_batches(batch_size=rows, columns=names, use_threads=False)
+        with readable(self.path):
+            yield from self._file.iter_batches(batch_size=rows, columns=names, use_threads=False)
 
     def record_keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
         """The record keys, in one piece or in batches of at most `batch_rows`."""

@@ -17,7 +17,7 @@ from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read import duckdb_predicate
 from hoodie.read.duckdb_predicate import wrong
-from hoodie.read.file_slice import read_slice
+from hoodie.read.file_slice import read_slice, read_through
 from hoodie.read.partition_values import partition_columns
 from hoodie.read.query import Query
 from hoodie.read.table_view import TableView, file_schemas
@@ -130,8 +130,8 @@ def _filtered(
             try:
                 for batch in rows:
                     yield read_as(pa.Table.from_batches([batch]), target)
-            except duckdb.Error as error:
-                raise wrong(where, str(error), columns) from None
+            except (duckdb.Error, pa.ArrowException, OSError) as error:
+                raise _cause(view, storage, wanted, error) or wrong(where, str(error), columns) from None
 
     try:
         sources = []
@@ -141,7 +141,25 @@ def _filtered(
         text = f"SELECT {quoted} FROM ({' UNION ALL '.join(sources)}) AS snapshot WHERE (\n{where}\n)"
         return found(connection.sql(text).to_arrow_reader(READ_BATCH_ROWS))
     except duckdb.Error as error:
-        raise wrong(where, str(error), columns) from None
+        raise _cause(view, storage, wanted, error) or wrong(where, str(error), columns) from None
+
+
+def _cause(view: TableView, storage: Storage, names: list[str], error: Exception) -> Exception | None:
+    """The error, unless it is one of the predicate. Raises TableError for a file that can't be read, which
+    DuckDB does not name: all are read for that.
+    """
+    import duckdb
+
+    told = (
+        duckdb.ParserException,
+        duckdb.BinderException,
+        duckdb.CatalogException,
+        duckdb.ConversionException,
+    )
+    if not isinstance(error, told):
+        for item in view.slices:
+            read_through(storage, item, view.context, names)
+    return None if isinstance(error, duckdb.Error) else error
 
 
 def _sources(view: TableView, storage: Storage, names: list[str]) -> Iterator[tuple[str, Any]]:

@@ -20,6 +20,7 @@ from hoodie.read.pruning import possible
 from hoodie.read.query import HOLES_POLICY, Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole, retained
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
+from hoodie.read.verify import VERIFY_FILES, empty, lacking
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
 from hoodie.table.partition import list_partitions
@@ -35,6 +36,7 @@ from hoodie.table.view import (
     merged_slices,
     storage_listing,
 )
+from hoodie.table.written import refuse
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
@@ -116,6 +118,13 @@ class TableView:
         found = _slices(query, snapshot, listing, partitions, touched)
         if any(file_slice.logs or file_slice.instant < table_schema.version for file_slice in found):
             table_schema.refuse_version(base_path, "read")
+        wrong = empty(found)
+        if config[VERIFY_FILES]:
+            asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
+            wrong += lacking(timeline, storage, props, snapshot, found, asked)
+        if wrong and Timeline.load(base_path, storage).instants != timeline.instants:
+            return cls.load(path, query, config, storage, where)  # files were cleaned meanwhile
+        refuse(base_path, wrong)
         schema, dropped = _schema(props, text, found, storage)
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):

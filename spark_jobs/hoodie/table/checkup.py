@@ -1,8 +1,8 @@
 """A look at a table's health that changes nothing: what `hoodie doctor` says of it, with what to do.
 
 Standard library only, so that it runs on Airflow's machines. Looked at are the properties, the timeline and
-its newest commit's files, pending instants with their heartbeats, leftovers, and whether the table services
-keep up; not the rows.
+the files that it names, pending instants with their heartbeats, leftovers, and whether the table services
+keep up; the rows only where it is to look deep.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.errors import HoodieError, TableError, TableNotFound
-from hoodie.format.names import join
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
+from hoodie.table.audit import audit
 from hoodie.table.features import features
 from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat, read_beats
 from hoodie.table.markers import marker_instants
@@ -29,8 +29,8 @@ from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
-#: what the newest commit may have written, that every file of it is looked for
-_FILES = 2000
+#: files of one kind that are named in findings of their own
+_LISTED = 100
 #: an instant so far in the future tells of clocks that differ
 _AHEAD_MS = 5 * 60_000
 _OLD_PLAN_S = 24 * 3600
@@ -57,8 +57,11 @@ def worst(findings: list[Finding]) -> str:
     return max((finding.status for finding in findings), key=(OK, NOTE, WARNING, ERROR).index, default=OK)
 
 
-def check_table(path: str) -> list[Finding]:
-    """Findings about the table at a path. Raises nothing: what can't be read is a finding."""
+def check_table(path: str, deep: bool = False) -> list[Finding]:
+    """Findings about the table at a path. Raises nothing: what can't be read is a finding.
+
+    `deep` opens every data file, reads all pages of the latest base files, and walks the blocks of the logs.
+    """
     try:
         base_path = normalize(path)
         storage = storage_for(base_path)
@@ -75,7 +78,8 @@ def check_table(path: str) -> list[Finding]:
         _metadata_table,
         _timeline,
         _archive,
-        _newest,
+        _files,
+        *((_contents,) if deep else ()),
         _pending,
         _leftovers,
         _services,
@@ -216,30 +220,65 @@ def _readable(table: _Checkup, instant: Instant) -> bool:
     return True
 
 
-def _newest(table: _Checkup) -> Iterator[Finding]:
-    """Are the files of the newest commit there, as long as it says?"""
-    last = table.timeline.last_commit
-    if last is None or not _readable(table, last):
+def _files(table: _Checkup) -> Iterator[Finding]:
+    """Are the files that the active timeline names there, as long as it says?"""
+    if table.timeline.last_commit is None:
         return
-    stats = CommitMetadata.parse(table.timeline.read(last, table.storage)).write_stats
-    wrong: list[str] = []
-    for stat in list(stats)[:_FILES]:
-        if not stat.path:
-            continue
-        found = table.storage.info(join(table.base_path, stat.path))
-        if found is None:
-            wrong.append(f"{stat.path} is missing")
-        elif stat.log_version is None and found.size != stat.file_size_in_bytes:
-            wrong.append(f"{stat.path} has {found.size} bytes of {stat.file_size_in_bytes}")
-    if wrong:
+    try:
+        found = audit(table.timeline, table.storage, table.props)
+    except ImportError:
+        text = "not looked at: plans and results of services are Avro, and fastavro is not installed here"
+        yield Finding("files", NOTE, text, "pip install fastavro")
+        return
+    for wrong in _first(found.latest):
+        remedy = f"queries lack rows or show old ones, and refuse to: {_RESTORE}"
+        yield Finding("files", ERROR, str(wrong), remedy)
+    for wrong in _first(found.older):
+        yield Finding(
+            "files",
+            WARNING,
+            str(wrong),
+            "newest rows do not need it, but time travel, incremental queries and restores do: restore the "
+            "file from a copy, or ask for newer instants",
+        )
+    for instant, what, path in _first(found.kept):
         yield Finding(
             "files",
             ERROR,
-            f"of the newest commit {last.time}: {_some(wrong)}",
-            "restore the files from a copy, or roll the commit back: hoodie rollback",
+            f"{path} is missing, which {what} {instant.time} needs",
+            "restore the file from a copy, or "
+            + ("delete the savepoint" if what == "savepoint" else f"hoodie cancel --instant {instant.time}"),
         )
-    else:
-        yield Finding("files", OK, f"all of the newest commit {last.time} are there")
+    if len(found.latest) + len(found.older) + len(found.kept) > 3 * _LISTED:
+        yield Finding("files", ERROR, "more files are missing or damaged than are listed here")
+    if not (found.latest or found.older or found.kept):
+        yield Finding("files", OK, f"all {found.files} that the active timeline names are there, in full")
+
+
+_RESTORE = "restore the file from a copy, or take the table back to a state without it: hoodie restore"
+
+
+def _first(items: list[Any]) -> list[Any]:
+    return items[:_LISTED]
+
+
+def _contents(table: _Checkup) -> Iterator[Finding]:
+    """Every data file, opened and read."""
+    try:
+        from hoodie.table.contents import OLD, check_contents
+    except ImportError as error:
+        text = f"files are not opened: {error.name} is not installed here"
+        yield Finding("contents", NOTE, text, "pip install 'airflow-hoodie[local]'")
+        return
+    done = check_contents(table.timeline, table.storage, table.base_path)
+    for weight, text in done.findings[:_LISTED]:
+        status = {OLD: WARNING}.get(weight, ERROR if weight else NOTE)
+        yield Finding("contents", status, text, _RESTORE if weight else "nothing: readers pass it over")
+    if len(done.findings) > _LISTED:
+        yield Finding("contents", ERROR, f"{len(done.findings) - _LISTED} more files can't be read in full")
+    if not any(weight for weight, _ in done.findings):
+        text = f"{done.bases} base files and {done.logs} log files were opened, and can be read"
+        yield Finding("contents", OK, text)
 
 
 def _pending(table: _Checkup) -> Iterator[Finding]:

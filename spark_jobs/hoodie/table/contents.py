@@ -1,0 +1,117 @@
+"""Data files opened and read: the pages of base files, the blocks of logs (`hoodie doctor --deep`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hoodie.errors import HoodieError
+from hoodie.format.base_file import BaseFileReader
+from hoodie.format.log_block import DATA_TYPES, BlockType, LogBlock
+from hoodie.format.log_data import read_data_block, read_delete_block
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.names import join
+from hoodie.storage import Storage
+from hoodie.table.partition import list_partitions
+from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot, file_slices, storage_listing
+from hoodie.table.written import WrittenFile, written_files
+from hoodie.timeline.active import Timeline
+
+#: how much a finding weighs: rows are lost, an older version is, nothing is
+LOST, OLD, NOTHING = 2, 1, 0
+#: (weight, text)
+Finding = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How many files were opened, and what is wrong with them, the worst first."""
+
+    bases: int
+    logs: int
+    findings: Sequence[Finding]
+
+
+def check_contents(timeline: Timeline, storage: Storage, base_path: str) -> Contents:
+    """Opens every committed data file. Of the latest slices all pages and blocks are decoded, of older ones
+    the footers are. Memory: a batch of rows, or a block, for each core.
+    """
+    snapshot = Snapshot.of(timeline, storage)
+    listing = storage_listing(storage, base_path)
+    told = _appends(timeline, storage)
+    work: list[tuple[FileSlice, bool]] = []
+    for partition in list_partitions(storage, base_path):
+        for group in file_slices(snapshot, listing, partition).values():
+            latest = next((number for number, item in enumerate(group) if item.base), len(group))
+            work += [(item, number <= latest) for number, item in enumerate(group)]
+
+    def look(job: tuple[FileSlice, bool]) -> list[Finding]:
+        item, latest = job
+        found = list(_base(storage, item.base, latest)) if item.base else []
+        for log in item.logs if latest else ():
+            parts = told.get(join(log.partition, log.name), ())
+            found += _log(storage, log, parts, snapshot)
+        return found
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        findings = [finding for group in pool.map(look, work) for finding in group]
+    bases = sum(item.base is not None for item, _ in work)
+    logs = sum(len(item.logs) for item, latest in work if latest)
+    return Contents(bases, logs, sorted(findings, key=lambda finding: -finding[0]))
+
+
+def _appends(timeline: Timeline, storage: Storage) -> Mapping[str, Sequence[WrittenFile]]:
+    """What commits added to which log file, by path."""
+    told: dict[str, list[WrittenFile]] = {}
+    for instant in timeline.commits():
+        for file in written_files(instant, timeline.read(instant, storage), None):
+            if file.log:
+                told.setdefault(file.path, []).append(file)
+    return told
+
+
+def _base(storage: Storage, base: BaseFile, pages: bool) -> Iterator[Finding]:
+    try:
+        with BaseFileReader(storage, base.path) as reader:
+            for _ in reader.batches() if pages else ():
+                pass
+    except HoodieError as error:
+        yield LOST if pages else OLD, error.message
+
+
+def _log(
+    storage: Storage, log: LogFile, parts: Sequence[WrittenFile], snapshot: Snapshot
+) -> Iterator[Finding]:
+    """A corrupt block hides rows where a commit wrote it; else a writer died, and nobody misses it."""
+    try:
+        with LogFileReader(storage, log.path) as reader:
+            for block in reader.blocks():
+                if block.type is BlockType.CORRUPT:
+                    yield _corrupt(log, block, parts)
+                elif snapshot.shows(block.instant or log.base_instant):
+                    _decode(reader, block)
+    except FileNotFoundError:
+        return
+    except HoodieError as error:
+        writers = ", ".join(sorted({part.instant for part in parts})) or "archived commits"
+        yield LOST, f"log file {log.path}, written by {writers}: {error.message}"
+
+
+def _corrupt(log: LogFile, block: LogBlock, parts: Sequence[WrittenFile]) -> Finding:
+    where = f"{block.length} bytes at {block.offset} of log file {log.path} are no block"
+    end = block.offset + block.length
+    hit = [part.instant for part in parts if part.offset < end and block.offset < part.size]
+    if hit:
+        return LOST, f"{where}: rows that {hit[0]} wrote are hidden"
+    if not parts:
+        return OLD, f"{where}: rows of an archived commit may be hidden"
+    return NOTHING, f"{where}: what a writer left that failed"
+
+
+def _decode(reader: LogFileReader, block: LogBlock) -> None:
+    if block.type is BlockType.DELETE:
+        read_delete_block(reader.content(block))
+    elif block.type in DATA_TYPES and block.type is not BlockType.HFILE_DATA:
+        read_data_block(block, reader.content(block))

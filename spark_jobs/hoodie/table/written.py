@@ -1,0 +1,204 @@
+"""Data files that the commits of the active timeline name, held against what is on storage.
+
+A commit names every file that it wrote, with its size. Of a file group the newest base file and the logs on
+top of it are its latest slice; they have to be there, unless the group was replaced. A log file may be longer
+than its newest commit says: a writer may have died after it. Base files of archived commits have no name
+here, except where a later commit added logs to them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hoodie.errors import TableError
+from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
+from hoodie.storage import Storage
+from hoodie.table.properties import TableProperties
+from hoodie.table.view import FileSlice, Snapshot
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import archive_files, archive_folder
+from hoodie.timeline.instant import Instant
+
+#: (partition path, file id)
+Group = tuple[str, str]
+
+#: bytes of the shortest Parquet file
+SMALLEST = 12
+UNKNOWN = -1
+_NAMED = 3
+_PATH = re.compile(rb'"path"\s*:\s*"([^"]*)"')
+
+
+class WrittenFile(NamedTuple):
+    """A file as a commit names it. `instant` is the commit's, `slice` the base instant of the file's slice.
+
+    `size` is the base file's, or the least that a log file has; UNKNOWN where the commit that tells it is
+    archived. `offset` is where the commit's part of a log file begins.
+    """
+
+    partition: str
+    file_id: str
+    path: str
+    name: str
+    instant: str
+    slice: str
+    log: bool
+    size: int
+    offset: int
+
+    @property
+    def group(self) -> Group:
+        return self.partition, self.file_id
+
+
+class Wrong(NamedTuple):
+    """A file that is missing, or shorter or longer than its commit says (`size`, None: missing)."""
+
+    file: WrittenFile
+    size: int | None
+
+    def __str__(self) -> str:
+        file = self.file
+        kind = "log file" if file.log else "base file"
+        if self.size is None:
+            return f"{kind} of {file.instant}: {file.path} is missing"
+        instead = "" if file.size == UNKNOWN else f" instead of {file.size}"
+        return f"{kind} of {file.instant}: {file.path} has {self.size} bytes{instead}"
+
+
+def written_files(instant: Instant, data: bytes, partitions: Collection[str] | None) -> Iterator[WrittenFile]:
+    """The files that a completed commit names in these partitions (None: all). Raises TableError."""
+    try:
+        stats: Mapping[str, Sequence[Mapping[str, Any]]] = (
+            (json.loads(data).get("partitionToWriteStats") or {}) if data.strip() else {}
+        )
+        for partition, group in stats.items():
+            if partitions is None or partition in partitions:
+                for stat in group:
+                    yield from _files(instant.time, partition, stat)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise TableError(
+            f"{instant} can't be read ({error}); restore its file in .hoodie from a copy, or roll it back",
+            instant=instant.time,
+        ) from None
+
+
+def _files(time: str, partition: str, stat: Mapping[str, Any]) -> Iterator[WrittenFile]:
+    path = stat.get("path")
+    if not path:
+        return
+    name = path.rpartition("/")[2]
+    size = stat.get("fileSizeInBytes") or UNKNOWN
+    if base := BaseFileName.parse(name):
+        yield WrittenFile(partition, base.file_id, path, name, time, base.instant, False, size, 0)
+    elif log := LogFileName.parse(name):
+        under = BaseFileName.parse(stat.get("baseFile") or "")
+        if under is not None and under.instant == log.base_instant:
+            base_path = path[: -len(name)] + str(under)
+            yield WrittenFile(
+                partition, log.file_id, base_path, str(under), under.instant, under.instant, False, UNKNOWN, 0
+            )
+        offset = stat.get("logOffset") or 0
+        yield WrittenFile(partition, log.file_id, path, name, time, log.base_instant, True, size, offset)
+
+
+def latest_written(
+    timeline: Timeline, storage: Storage, snapshot: Snapshot, partitions: Collection[str] | None = None
+) -> dict[Group, dict[str, WrittenFile]]:
+    """The latest slice of every group, file by path, as far as the snapshot's commits tell.
+
+    Replaced groups are left out. Of a file that several commits name, the one that tells most counts. Reads
+    the metadata of every commit, and parses that of those which add something.
+    """
+    latest: dict[Group, dict[str, WrittenFile]] = {}
+    begun: dict[Group, str] = {}
+    for instant in reversed(timeline.commits()):
+        if instant.time not in snapshot.committed:
+            continue
+        data = timeline.read(instant, storage)
+        if not _tells(data, begun, snapshot, partitions):
+            continue
+        for file in written_files(instant, data, partitions):
+            group = (file.partition, file.file_id)
+            if group in snapshot.replaced or file.slice < begun.get(group, ""):
+                continue
+            files = latest.setdefault(group, {})
+            if not file.log:
+                begun[group] = file.slice
+                for path in [path for path, other in files.items() if other.slice < file.slice]:
+                    del files[path]
+            known = files.get(file.path)
+            if known is None or known.size < file.size:
+                files[file.path] = file
+    return latest
+
+
+def _tells(
+    data: bytes, begun: Mapping[Group, str], snapshot: Snapshot, partitions: Collection[str] | None
+) -> bool:
+    """Does a commit name more than base files that were superseded later? Parsing takes ten times longer."""
+    for path in _PATH.findall(data):
+        if b"\\" in path:
+            return True
+        partition, _, name = path.decode().rpartition("/")
+        if partitions is not None and partition not in partitions:
+            continue
+        group = (partition, name.partition("_")[0])
+        if not name.endswith(PARQUET) or not (group in begun or group in snapshot.replaced):
+            return True
+    return False
+
+
+def wrong_in(
+    latest: Mapping[Group, Mapping[str, WrittenFile]], slices: Iterable[FileSlice], bases_only: bool = False
+) -> Iterator[Wrong]:
+    """Files of the latest slices that a query's slices, found by listing, lack or have in another size."""
+    found = {(item.partition, item.file_id): item for item in slices}
+    for group, files in latest.items():
+        item = found.get(group)
+        base = item.base if item else None
+        sizes = {} if item is None else {log.name: log.size for log in item.logs}
+        floor = (
+            base.instant if base else min((log.base_instant for log in item.logs), default="") if item else ""
+        )
+        for file in files.values():
+            if file.slice < floor or (file.log and bases_only):
+                continue  # superseded by what a commit wrote that is not on the timeline any more
+            if not file.log:
+                size = base.size if base and base.name == file.name else None
+                if size is None or (file.size != UNKNOWN and size != file.size):
+                    yield Wrong(file, size)
+            elif (size := sizes.get(file.name)) is None or size < file.size:
+                yield Wrong(file, size)
+
+
+def confirmed(timeline: Timeline, storage: Storage, props: TableProperties, item: Wrong) -> bool:
+    """False for what only seems to be wrong: a second attempt's file was listed in the place of the first's,
+    or the commit is kept by a savepoint, while later ones, which may have replaced its files, are archived.
+    """
+    file = item.file
+    there = storage.info(join(timeline.base_path, file.path))
+    if there is not None and (there.size == file.size or (file.log and there.size > file.size)):
+        return False
+    if file.instant < (timeline.first_time or ""):
+        return not archive_files(storage, archive_folder(timeline.base_path, props.archive_folder))
+    return True
+
+
+def refuse(base_path: str, wrong: Sequence[Wrong]) -> None:
+    """Raises TableError that names the first files, what wrote them, and what to do; nothing for none."""
+    if not wrong:
+        return
+    shown = "; ".join(map(str, wrong[:_NAMED]))
+    more = f"; and {len(wrong) - _NAMED} more files" if len(wrong) > _NAMED else ""
+    first = wrong[0].file
+    raise TableError(
+        f"files of {base_path} are damaged: {shown}{more}. Restore the files from a copy, or take the table "
+        "back to a state without them (hoodie restore); hoodie doctor lists them all. "
+        "hoodie.read.verify.files=false reads what is left",
+        path=f"{base_path}/{first.path}",
+        instant=first.instant,
+    )

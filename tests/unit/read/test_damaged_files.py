@@ -1,0 +1,198 @@
+"""Data files that are missing, torn or empty: queries and writes say which one and who wrote it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie.errors import TableError
+from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.unit.write.support import OPTIONS
+
+UNVERIFIED = {"hoodie.read.verify.files": "false"}
+MOR = {**OPTIONS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+
+Damage = Callable[[Path], Any]
+
+
+def halve(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def scramble(file: Path) -> None:
+    """The same length and a sound footer; its pages are not what they were."""
+    data = file.read_bytes()
+    file.write_bytes(data[:4] + b"\xff" * 600 + data[604:])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """Both tables, and their instants."""
+    folder = tmp_path_factory.mktemp("made")
+    instants = {}
+    for name, options, batches in (
+        ("cow", OPTIONS, [small_rows(range(30), 1), small_rows([1, 4], 2)]),
+        ("mor", MOR, [small_rows(range(30), version) for version in (1, 2, 3)]),
+    ):
+        tables = [as_table(rows, SMALL_SCHEMA) for rows in batches]
+        written = [hoodie.write_table(rows, str(folder / name), options=options) for rows in tables]
+        instants[name] = [result.instant for result in written]
+    return folder, instants
+
+
+@pytest.fixture
+def cow(made: tuple[Path, dict[str, list[str]]], tmp_path: Path) -> tuple[Path, list[str]]:
+    """Two commits: the first one writes three partitions, the second one updates `us` only."""
+    return Path(shutil.copytree(made[0] / "cow", tmp_path / "cow")), made[1]["cow"]
+
+
+@pytest.fixture
+def mor(made: tuple[Path, dict[str, list[str]]], tmp_path: Path) -> tuple[Path, list[str]]:
+    """A base file and two logs in each partition."""
+    return Path(shutil.copytree(made[0] / "mor", tmp_path / "mor")), made[1]["mor"]
+
+
+def refused(path: Path, file: Path, instant: str, **query: Any) -> str:
+    with pytest.raises(TableError) as error:
+        hoodie.read_table(str(path), **query)
+    assert file.name in str(error.value)
+    assert error.value.values["instant"] == instant
+    assert "estore" in str(error.value)
+    return str(error.value)
+
+
+def test_a_missing_base_file_of_an_older_commit(cow: tuple[Path, list[str]]) -> None:
+    path, (first, second) = cow
+    [file] = (path / "eu").glob("*.parquet")
+    file.unlink()
+    for query in ({}, {"query": "read_optimized"}, {"as_of": second}, {"begin": "000"}, {"where": "ts > 0"}):
+        assert "is missing" in refused(path, file, first, **query)
+    assert hoodie.read_table(str(path), options=UNVERIFIED).num_rows == 20
+    # what the query does not read need not be there
+    assert hoodie.read_table(str(path), where="region = 'us'").num_rows == 10
+    assert hoodie.read_table(str(path), begin=first).num_rows == 2
+
+
+def test_a_missing_newest_version_does_not_show_the_one_before(cow: tuple[Path, list[str]]) -> None:
+    path, (first, second) = cow
+    [file] = (path / "us").glob(f"*_{second}.parquet")
+    file.unlink()
+    refused(path, file, second)
+    assert hoodie.read_table(str(path), as_of=first).num_rows == 30
+
+
+def test_a_missing_older_version_is_seen_by_time_travel_only(cow: tuple[Path, list[str]]) -> None:
+    path, (first, _) = cow
+    [file] = (path / "us").glob(f"*_{first}.parquet")
+    file.unlink()
+    assert hoodie.read_table(str(path)).num_rows == 30
+    refused(path, file, first, as_of=first)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("damage", [halve, empty, Path.unlink])
+def test_damaged_log_files(mor: tuple[Path, list[str]], number: int, damage: Damage) -> None:
+    path, instants = mor
+    [file] = (path / "us").glob(f".*.log.{number}_*")
+    damage(file)
+    refused(path, file, instants[number])
+    assert hoodie.read_table(str(path), query="read_optimized").num_rows == 30
+    assert hoodie.read_table(str(path), where="region = 'eu'").num_rows == 10
+
+
+def test_a_log_file_that_grew(mor: tuple[Path, list[str]]) -> None:
+    """A writer that appends may have died in the middle."""
+    path, _ = mor
+    [file] = (path / "us").glob(".*.log.2_*")
+    with file.open("ab") as log:
+        log.write(b"#HUDI#")
+    assert hoodie.read_table(str(path)).num_rows == 30
+
+
+def test_a_missing_base_file_of_an_archived_commit_under_logs(mor: tuple[Path, list[str]]) -> None:
+    path, (first, *_) = mor
+    for file in (path / ".hoodie").glob(f"{first}.*"):
+        file.unlink()
+    [base] = (path / "us").glob("*.parquet")
+    base.unlink()
+    refused(path, base, first)
+
+
+@pytest.mark.parametrize("damage", [halve, empty, scramble])
+@pytest.mark.parametrize("verify", [{}, UNVERIFIED])
+@pytest.mark.parametrize("query", [{}, {"where": "val > 0"}])
+def test_torn_base_files(
+    cow: tuple[Path, list[str]], damage: Damage, verify: dict[str, str], query: dict[str, Any]
+) -> None:
+    path, (first, _) = cow
+    [file] = (path / "eu").glob("*.parquet")
+    damage(file)
+    refused(path, file, first, options=verify, **query)
+
+
+@pytest.mark.parametrize("damage", [halve, empty, scramble])
+def test_torn_base_files_below_logs(mor: tuple[Path, list[str]], damage: Damage) -> None:
+    path, (first, *_) = mor
+    [file] = (path / "eu").glob("*.parquet")
+    damage(file)
+    refused(path, file, first, options=UNVERIFIED)
+    refused(path, file, first, options=UNVERIFIED, where="val > 0")
+
+
+def upsert(path: Path) -> None:
+    hoodie.write_table(as_table(small_rows([0, 3], 4), SMALL_SCHEMA), str(path), options=OPTIONS)
+
+
+def cluster(path: Path) -> None:
+    hoodie.cluster_table(str(path), options={"hoodie.clustering.plan.strategy.sort.columns": "val"})
+
+
+def compact(path: Path) -> None:
+    hoodie.compact_table(str(path), options={"hoodie.compact.inline.max.delta.commits": 1})
+
+
+@pytest.mark.parametrize("damage", [halve, empty, scramble])
+@pytest.mark.parametrize("work", [upsert, cluster, compact])
+def test_work_on_torn_base_files(
+    cow: tuple[Path, list[str]], mor: tuple[Path, list[str]], damage: Damage, work: Damage
+) -> None:
+    path, (first, *_) = mor if work is compact else cow
+    [file] = (path / "eu").glob("*.parquet")
+    damage(file)
+    completed = {item.name for item in (path / ".hoodie").iterdir() if item.name.count(".") == 1}
+    with pytest.raises(TableError, match=file.name) as error:
+        work(path)
+    assert error.value.values["instant"] == first
+    now = {item.name for item in (path / ".hoodie").iterdir() if item.name.count(".") == 1}
+    assert now - completed <= {item.name for item in (path / ".hoodie").glob("*.inflight")}
+
+
+def test_a_write_and_its_clean_while_a_query_is_planned(
+    cow: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of the state that was to be read may go meanwhile: the query is planned anew."""
+    from hoodie.read import table_view
+
+    path, _ = cow
+    listed = table_view.list_partitions
+
+    def later(*given: Any) -> list[str]:
+        monkeypatch.setattr(table_view, "list_partitions", listed)
+        rows: pa.Table = as_table(small_rows(range(30), 9), SMALL_SCHEMA)
+        hoodie.write_table(rows, str(path), options={**OPTIONS, "hoodie.cleaner.commits.retained": 1})
+        [old, _] = sorted((path / "eu").glob("*.parquet"), key=lambda file: file.name.rpartition("_")[2])
+        old.unlink()
+        return listed(*given)
+
+    monkeypatch.setattr(table_view, "list_partitions", later)
+    assert set(hoodie.read_table(str(path))["ts"].to_pylist()) == {9000}
