@@ -19,7 +19,12 @@ if TYPE_CHECKING:
         ClusteringOperator,
         CompactionOperator,
     )
-    from airflow_hoodie.operators.undo import RestoreOperator, RollbackOperator, SavepointOperator
+    from airflow_hoodie.operators.undo import (
+        CancelOperator,
+        RestoreOperator,
+        RollbackOperator,
+        SavepointOperator,
+    )
     from airflow_hoodie.operators.write import (
         BulkInsertOperator,
         DeleteOperator,
@@ -48,6 +53,7 @@ _HOME = {
     "ClusteringOperator": "airflow_hoodie.operators.services",
     "CompactionOperator": "airflow_hoodie.operators.services",
     "MaintenanceOperator": "airflow_hoodie.operators.maintenance",
+    "CancelOperator": "airflow_hoodie.operators.undo",
     "RestoreOperator": "airflow_hoodie.operators.undo",
     "RollbackOperator": "airflow_hoodie.operators.undo",
     "SavepointOperator": "airflow_hoodie.operators.undo",
@@ -67,6 +73,7 @@ __all__ = [
     "ArchiveOperator",
     "BackfillMaintenanceOperator",
     "BulkInsertOperator",
+    "CancelOperator",
     "CleanOperator",
     "ClusteringOperator",
     "CommitEventTrigger",

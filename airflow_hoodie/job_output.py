@@ -136,6 +136,17 @@ def _rollback_summary(result: dict[str, Any]) -> str:
     )
 
 
+def _cancel_summary(result: dict[str, Any]) -> str:
+    table = result.get("table")
+    if result.get("status") == "skipped":
+        return f"Skipped the cancelling of {result.get('target')} of {table}: {result.get('reason')}"
+    return (
+        f"Cancelled {result.get('target_action')} {result.get('target')} of {table} by "
+        f"{result.get('instant')}: its plan and {result.get('num_files', 0)} files deleted, "
+        f"{result.get('duration_s', 0):.1f} s"
+    )
+
+
 def _savepoint_summary(result: dict[str, Any]) -> str:
     if result.get("status") == "skipped":
         return f"Skipped the savepoint of {result.get('table')}: {result.get('reason')}"
@@ -177,6 +188,7 @@ _SERVICES = {
     "clean": _clean_summary,
     "archive": _archive_summary,
     "rollback": _rollback_summary,
+    "cancel": _cancel_summary,
     "savepoint": _savepoint_summary,
     "restore": _restore_summary,
 }

@@ -67,6 +67,28 @@ class RollbackOperator(HoodieInstantOperator):
     ui_color = "#f8e0e0"
 
 
+class CancelOperator(HoodieInstantOperator):
+    """Take a pending compaction or clustering off the timeline, with what a failed attempt at it left.
+
+    instant: the plan's, such as the XCom `scheduled` of an operator that made it. One that was cancelled
+    before is no error, so that a retry succeeds. (templated)
+    engine: `local` or `spark`, see HoodieLocalOperator.
+    options: settings over the table's.
+
+    The task waits for a writer or a service at work (wait_for_writer). A compaction that rows were written on
+    top of makes it fail with HoodieTableError: it has to be carried out.
+
+    The XCom `return_value` is the job's CancelResult without the names of files: status (cancelled or
+    skipped), reason (why it was skipped), instant (that of the rollback that tells of it), target,
+    target_action, target_state, table, base_path, action, operation, dry_run, partitions, num_files, bytes,
+    duration_s, warnings, rolled_back (failed writes), metadata_table_removed.
+    """
+
+    job = "cancel"
+
+    ui_color = "#f8e0e0"
+
+
 class SavepointOperator(HoodieInstantOperator):
     """Keep the files of a commit from the cleaner, so that RestoreOperator can take the table back to it.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hoodie.api import (
         archive_table,
+        cancel_plan,
         clean_table,
         cluster_table,
         compact_table,
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 __all__ = [
     "__version__",
     "archive_table",
+    "cancel_plan",
     "clean_table",
     "cluster_table",
     "compact_table",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hoodie.services.planner.plan import ServicesPlan
     from hoodie.services.planner.run import ServicesResult
     from hoodie.services.restore.run import RestoreResult
-    from hoodie.services.rollback.run import RollbackResult
+    from hoodie.services.rollback.run import CancelResult, RollbackResult
     from hoodie.services.savepoint import SavepointResult
 
 
@@ -279,6 +279,26 @@ def rollback_table(
     from hoodie.services.rollback.run import rollback_instant
 
     return rollback_instant(path, instant, _known(options), dry_run, progress or _silent)
+
+
+def cancel_plan(
+    path: str,
+    instant: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> CancelResult:
+    """Take a pending compaction, log compaction or clustering off the timeline; needs no Spark.
+
+    What a failed attempt at it wrote goes, too, and writers may change its file groups again. With `dry_run`
+    nothing is changed. One that was cancelled before is a result that says so. Raises HoodieError: TableError
+    for a compaction that rows were written on top of, which has to be carried out; ConflictError while
+    somebody executes the plan, or writes.
+    """
+    from hoodie.services.rollback.run import cancel_plan as cancel
+
+    return cancel(path, instant, _known(options), dry_run, progress or _silent)
 
 
 def savepoint_table(

@@ -15,11 +15,17 @@ import pytest
 from airflow.sdk import DAG
 
 import hoodie
-from airflow_hoodie import HoodieTable, RestoreOperator, RollbackOperator, SavepointOperator
+from airflow_hoodie import (
+    CancelOperator,
+    HoodieTable,
+    RestoreOperator,
+    RollbackOperator,
+    SavepointOperator,
+)
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieConflictError, HoodieTableError
 from hoodie.config.key import Config
 from hoodie.services.restore.run import RestoreResult
-from hoodie.services.rollback.run import RollbackResult
+from hoodie.services.rollback.run import CancelResult, RollbackResult
 from hoodie.services.savepoint import SavepointResult
 from hoodie.storage.local import LocalStorage
 from hoodie.write.transaction import Transaction
@@ -82,6 +88,24 @@ def test_save_write_and_go_back(table: HoodieTable, logged: Callable[[], str]) -
     assert deleted["status"] == "deleted"
 
 
+def test_a_plan_is_cancelled(tmp_path: Path, logged: Callable[[], str]) -> None:
+    table = HoodieTable(name="orders", path=str(tmp_path / "t"), record_keys="id", table_type="MERGE_ON_READ")
+    options = table.options_for("upsert", {"hoodie.index.bloom.num_entries": 100})
+    for number in range(2):
+        hoodie.write_table(pa.table({"id": ["a"], "n": [number]}), table.path, options=options)
+    due = {"hoodie.compact.inline.max.delta.commits": 1}
+    plan = hoodie.compact_table(table.path, mode="schedule", options=due).scheduled
+    with DAG("d", start_date=START, params={"at": "x"}) as dag:
+        task = CancelOperator(task_id="drop", table=table, instant="{{ params.at }}")
+    done = run(rendered(task, dag, at=plan))
+    assert set(done) == {item.name for item in fields(CancelResult)} - {"files", "voided"}
+    assert (done["status"], done["target"], done["target_action"]) == ("cancelled", plan, "compaction")
+    assert run(task)["status"] == "skipped", "a retry is no error"
+    said = logged()
+    assert f"Cancelled compaction {plan} of orders by {done['instant']}: its plan and 0 files" in said
+    assert f"Skipped the cancelling of {plan} of orders: {plan} was cancelled by" in said
+
+
 def test_what_stands_in_the_way_fails_the_task(table: HoodieTable) -> None:
     first, second, third = commits(table)
     with pytest.raises(HoodieTableError, match=f"later commits may depend on it .{third}"):
@@ -98,7 +122,7 @@ def test_what_stands_in_the_way_fails_the_task(table: HoodieTable) -> None:
 
 
 def test_what_is_wrong_fails_when_the_dag_is_read(table: HoodieTable) -> None:
-    for kind in (RollbackOperator, RestoreOperator):
+    for kind in (RollbackOperator, CancelOperator, RestoreOperator):
         for instant in (None, "", "yesterday", "2026-01-31"):
             with pytest.raises(HoodieConfigurationError, match="give the time of an instant"):
                 kind(task_id="t", table=table, instant=instant)

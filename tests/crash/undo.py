@@ -9,7 +9,7 @@ from typing import Any
 
 import hoodie
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import COMMIT_ACTIONS
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.crash.clustering import NO_PACKING, SECOND, cluster, many
 from tests.crash.scenarios import (
     BASE,
@@ -108,6 +108,30 @@ def rollback(path: str | Path) -> Any:
     return hoodie.rollback_table(str(path), newest.read_text())
 
 
+def planned_compaction(kit: Kit, path: Path) -> None:
+    write(path, BASE, MOR_OPTIONS)
+    write(path, LOGGED, MOR_OPTIONS)
+    compact(path, "schedule")
+
+
+def begun_compaction(kit: Kit, path: Path) -> None:
+    """An attempt was killed after it had written a file."""
+    planned_compaction(kit, path)
+    [plan] = Timeline.load(str(path)).filter([Action.COMPACTION])
+    (path / f".hoodie/{plan.time}.compaction.inflight").touch()
+    left = f"00000000-0000-0000-0000-000000000000-0_0-1-0_{plan.time}.parquet"
+    (path / "eu" / left).write_bytes(b"half")
+
+
+def cancel(path: str | Path) -> Any:
+    """The plan of the table as it was made; a later try names the same."""
+    planned = Path(path, ".hoodie/.planned")
+    if not planned.exists():
+        [pending] = Timeline.load(str(path)).pending()
+        planned.write_text(pending.time)
+    return hoodie.cancel_plan(str(path), planned.read_text())
+
+
 def savepoint(path: str | Path) -> Any:
     return hoodie.savepoint_table(str(path), commits(path)[-1])
 
@@ -166,6 +190,9 @@ UNDO = {
         scenario("rollback_compaction", compacted, rollback, TWO, TWO),
         scenario("rollback_plan", planned_clustering, rollback, MANY, MANY, options=NO_PACKING),
         scenario("rollback_clustering", clustered, rollback, MANY, MANY, options=NO_PACKING),
+        scenario("cancel_compaction", planned_compaction, cancel, TWO, TWO),
+        scenario("cancel_begun_compaction", begun_compaction, cancel, TWO, TWO),
+        scenario("cancel_clustering", planned_clustering, cancel, MANY, MANY, options=NO_PACKING),
         scenario("savepoint", cow, savepoint, THREE, THREE, options=OPTIONS),
         scenario("delete_savepoint", cow, unsave, THREE, THREE, options=OPTIONS),
         scenario("restore_commits", cow, restore, THREE, TWO, options=OPTIONS),

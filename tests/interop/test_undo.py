@@ -107,6 +107,39 @@ def test_apache_hudi_reads_and_goes_on_with_what_we_took_back(
 
 
 @pytest.mark.parametrize("kind", TYPES)
+def test_apache_hudi_goes_on_after_a_plan_was_cancelled(
+    tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
+) -> None:
+    """Ours and its own plans: it reads, updates the groups, plans anew, and carries that out."""
+    history = History(tmp_path / f"cancelled_{kind.lower()}", kind)
+    table, path = history.table, str(history.table.path)
+    history.ours(1)
+    history.ours(2)
+    if kind == MERGE_ON_READ:
+        plan = hoodie.compact_table(path, mode="schedule", options=COMPACT).scheduled
+    else:
+        sort = {"hoodie.clustering.plan.strategy.sort.columns": "ts"}
+        plan = hoodie.cluster_table(path, mode="schedule", options=sort).scheduled
+    assert hoodie.cancel_plan(path, plan).status == "cancelled"
+    table.check("ours cancelled", (hudi_015, hudi_12))
+    history.theirs(hudi_015, 3)
+    table.check("written on", (hudi_015, hudi_12))
+    name = table.known_as(hudi_015)
+    procedure = "run_compaction" if kind == MERGE_ON_READ else "run_clustering"
+    with without_metadata_table(hudi_015):
+        hudi_015.call(procedure, op="schedule", table=name)
+    [pending] = table.timeline().pending()
+    assert hoodie.cancel_plan(path, pending.time).target_action == pending.action.value
+    table.check("theirs cancelled", (hudi_015, hudi_12))
+    history.theirs(hudi_015, 4)
+    history.ours(5)
+    history.compact()
+    history.theirs(hudi_015, 6)
+    table.check("written on again", (hudi_015, hudi_12))
+    assert table.timeline().pending() == []
+
+
+@pytest.mark.parametrize("kind", TYPES)
 def test_apache_hudi_takes_back_what_we_wrote(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:

@@ -267,11 +267,14 @@ def _add_undo(commands: Any, *parents: Parser) -> None:
     add("--comments", default="", metavar="TEXT", help="what for")
     text = "roll one instant back: a failed one, or the newest commit"
     rollback = _add(commands, "rollback", text, _rollback, *parents)
+    text = "take a pending compaction or clustering off the timeline, with what a failed attempt left"
+    cancel = _add(commands, "cancel", text, _cancel, *parents)
+    cancel.add_argument("--instant", required=True, metavar="T", help="the plan's instant")
     text = "take the table back to a savepoint, or another commit; finishes a restore that was killed"
     restore = _add(commands, "restore", text, _restore, *parents)
     rollback.add_argument("--instant", required=True, metavar="T", help="the instant to roll back")
     restore.add_argument("--instant", required=True, metavar="T", help="the commit to go back to")
-    for command in (savepoint, rollback, restore):
+    for command in (savepoint, rollback, cancel, restore):
         command.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
         _add_options(command)
 
@@ -363,6 +366,12 @@ def _rollback(args: argparse.Namespace) -> Answer:
     from hoodie.cli.undo import rollback
 
     return rollback(args)
+
+
+def _cancel(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.undo import cancel
+
+    return cancel(args)
 
 
 def _restore(args: argparse.Namespace) -> Answer:

@@ -1,4 +1,4 @@
-"""`hoodie savepoint`, `hoodie rollback` and `hoodie restore`."""
+"""`hoodie savepoint`, `hoodie rollback`, `hoodie cancel` and `hoodie restore`."""
 
 from __future__ import annotations
 
@@ -71,6 +71,31 @@ def rollback_summary(result: dict[str, Any]) -> str:
             lines = [f"A rollback of {what} would delete {_work(result)}", *_files(result)]
         else:
             lines = [f"Rolled back {what} by {result['instant']}: {_work(result)} deleted"]
+    return "\n".join([*lines, *notes(result)])
+
+
+def cancel(args: argparse.Namespace) -> Answer:
+    """Cancel a pending plan, and say what went."""
+    result = hoodie.cancel_plan(
+        args.table,
+        args.instant,
+        options=_options(args),
+        dry_run=args.dry_run,
+        progress=progress_for(args),
+    ).to_dict()
+    return Answer(result, cancel_summary(result))
+
+
+def cancel_summary(result: dict[str, Any]) -> str:
+    """A CancelResult for people; a dry run's with every file."""
+    if result["status"] == "skipped":
+        lines = [f"Nothing to do for {result['table']}: {result['reason']}"]
+    else:
+        what = f"{result['target_state']} {result['target_action']} {result['target']} of {result['table']}"
+        if result["status"] == "planned":
+            lines = [f"To cancel {what} would delete its plan and {_work(result)}", *_files(result)]
+        else:
+            lines = [f"Cancelled {what} by {result['instant']}: its plan and {_work(result)} deleted"]
     return "\n".join([*lines, *notes(result)])
 
 

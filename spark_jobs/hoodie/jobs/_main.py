@@ -10,9 +10,9 @@ Request of `compact` and of `cluster`: {"table": path, "operation": name, "mode"
 Request of `clean`: {"table": path, "operation": "clean", "mode": as above, "options": {settings}}, of
 `archive`: the same without mode; only table is required. These two need no Spark: they run as well as
 `python -m hoodie.jobs.clean --request JSON`.
-Request of `rollback` and of `restore`: {"table": path, "operation": name, "instant": time, "options"}, of
-`savepoint`: the same with "user", "comments": texts, and "delete": bool; its instant is by default the newest
-commit. These need no Spark, either.
+Request of `rollback`, `cancel` and `restore`: {"table": path, "operation": name, "instant": time, "options"},
+of `savepoint`: the same with "user", "comments": texts, and "delete": bool; its instant is by default the
+newest commit. These need no Spark, either.
 Request of `services`: {"table": path, "operation": "services", "services": [names], "engine": "spark" or
 "local" (default), "options": {settings}, "extra_metadata": {texts}}; only table is required. Spark starts
 when a service has work for it. The exit code is 0, and the result tells which services failed.
@@ -195,6 +195,14 @@ def _rollback(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
+def _cancel(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    return _without_files(
+        hoodie.cancel_plan(
+            request["table"], request["instant"], options=request["options"] or {}, progress=progress
+        ).to_dict()
+    )
+
+
 def _savepoint(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     options = request["options"] or {}
     if request["delete"]:
@@ -286,6 +294,13 @@ _SERVICES = {
         ("table", "instant"),
         {"options": {}},
         _rollback,
+        spark=False,
+    ),
+    "cancel": Kind(
+        ("table", "operation", "instant", "options"),
+        ("table", "instant"),
+        {"options": {}},
+        _cancel,
         spark=False,
     ),
     "savepoint": Kind(

@@ -132,8 +132,8 @@ class PlannedSlice:
         info = storage.info(path)
         if info is None:
             raise TableError(
-                f"{path} is in the plan of a {self.service} and is not there; restore the file, or roll the "
-                f"{self.service} back with Apache Hudi",
+                f"{path} is in the plan of a {self.service} and is not there; restore the file, or cancel "
+                f"the {self.service} (hoodie cancel)",
                 path=path,
             )
         return path, info.size

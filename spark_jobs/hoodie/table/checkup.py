@@ -335,8 +335,8 @@ def _is_clustering(table: _Checkup, instant: Instant) -> bool:
 
 _BY_HUDI = "run it, or take it back, with Apache Hudi"
 _RUN = {
-    Action.COMPACTION: "hoodie compact --mode execute",
-    Action.REPLACECOMMIT: "hoodie cluster --mode execute",
+    Action.COMPACTION: "hoodie compact --mode execute; hoodie cancel drops it",
+    Action.REPLACECOMMIT: "hoodie cluster --mode execute; hoodie cancel drops it",
     Action.CLEAN: "hoodie clean --mode execute",
     Action.SAVEPOINT: "make the savepoint again: hoodie savepoint",
 }

@@ -82,8 +82,8 @@ def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None
                 what, remedy = "log compaction", "Run that log compaction with Apache Hudi"
             raise ConflictError(
                 f"rows to update are in file group {group[1]} of partition {group[0]!r}, which pending "
-                f"{what} {instant.time} is going to replace. {remedy}, or roll it back "
-                f"(`hoodie rollback --instant {instant.time}`), then write again",
+                f"{what} {instant.time} is going to replace. {remedy}, or cancel it "
+                f"(`hoodie cancel --instant {instant.time}`), then write again",
                 instant=instant.time,
                 action=instant.action.value,
                 partition=group[0],

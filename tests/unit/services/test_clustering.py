@@ -270,6 +270,7 @@ def test_a_chosen_plan_alone_is_executed(table: Pair) -> None:
     ("options", "text"),
     [
         ({SORT: "val,nope"}, "names nope, which the table does not have"),
+        ({SORT: "val,name,val"}, "names val more than once; name each column once"),
         ({LAYOUT: "spiral"}, "expected one of linear, z-order, hilbert"),
         (
             {"hoodie.clustering.plan.strategy.class": "org.apache.hudi.SparkSizeBasedPlanStrategy"},

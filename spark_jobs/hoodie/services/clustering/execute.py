@@ -117,7 +117,7 @@ def read_plan(target: Target, instant: Instant) -> tuple[RequestedReplace, Clust
     if not executes(plan.strategy_class):
         raise TableError(
             f"clustering {instant.time} is to be executed by {plan.strategy_class}, which is not here; "
-            "execute it with Apache Hudi, or roll it back",
+            f"execute it with Apache Hudi, or cancel it: hoodie cancel --instant {instant.time}",
             path=path,
         )
     return requested, plan

@@ -93,9 +93,10 @@ class Order:
     def of(cls, params: Mapping[str, str], config: Config) -> Order | None:
         """That of a plan with these strategy parameters; None when rows are not sorted.
 
-        The settings tell what the plan does not: Apache Hudi's plans name the columns only.
+        The settings tell what the plan does not: Apache Hudi's plans name the columns only, and may name one
+        twice, which changes nothing.
         """
-        columns = parse_fields(params.get(SORT_COLUMNS.name, ""))
+        columns = tuple(dict.fromkeys(parse_fields(params.get(SORT_COLUMNS.name, ""))))
         if not columns:
             return None
         layout, method = config[LAYOUT], config[BUILD_METHOD]
@@ -133,6 +134,16 @@ class Order:
                 f"more than {_MOST_COLUMNS} helps no query. Name those that queries filter by",
                 columns=len(self.columns),
             )
+
+
+def refuse_repeated(columns: tuple[str, ...]) -> None:
+    """Raises ConfigError for a column that is named twice: Apache Hudi can't execute such a plan."""
+    repeated = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
+    if repeated:
+        raise ConfigError(
+            f"{SORT_COLUMNS.name} names {', '.join(repeated)} more than once; name each column once",
+            columns=", ".join(repeated),
+        )
 
 
 #: with 8 columns a cell is an eighth of a word, 256 steps a column

@@ -12,7 +12,14 @@ from functools import cache, partial
 
 from hoodie.config.key import Config
 from hoodie.services.clustering import strategy, trigger
-from hoodie.services.clustering.order import BUILD_METHOD, LAYOUT, SORT_COLUMNS, Layout, Order
+from hoodie.services.clustering.order import (
+    BUILD_METHOD,
+    LAYOUT,
+    SORT_COLUMNS,
+    Layout,
+    Order,
+    refuse_repeated,
+)
 from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.rewrite import rewrite_context
 from hoodie.services.target import Target
@@ -99,6 +106,7 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
     due = trigger.due(timeline, storage, config)
     if not due.due:
         return Planned(None, f"no clustering is due: {due.reason}")
+    refuse_repeated(config[SORT_COLUMNS])
     order = Order.of(params(config), config)
     if order is not None:
         order.check(rewrite_context(target, "", "cluster").file_schema)

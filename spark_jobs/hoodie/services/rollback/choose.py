@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hoodie.errors import ConfigError, TableError
+from hoodie.format.log_block import DATA_TYPES, BlockType
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.names import join
 from hoodie.services.archive.commits import archived_commits
 from hoodie.services.rollback.reach import lost_slices, refuse_lost
 from hoodie.services.target import Target
+from hoodie.storage import Storage
 from hoodie.table.pending import clustering_plan
+from hoodie.table.view import LogFile, Snapshot, log_files, storage_listing
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import RollbackMetadata
 from hoodie.write import rollback
 
@@ -50,11 +55,81 @@ def choose(target: Target, timeline: Timeline, time: str) -> Chosen:
     if write.action is Action.COMPACTION:
         if write.state is State.REQUESTED:
             text = (
-                f"compaction {time} is planned, and nothing of it is written; hoodie compact carries it out"
+                f"compaction {time} is planned, and nothing of it is written; hoodie compact carries it out, "
+                "hoodie cancel drops it"
             )
             return Chosen(None, text)
         return Chosen(write)
     return Chosen(write, forget=forget, failed=not forget)
+
+
+def choose_plan(target: Target, timeline: Timeline, time: str) -> Chosen:
+    """A pending compaction, log compaction or clustering, which is to go with its plan.
+
+    Raises ConfigError for another instant, and TableError for a compaction that rows were written on top of.
+    """
+    rollback.refuse_restore(timeline, target.storage)
+    found = [item for item in timeline.filter(_PLANS, completed=False) if _plans(target, item)]
+    plan = next((item for item in found if item.time == time), None)
+    if plan is not None:
+        if plan.action is Action.COMPACTION:
+            refuse_built_upon(target, timeline, plan)
+        return Chosen(plan, forget=True)
+    begun = rollback.begun(timeline, target.storage, remove=False)
+    if time in begun:
+        return Chosen(begun[time].target, failed=True)
+    other = next((item for item in timeline if item.time == time and item.action in WRITE_ACTIONS), None)
+    done = None if other else rolled_back_by(timeline, target, time)
+    if done is not None:
+        return Chosen(None, f"{time} was cancelled by {done.start_time} already")
+    is_ = "no instant of the timeline" if other is None else f"{other}, no pending plan"
+    if other is not None:
+        is_ += "; hoodie rollback is for failed writes and for the newest commit"
+    pending = ", ".join(f"{item.action.value} {item.time}" for item in found)
+    raise ConfigError(f"{time} is {is_}. Pending are {pending or 'none'}", instant=time)
+
+
+def refuse_built_upon(target: Target, timeline: Timeline, compaction: Instant) -> None:
+    """Raises TableError when logs that begin with a pending compaction hold committed rows.
+
+    They belong to the slice that it makes. Apache Hudi renames them, and then no commit names them any more:
+    its incremental queries miss their rows.
+    """
+    storage, base_path = target.storage, target.base_path
+    snapshot = Snapshot.of(timeline, storage)
+    groups = {group for group, time in snapshot.compacting.items() if time == compaction.time}
+    found = [
+        log
+        for partition in sorted({partition for partition, _ in groups})
+        for log in log_files(storage_listing(storage, base_path), partition)
+        if log.base_instant == compaction.time
+    ]
+    kept = [log for log in found if _holds_rows(storage, log, snapshot)]
+    if not kept:
+        return
+    before = next((item.time for item in reversed(timeline.commits()) if item.time < compaction.time), "")
+    back = f", or go back to before it: hoodie restore --instant {before}" if before else ""
+    files = f"{len(kept)} log file{'' if len(kept) == 1 else 's'}"
+    raise TableError(
+        f"compaction {compaction.time} can't be cancelled: {files} with committed rows, such as "
+        f"{join(kept[0].partition, kept[0].name)}, were written on top of it and would be lost. Carry "
+        f"it out: hoodie compact --mode execute --instant {compaction.time}{back}",
+        instant=compaction.time,
+        path=kept[0].path,
+    )
+
+
+def _holds_rows(storage: Storage, log: LogFile, snapshot: Snapshot) -> bool:
+    """A block that can't be read may hold some."""
+    with LogFileReader(storage, log.path) as reader:
+        return any(
+            block.type is BlockType.CORRUPT
+            or (
+                (block.type is BlockType.DELETE or block.type in DATA_TYPES)
+                and snapshot.shows(block.instant or log.base_instant)
+            )
+            for block in reader.blocks()
+        )
 
 
 def rolled_back_by(timeline: Timeline, target: Target, time: str) -> RollbackMetadata | None:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.rollback.choose import Chosen, choose, refuse_savepoints, rolled_back_by
+from hoodie.services.rollback.choose import (
+    Chosen,
+    choose,
+    choose_plan,
+    refuse_savepoints,
+    rolled_back_by,
+)
 from hoodie.services.rollback.work import Work
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
@@ -44,9 +50,19 @@ class RollbackResult(ServiceResult):
     operation: str = "rollback"
 
 
+@dataclass(frozen=True, kw_only=True)
+class CancelResult(RollbackResult):
+    """As of a rollback, of a pending compaction, log compaction or clustering with its plan; status:
+    `cancelled`, `planned` or `skipped`.
+    """
+
+    operation: str = "cancel"
+
+
 @dataclass
 class _Done:
     chosen: Chosen
+    choose: Callable[[Target, Timeline, str], Chosen] = choose
     work: Work = field(default_factory=Work)
     instant: str = ""
     rolled_back: list[str] = field(default_factory=list)
@@ -68,14 +84,45 @@ def rollback_instant(
     """
     started = time.monotonic()
     target = Target.open(path, options or {})
+    done = _work(target, instant, choose, dry_run, progress)
+    return RollbackResult(**_told(target, instant, dry_run, done, time.monotonic() - started))
+
+
+def cancel_plan(
+    path: str,
+    instant: str,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: Progress = lambda step, text: None,
+) -> CancelResult:
+    """Take a pending plan off the timeline, with what an attempt at it left; `dry_run` changes nothing.
+
+    A rollback instant tells of it. Raises HoodieError, with nothing changed: TableError for a compaction that
+    rows were written on top of, ConflictError while somebody executes it, or writes.
+    """
+    started = time.monotonic()
+    target = Target.open(path, options or {})
+    done = _work(target, instant, choose_plan, dry_run, progress)
+    told = _told(target, instant, dry_run, done, time.monotonic() - started)
+    status = "cancelled" if told["status"] == "rolled_back" else told["status"]
+    return CancelResult(**{**told, "status": status})
+
+
+def _work(
+    target: Target,
+    instant: str,
+    choose_: Callable[[Target, Timeline, str], Chosen],
+    dry_run: bool,
+    progress: Progress,
+) -> _Done:
     refuse(target.props, "change", "rolled back", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
-    done = _Done(choose(target, timeline, instant))
+    done = _Done(choose_(target, timeline, instant), choose_)
     if done.chosen.instant is not None and (dry_run or done.chosen.failed):
         done.work = _planned(target, timeline, done.chosen)
     if done.chosen.instant is not None and not dry_run:
         _run(target, instant, progress, done)
-    return _result(target, instant, dry_run, done, time.monotonic() - started)
+    return done
 
 
 def _planned(target: Target, timeline: Timeline, chosen: Chosen) -> Work:
@@ -97,7 +144,7 @@ def _run(target: Target, time_: str, progress: Progress, done: _Done) -> None:
         done.metadata_table_removed = transaction.metadata_table_removed
         timeline = target.timeline()
         metadata = rolled_back_by(timeline, target, time_) if time_ in transaction.rolled_back else None
-        done.chosen = choose(target, timeline, time_)
+        done.chosen = done.choose(target, timeline, time_)
         if done.chosen.instant is not None:
             progress("rollback", f"{done.chosen.instant}")
             transaction.check_claim()
@@ -127,10 +174,11 @@ def _refuse_new_savepoint(target: Target, made: Instant, instant: Instant) -> No
         raise
 
 
-def _result(target: Target, time_: str, dry_run: bool, done: _Done, seconds: float) -> RollbackResult:
+def _told(target: Target, time_: str, dry_run: bool, done: _Done, seconds: float) -> dict[str, Any]:
+    """The fields of the result."""
     chosen, work = done.chosen, done.work
     status = "skipped" if chosen.instant is None else "planned" if dry_run else "rolled_back"
-    return RollbackResult(
+    return dict(
         status=status,
         instant=done.instant,
         target=time_,
