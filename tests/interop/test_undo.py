@@ -130,7 +130,8 @@ def test_apache_hudi_goes_on_after_a_plan_was_cancelled(
     name = table.known_as(hudi_015)
     procedure = "run_compaction" if kind == MERGE_ON_READ else "run_clustering"
     with without_metadata_table(hudi_015):
-        hudi_015.call(procedure, op="schedule", table=name)
+        due = "hoodie.compact.inline.max.delta.commits=1"
+        hudi_015.call(procedure, op="schedule", table=name, options=due)
     [pending] = table.timeline().pending()
     assert hoodie.cancel_plan(path, pending.time).target_action == pending.action.value
     table.check("theirs cancelled", (hudi_015, hudi_12))
