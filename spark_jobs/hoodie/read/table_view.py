@@ -20,7 +20,7 @@ from hoodie.read.pruning import possible
 from hoodie.read.query import HOLES_POLICY, Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole, retained
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
-from hoodie.read.verify import VERIFY_FILES, empty, lacking
+from hoodie.read.verify import VERIFY_FILES, sound
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
 from hoodie.table.partition import list_partitions
@@ -36,7 +36,6 @@ from hoodie.table.view import (
     merged_slices,
     storage_listing,
 )
-from hoodie.table.written import refuse
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
@@ -100,11 +99,7 @@ class TableView:
             name = "as_of" if span is None else "end"
             past = retained(timeline, storage, props, name, as_of, touched)
         snapshot = Snapshot.of(timeline, storage, as_of)
-        partitions = (
-            list_partitions(storage, base_path)
-            if touched is None
-            else sorted({place for place, _ in touched})
-        )
+        partitions = _places(storage, base_path, touched)
         if past is not None:
             partitions = sorted({*partitions, *past.partitions})
         known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
@@ -118,13 +113,9 @@ class TableView:
         found = _slices(query, snapshot, listing, partitions, touched)
         if any(file_slice.logs or file_slice.instant < table_schema.version for file_slice in found):
             table_schema.refuse_version(base_path, "read")
-        wrong = empty(found)
-        if config[VERIFY_FILES]:
-            asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
-            wrong += lacking(timeline, storage, props, snapshot, found, asked)
-        if wrong and Timeline.load(base_path, storage).instants != timeline.instants:
-            return cls.load(path, query, config, storage, where)  # files were cleaned meanwhile
-        refuse(base_path, wrong)
+        asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
+        if not sound(timeline, storage, props, snapshot, found, asked if config[VERIFY_FILES] else None):
+            return cls.load(path, query, config, storage, where)
         schema, dropped = _schema(props, text, found, storage)
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
@@ -257,6 +248,13 @@ def _touched(timeline: Timeline, storage: Storage, span: Span | None) -> Touched
 
     within = [instant for instant in timeline.commits() if span.begin < instant.time <= span.end]
     return frozenset(group for instant in within for group in groups(instant))
+
+
+def _places(storage: Storage, base_path: str, touched: Touched) -> list[str]:
+    """Partitions to look at."""
+    if touched is None:
+        return list_partitions(storage, base_path)
+    return sorted({place for place, _ in touched})
 
 
 def _slices(

@@ -9,7 +9,16 @@ from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
 from hoodie.table.view import FileSlice, Snapshot
-from hoodie.table.written import SMALLEST, UNKNOWN, WrittenFile, Wrong, confirmed, latest_written, wrong_in
+from hoodie.table.written import (
+    SMALLEST,
+    UNKNOWN,
+    WrittenFile,
+    Wrong,
+    confirmed,
+    latest_written,
+    refuse,
+    wrong_in,
+)
 from hoodie.timeline.active import Timeline
 
 VERIFY_FILES = bool_key(
@@ -22,21 +31,40 @@ VERIFY_FILES = bool_key(
 
 #: (partition path, file id)
 Groups = Collection[tuple[str, str]]
+#: the query's partitions, its file groups (None: all of them), and whether it reads base files only
+Asked = tuple[Collection[str], Groups | None, bool]
 
 
-def lacking(
+def sound(
     timeline: Timeline,
     storage: Storage,
     props: TableProperties,
     snapshot: Snapshot,
     slices: Sequence[FileSlice],
-    asked: tuple[Collection[str], Groups | None, bool],
-) -> list[Wrong]:
-    """Files that the snapshot's commits name, and that the slices found lack.
+    asked: Asked | None,
+) -> bool:
+    """False where files are gone that were cleaned since the timeline was loaded: look again.
 
-    `asked` are the query's partitions, its file groups (None: all of them), and whether it reads base files
-    only. Opens no data file.
+    `asked` None looks for empty base files only. Raises TableError for files that are missing or damaged.
     """
+    wrong = _empty(slices)
+    if asked is not None:
+        wrong += _lacking(timeline, storage, props, snapshot, slices, asked)
+    if wrong and Timeline.load(timeline.base_path, storage).instants != timeline.instants:
+        return False
+    refuse(timeline.base_path, wrong)
+    return True
+
+
+def _lacking(
+    timeline: Timeline,
+    storage: Storage,
+    props: TableProperties,
+    snapshot: Snapshot,
+    slices: Sequence[FileSlice],
+    asked: Asked,
+) -> list[Wrong]:
+    """Files that the snapshot's commits name, and that the slices found lack. Opens no data file."""
     partitions, groups, bases_only = asked
     latest = latest_written(timeline, storage, snapshot, frozenset(partitions))
     if groups is not None:
@@ -45,7 +73,7 @@ def lacking(
     return [item for item in wrong if confirmed(timeline, storage, props, item)] if wrong else []
 
 
-def empty(slices: Sequence[FileSlice]) -> list[Wrong]:
+def _empty(slices: Sequence[FileSlice]) -> list[Wrong]:
     """Base files that are too short for Parquet, whatever wrote them."""
     bases = [item.base for item in slices if item.base is not None and item.base.size < SMALLEST]
     return [
