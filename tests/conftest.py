@@ -77,6 +77,18 @@ def golden_tables(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="session")
+def evolved_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`<name>` and `<name>_answers` of tables of schema-on-read evolution (see support/evolved.py).
+
+    They are one for the session: a test that writes to a table takes a copy of its own.
+    """
+    folder = tmp_path_factory.mktemp("evolved")
+    with tarfile.open(Path(__file__).parent / "data/schema_on_read.tar.gz") as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[ClientConnection]:
     """Headless Chromium, one for the session."""
     from tests.support import browser

@@ -314,10 +314,11 @@ def _write(
     progress("commit", f"instant {transaction.instant}")
     counts = {MISSING_KEY: profile.missing, DROPPED_KEY: profile.dropped}
     extra = {key: str(count) for key, count in counts.items() if count}
+    known = plan.table_schema.save(transaction.storage, transaction.base_path, transaction.instant)
     return transaction.commit(
         stats,
         operation.metadata_name,
-        {**extra, **plan.extra_metadata},
+        {**extra, **plan.extra_metadata, **known},
         profile.replaced_ids,
         gate(engine, transaction.storage, plan, transaction.instant, progress),
     )

@@ -36,16 +36,6 @@ ODD = {
 #: tables with queries that Hudi refused
 REFUSED = ["all_instants", "cow_archived", "cow_clean_commits", "cow_nometafields", "cow_savepoint",
            "mor_archived", "mor_clean_commits"]  # fmt: skip
-LATER = {"cow_schema_on_read": "renamed columns are known by id only (.hoodie/.schema), which is read later"}
-
-
-def _tables() -> list[Any]:
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=LATER[name], strict=True))
-        if name in LATER
-        else name
-        for name in (*COPY_ON_WRITE, *MERGE_ON_READ)
-    ]
 
 
 def _folder(golden_tables: Path, name: str) -> Path:
@@ -68,7 +58,7 @@ def _expected(folder: Path, file: str) -> pa.Table:
     return pq.read_table(folder / "expected" / f"{file}.parquet")
 
 
-@pytest.mark.parametrize("name", _tables())
+@pytest.mark.parametrize("name", [*COPY_ON_WRITE, *MERGE_ON_READ])
 def test_queries_equal_what_apache_hudi_answers(golden_tables: Path, name: str) -> None:
     folder = _folder(golden_tables, name)
     ignore = {FROM_PATH[name]} if name in FROM_PATH else set()

@@ -11,6 +11,7 @@ becomes the double with the same shortest text (0.1f -> 0.1).
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from hoodie.config.key import bool_key
 from hoodie.errors import InputError, SchemaError
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.schema import array_of, is_list, map_of, normalized, stored_type, type_text
+from hoodie.format.type_changes import changed, changes
 
 NULL_FOR_MISSING = bool_key(
     "hoodie.write.set.null.for.missing.columns",
@@ -31,6 +33,13 @@ NULL_FOR_MISSING = bool_key(
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
+
+
+class _How(enum.Enum):
+    EXACT = "exact"
+    READ = "read"
+    CHANGED = "changed"
+
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -66,7 +75,7 @@ def conform(rows: Rows, schema: pa.Schema, *, null_for_missing: bool = True) -> 
     InputError that names column and value when a value does not fit or a required one is null; SchemaError
     when a type can't be widened to the schema's.
     """
-    return _convert_rows(rows, schema, null_for_missing, exact=True)
+    return _convert_rows(rows, schema, null_for_missing, _How.EXACT)
 
 
 def read_as(rows: Rows, schema: pa.Schema) -> Rows:
@@ -74,7 +83,14 @@ def read_as(rows: Rows, schema: pa.Schema) -> Rows:
 
     As `conform`, except that whole numbers beyond a float's precision are rounded, as Hudi's readers do.
     """
-    return _convert_rows(rows, schema, True, exact=False)
+    return _convert_rows(rows, schema, True, _How.READ)
+
+
+def read_changed(rows: Rows, schema: pa.Schema) -> Rows:
+    """As `read_as`, of a column whose type was changed by schema-on-read evolution: numbers and texts also
+    become decimals (rounded half up), decimals and dates texts, texts dates and binary values.
+    """
+    return _convert_rows(rows, schema, True, _How.CHANGED)
 
 
 # --- schemas -------------------------------------------------------------------------------------------
@@ -156,7 +172,7 @@ def _widens(source: pa.DataType, target: pa.DataType) -> bool:
 # --- rows ----------------------------------------------------------------------------------------------
 
 
-def _convert_rows(rows: Rows, schema: pa.Schema, null_for_missing: bool, exact: bool) -> Rows:
+def _convert_rows(rows: Rows, schema: pa.Schema, null_for_missing: bool, how: _How) -> Rows:
     places = {name: index for index, name in enumerate(rows.schema.names)}
     missing = [name for name in schema.names if name not in places]
     if missing and not null_for_missing:
@@ -170,7 +186,7 @@ def _convert_rows(rows: Rows, schema: pa.Schema, null_for_missing: bool, exact: 
         if field.name in places:
             column: Any = rows.column(places[field.name])
             if column.type != field.type:
-                column = _convert_column(column, field, exact)
+                column = _convert_column(column, field, how)
         else:
             column = pa.nulls(rows.num_rows, field.type)
         if not field.nullable and column.null_count:
@@ -179,11 +195,11 @@ def _convert_rows(rows: Rows, schema: pa.Schema, null_for_missing: bool, exact: 
     return type(rows).from_arrays(columns, schema=schema.remove_metadata())
 
 
-def _convert_column(column: Any, field: pa.Field[Any], exact: bool) -> Any:
+def _convert_column(column: Any, field: pa.Field[Any], how: _How) -> Any:
     if not isinstance(column, pa.ChunkedArray):
-        return _convert(column, field.type, field.name, exact)
+        return _convert(column, field.type, field.name, how)
     chunks = [
-        _convert(part, field.type, field.name, exact) for chunk in column.chunks for part in _bounded(chunk)
+        _convert(part, field.type, field.name, how) for chunk in column.chunks for part in _bounded(chunk)
     ]
     return pa.chunked_array(chunks, field.type)
 
@@ -197,29 +213,31 @@ def _bounded(chunk: pa.Array[Any]) -> Iterator[pa.Array[Any]]:
     yield from _bounded(chunk.slice(half))
 
 
-def _convert(values: Any, target: pa.DataType, path: str, exact: bool) -> Any:
+def _convert(values: Any, target: pa.DataType, path: str, how: _How) -> Any:
     """One array as `target`; `path` names the column in errors."""
     source = values.type
     if source == target:
         return values
     if pa.types.is_dictionary(source):
-        return _convert(values.dictionary_decode(), target, path, exact)
+        return _convert(values.dictionary_decode(), target, path, how)
     if is_list(source) and is_list(target):
-        return _convert_list(values, target, path, exact)
+        return _convert_list(values, target, path, how)
     if pa.types.is_map(source) and pa.types.is_map(target):
-        return _convert_map(values, target, path, exact)
+        return _convert_map(values, target, path, how)
     if pa.types.is_struct(source) and pa.types.is_struct(target):
-        return _convert_struct(values, target, path, exact)
+        return _convert_struct(values, target, path, how)
     if source == pa.float32() and target == pa.float64():
         return values.cast(pa.string()).cast(pa.float64())
     if pa.types.is_floating(source) and target == pa.string():
         return _java_text(values)
+    if how is _How.CHANGED and changes(source, target):
+        return _changed(values, target, path)
     if not _castable(source, target):
         raise SchemaError(
             f"column {path}: {type_text(source)} can't be widened to {type_text(target)}; cast it",
             column=path,
         )
-    loose = not exact and (pa.types.is_floating(target) or pa.types.is_timestamp(target))
+    loose = how is not _How.EXACT and (pa.types.is_floating(target) or pa.types.is_timestamp(target))
     try:
         return values.cast(target, safe=not loose)
     except pa.ArrowInvalid as error:
@@ -249,19 +267,33 @@ def _castable(source: pa.DataType, target: pa.DataType) -> bool:
     )
 
 
+def _changed(values: Any, target: pa.DataType, path: str) -> Any:
+    """Values as `changed` makes them. Raises InputError for one that can't be."""
+    if pa.types.is_floating(values.type):
+        values = _java_text(values)
+    try:
+        return changed(values, target)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {path}: a stored value can't become {type_text(target)} ({error}); change the column's "
+            "type back, or correct the value, with Apache Hudi",
+            column=path,
+        ) from None
+
+
 def _is_text(dtype: pa.DataType) -> bool:
     types = pa.types
     return types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
 
 
-def _convert_struct(values: Any, target: Any, path: str, exact: bool) -> Any:
+def _convert_struct(values: Any, target: Any, path: str, how: _How) -> Any:
     places = {field.name: index for index, field in enumerate(values.type)}
     mask = values.is_null() if values.null_count else None
     children: list[Any] = []
     for field in target:
         inner = f"{path}.{field.name}"
         if field.name in places:
-            child = _convert(values.field(places[field.name]), field.type, inner, exact)
+            child = _convert(values.field(places[field.name]), field.type, inner, how)
         else:
             child = pa.nulls(len(values), field.type)
         _check_inner(child, field, inner, mask)
@@ -269,20 +301,20 @@ def _convert_struct(values: Any, target: Any, path: str, exact: bool) -> Any:
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-def _convert_list(values: Any, target: Any, path: str, exact: bool) -> Any:
+def _convert_list(values: Any, target: Any, path: str, how: _How) -> Any:
     # lengths and flatten() mean the same in every list layout; casts from list views give torn arrays (25.0)
     lengths = pc.list_value_length(values).fill_null(0).to_numpy()
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    items = _convert(values.flatten(), target.value_type, f"{path}.element", exact)
+    items = _convert(values.flatten(), target.value_type, f"{path}.element", how)
     _check_inner(items, target.value_field, f"{path}.element", None)
     return _variable(target, values, offsets, items)
 
 
-def _convert_map(values: Any, target: Any, path: str, exact: bool) -> Any:
+def _convert_map(values: Any, target: Any, path: str, how: _How) -> Any:
     offsets = values.offsets.to_numpy()
     start, stop = int(offsets[0]), int(offsets[-1])
-    keys = _convert(values.keys.slice(start, stop - start), target.key_type, f"{path}.key", exact)
-    items = _convert(values.items.slice(start, stop - start), target.item_type, f"{path}.value", exact)
+    keys = _convert(values.keys.slice(start, stop - start), target.key_type, f"{path}.key", how)
+    items = _convert(values.items.slice(start, stop - start), target.item_type, f"{path}.value", how)
     _check_inner(items, target.item_field, f"{path}.value", None)
     entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
     return _variable(target, values, offsets - start, entries)

@@ -22,6 +22,7 @@ from hoodie.codec.arrow_avro import decode_records, encode_records
 from hoodie.config.key import enum_key, int_key
 from hoodie.errors import InputError, TableError
 from hoodie.format.base_file import Codec, parquet_writer
+from hoodie.format.by_id import FileColumns
 from hoodie.format.evolution import read_as
 from hoodie.format.log_block import IS_PARTIAL, BlockType, Buffer, LogBlock
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block, read_delete_block
@@ -74,19 +75,27 @@ _TORN_PARQUET = (pa.ArrowException, ValueError, OSError, LookupError, OverflowEr
 
 
 def read_data_block(
-    block: LogBlock, content: Any, target: pa.Schema | None = None, columns: Sequence[str] | None = None
+    block: LogBlock,
+    content: Any,
+    target: pa.Schema | None = None,
+    columns: Sequence[str] | None = None,
+    known_as: FileColumns | None = None,
 ) -> pa.Table:
     """The rows of a data block in the columns and types of `target`, or of the block's own schema.
 
     `columns` picks and orders columns. Columns that the block lacks are null, narrower types are widened
-    (`evolution.read_as`). TableError for content that is damaged or can't become `target`, for HFILE_DATA,
-    for rows of Apache Hudi 1.x that hold changed columns only, and for blocks without rows.
+    (`evolution.read_as`). `known_as` matches the block's columns with those of `target` by id. TableError for
+    content that is damaged or can't become `target`, for HFILE_DATA, for rows of Apache Hudi 1.x that hold
+    changed columns only, and for blocks without rows.
     """
     try:
-        rows, own = _read(block, memoryview(content).cast("B"), columns)
+        stored = columns if known_as is None or columns is None else known_as.names(columns)
+        rows, own = _read(block, memoryview(content).cast("B"), stored)
         wanted = own if target is None else target
         if columns is not None:
             wanted = pa.schema([wanted.field(name) for name in columns])
+        if known_as is not None:
+            return known_as.read(rows, wanted)
         return rows if rows.schema.equals(wanted) else read_as(rows, wanted)
     except InputError as error:
         raise _damaged(block, error.message) from None

@@ -164,7 +164,7 @@ def _cause(view: TableView, storage: Storage, names: list[str], error: Exception
 
 def _sources(view: TableView, storage: Storage, names: list[str]) -> Iterator[tuple[str, Any]]:
     """What holds the rows, by name: one of files, one of slices that are merged while they are read."""
-    plain = [item for item in view.slices if item.plain]
+    plain = view.plain
     if plain or not view.slices:
         yield "stored", _stored(view, storage, plain, names)
     if view.merged:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hoodie.codec.ahead import ahead
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
-from hoodie.format.evolution import read_as
+from hoodie.format.by_id import stored_batches
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.read.log_scan import LogScan, scan_slice
@@ -143,7 +143,6 @@ class SliceReader:
         return self._stack.enter_context(open_base(self._storage, base, self._context.schema))
 
     def _stored(self, reader: BaseFileReader, names: list[str]) -> Iterator[pa.Table]:
+        assert self._slice.base is not None
         target = pa.schema([self._context.schema.field(name) for name in names])
-        known = set(reader.schema.names)
-        for batch in reader.batches([name for name in names if name in known]):
-            yield read_as(pa.Table.from_batches([batch]), target)
+        yield from stored_batches(reader, target, self._context.columns(self._slice.base.instant))

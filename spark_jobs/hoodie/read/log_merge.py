@@ -22,12 +22,13 @@ import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.errors import InputError, TableError
-from hoodie.format.log_block import BlockType, LogBlock
+from hoodie.format.by_id import Evolution, FileColumns
+from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import DELETED_COLUMN, Merger
-from hoodie.read.log_scan import LogScan
+from hoodie.read.log_scan import Entry, LogScan, instant_of
 from hoodie.read.matching import Bools, Ints, Part
 from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
 from hoodie.storage import Storage
@@ -48,7 +49,8 @@ class SliceContext:
     """How the slices of a table are read. Picklable; one for all slices of a query.
 
     `schema` is the table's with meta columns; rows of older schemas are read as it. `merger` is None for a
-    table without logs, `ordering` its ordering field.
+    table without logs, `ordering` its ordering field. `evolution` is that of a table whose columns are known
+    by id.
     """
 
     schema: pa.Schema
@@ -57,6 +59,11 @@ class SliceContext:
     ordering: str | None
     budget: int
     spill_path: str
+    evolution: Evolution | None = None
+
+    def columns(self, instant: str) -> FileColumns | None:
+        """How a base file or a log block of this instant calls the columns; None: as the table does."""
+        return None if self.evolution is None else self.evolution.columns(instant)
 
 
 class LogRecords:
@@ -94,12 +101,14 @@ def merged_log(
     schema = pa.schema([context.schema.field(name) for name in names])
     operations = _Operations(context, schema, scan.content_bytes)
     try:
-        for number, (block, content) in enumerate(_contents(storage, scan)):
+        for number, (entry, content) in enumerate(_contents(storage, scan)):
+            block = entry[1]
             operations.consumed += block.content_length
             if block.type is BlockType.DELETE:
                 operations.delete(number, content)
             else:
-                rows = read_data_block(block, content, context.schema, names)
+                known_as = context.columns(instant_of(entry))
+                rows = read_data_block(block, content, context.schema, names, known_as)
                 scan.statistics.records += rows.num_rows
                 operations.add(number, rows)
         return operations.merged(merger)
@@ -127,11 +136,11 @@ def _required(context: SliceContext) -> Merger:
     return context.merger
 
 
-def _contents(storage: Storage, scan: LogScan) -> Iterator[tuple[LogBlock, bytes]]:
+def _contents(storage: Storage, scan: LogScan) -> Iterator[tuple[Entry, bytes]]:
     for path, entries in itertools.groupby(scan.queue, lambda entry: entry[0].path):
         with LogFileReader(storage, path) as reader:
-            for _, block in entries:
-                yield block, reader.content(block)
+            for entry in entries:
+                yield entry, reader.content(entry[1])
 
 
 class _Operations:

@@ -1,7 +1,7 @@
 """Queries as Spark DataFrames: files through Spark's own Parquet reader, with its filter push-down.
 
-Slices with logs, and skeletons, are read by Python tasks. Written against a session that is passed in:
-pyspark is imported by whoever made the session.
+Slices with logs, skeletons, and files of other column names are read by Python tasks. Written against a
+session that is passed in: pyspark is imported by whoever made the session.
 """
 
 from __future__ import annotations

@@ -111,8 +111,6 @@ class TableView:
         if past is not None and past.needs:
             listing = _checked(past, listing, partitions)
         found = _slices(query, snapshot, listing, partitions, touched)
-        if any(file_slice.logs or file_slice.instant < table_schema.version for file_slice in found):
-            table_schema.refuse_version(base_path, "read")
         asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
         if not sound(timeline, storage, props, snapshot, found, asked if config[VERIFY_FILES] else None):
             return cls.load(path, query, config, storage, where)
@@ -129,6 +127,7 @@ class TableView:
             props.precombine_field,
             config[MERGE_BUDGET],
             config[SPILL_PATH] or "",
+            table_schema.evolution,
         )
         return cls(base_path, props, timeline, tuple(found), context, dropped, span)
 
@@ -139,12 +138,22 @@ class TableView:
     @property
     def files(self) -> tuple[BaseFile, ...]:
         """Base files that have the rows of their slices as they are."""
-        return tuple(item.base for item in self.slices if item.base is not None and item.plain)
+        return tuple(item.base for item in self.plain if item.base is not None)
+
+    @property
+    def plain(self) -> list[FileSlice]:
+        """The slices of `files`."""
+        return [item for item in self.slices if self._plain(item)]
 
     @property
     def merged(self) -> tuple[FileSlice, ...]:
-        """Slices whose rows are put together: those with logs, and skeletons."""
-        return tuple(item for item in self.slices if not item.plain)
+        """Slices whose rows are put together: those with logs, skeletons, files of other column names."""
+        return tuple(item for item in self.slices if not self._plain(item))
+
+    def _plain(self, item: FileSlice) -> bool:
+        evolution = self.context.evolution
+        moved = evolution is not None and item.base is not None and evolution.moved(item.base.instant)
+        return item.plain and not moved
 
     def columns(self, columns: Sequence[str] | None, meta: bool) -> list[str]:
         """Names to return, in the order asked for; one text is one name.

@@ -24,6 +24,7 @@ from hoodie.storage.settings import FSYNC
 from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot
+from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
 from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
 
 
@@ -43,6 +44,13 @@ class RewriteContext:
         """Schema of base files: meta columns first."""
         return self.slices.schema
 
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        """What the service's commit says of the schema of its files."""
+        known = {SCHEMA_KEY: self.avro_schema}
+        evolution = self.slices.evolution
+        return known if evolution is None else {**known, LATEST_SCHEMA_KEY: evolution.schema.to_json()}
+
     def carried(self, *others: str) -> list[str]:
         """What is read of rows that are written anew, and these columns."""
         return carried(self.file_schema, *others)
@@ -54,7 +62,10 @@ def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
     """
     config, timeline = target.config, target.timeline()
     table_schema = TableSchema.load(timeline, target.storage, target.props)
-    table_schema.refuse_version(target.base_path, verb)
+    if table_schema.evolution is not None:
+        # readers take the service's files for those of the schema at its instant: that of its plan
+        table_schema = TableSchema.load(timeline, target.storage, target.props, as_of=instant or None)
+        table_schema.check_fields(target.props)
     text = table_schema.avro
     if text is None:
         raise TableError(f"no commit of {target.base_path} tells the table's schema", path=target.base_path)
@@ -74,6 +85,7 @@ def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
         ordering=target.props.precombine_field,
         budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
+        evolution=table_schema.evolution,
     )
     avro_schema = to_avro_text(schema, target.props.name, full_name=record_full_name(text))
     files = BaseFileFormat.of(config)

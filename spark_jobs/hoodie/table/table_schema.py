@@ -2,59 +2,109 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from hoodie.errors import TableError
+from hoodie.format.by_id import Evolution
+from hoodie.format.internal_schema import InternalSchema, parse_history, schema_at
+from hoodie.format.meta_fields import with_meta, without_meta
+from hoodie.format.schema import from_avro
 from hoodie.storage import Storage
-from hoodie.table.properties import TableProperties
-from hoodie.timeline.active import Timeline, meta_path
+from hoodie.table import schema_history
+from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, CommitMetadata
-
-#: folder in `.hoodie` of the history of a table's columns; Apache Hudi makes it for every table
-SCHEMA_FOLDER = ".schema"
 
 
 @dataclass(frozen=True)
 class TableSchema:
     """`avro` is JSON, possibly with meta columns; None for a table that nothing was written to yet.
 
-    `version`: files of earlier instants may know columns by other names (schema-on-read evolution, format.md
-    3.10); "" where all files know them by the names that they have now.
+    `evolution`: the columns by id, where the table is one of schema-on-read evolution; `history` is then the
+    text of its schemacommit.
     """
 
     avro: str | None
-    version: str = ""
+    evolution: Evolution | None = None
+    history: str = ""
 
     @classmethod
     def load(
         cls, timeline: Timeline, storage: Storage, props: TableProperties, as_of: str | None = None
     ) -> TableSchema:
-        """The newest; with `as_of` that of the last commit up to then."""
+        """The newest; with `as_of` that of the last commit up to then. Raises TableError for columns that are
+        known by ids which no file tells.
+        """
         for instant in reversed(timeline.commits()):
             if as_of is not None and instant.time > as_of:
                 continue
             commit = CommitMetadata.parse(timeline.read(instant, storage))
             if text := commit.schema_text():
-                return cls(text, _version(timeline, storage, commit.extra_metadata.get(LATEST_SCHEMA_KEY)))
+                latest = commit.extra_metadata.get(LATEST_SCHEMA_KEY)
+                found = _evolved(timeline, storage, text, latest, instant.time)
+                if found.evolution is not None and props.get(BOOTSTRAP_BASE_PATH):
+                    raise TableError(
+                        f"table {props.name!r} was bootstrapped ({BOOTSTRAP_BASE_PATH}) and its columns were "
+                        "changed by schema-on-read evolution; both together are not supported: use Apache "
+                        "Hudi for it",
+                        table=props.name,
+                    )
+                return found
         return cls(props.create_schema)
 
-    def refuse_version(self, base_path: str, verb: str) -> None:
-        """Raises TableError for a table whose files know columns by id."""
-        if self.version:
+    @property
+    def columns(self) -> pa.Schema | None:
+        """The data columns."""
+        return without_meta(from_avro(self.avro)) if self.avro else None
+
+    def extended(self, schema: pa.Schema) -> TableSchema:
+        """What a write makes of it whose data columns are `schema`."""
+        if self.evolution is None:
+            return self
+        now = self.evolution.schema.extended(with_meta(schema))
+        return replace(self, evolution=replace(self.evolution, schema=now))
+
+    def save(self, storage: Storage, base_path: str, instant: str) -> dict[str, str]:
+        """What the commit of a write at `instant` says of the columns by id, which are saved before it."""
+        if self.evolution is None:
+            return {}
+        latest = schema_history.save(storage, base_path, instant, self.evolution.schema, self.history)
+        return {LATEST_SCHEMA_KEY: latest}
+
+    def check_fields(self, props: TableProperties) -> None:
+        """Raises TableError when a key or ordering column has lost the name that the properties say."""
+        if self.evolution is None:
+            return
+        fields = [*props.record_key_fields, *props.partition_fields, props.precombine_field or ""]
+        names = {field.partition(":")[0].partition(".")[0] for field in fields if field}
+        lost = sorted(name for name in names if self.evolution.schema.record.named(name) is None)
+        if lost:
             raise TableError(
-                f"the columns of {base_path} were changed by schema-on-read evolution "
-                "(hoodie.schema.on.read.enable), so files know them by id; that is not supported here yet: "
-                f"{verb} it with Apache Hudi",
-                path=base_path,
+                f"columns {', '.join(lost)} of {props.name} were renamed or dropped, but hoodie.properties "
+                "names them as record key, partition path or ordering column; rename them back with Apache "
+                "Hudi (alter table … rename column)",
+                columns=", ".join(lost),
             )
 
 
-def _version(timeline: Timeline, storage: Storage, latest: str | None) -> str:
+def _evolved(timeline: Timeline, storage: Storage, text: str, latest: str | None, time: str) -> TableSchema:
+    found = schema_history.newest(timeline, storage)
+    if found is None:
+        if latest:
+            raise TableError(
+                f"the columns of {timeline.base_path} are known by id (schema-on-read evolution), but "
+                f"{schema_history.folder(timeline.base_path)} has no schemacommit of a completed commit, so "
+                "nothing tells the ids of older files; restore that folder",
+                path=timeline.base_path,
+            )
+        return TableSchema(text)
+    history = parse_history(found.text)
     if latest:
-        return str(json.loads(latest).get("version_id") or timeline.last_time)
-    if not timeline.holds(SCHEMA_FOLDER):
-        return ""
-    names = storage.names(f"{meta_path(timeline.base_path)}/{SCHEMA_FOLDER}")
-    history = any(name.endswith(".schemacommit") and not name.startswith(".") for name in names)
-    return str(timeline.last_time) if history else ""
+        schema = InternalSchema.parse(latest)
+    else:
+        # a writer without schema-on-read evolution came last: it knows columns by name
+        schema = schema_at(history, time) or InternalSchema.of(with_meta(from_avro(text)))
+        schema = schema.extended(with_meta(from_avro(text)))
+    return TableSchema(text, Evolution(schema, history), found.text)

@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from hoodie.format.base_file import BaseFileFormat
+from hoodie.format.by_id import Evolution, FileColumns
 from hoodie.format.meta_fields import RECORD_KEY, with_meta
 from hoodie.index import Index
 from hoodie.keygen import KeyGenerator
@@ -41,7 +42,8 @@ class FileContext(Protocol):
 @dataclass(frozen=True)
 class WriteContext:
     """`schema` is the data columns' target schema; `index` is None when rows are inserted untagged; `logs` is
-    None in a copy-on-write table. Rows that only name keys to delete have none of the data columns.
+    None in a copy-on-write table, `evolution` where columns are known by name. Rows that only name keys to
+    delete have none of the data columns.
     """
 
     base_path: str
@@ -60,6 +62,7 @@ class WriteContext:
     spill_path: str
     null_for_missing: bool
     sync: bool
+    evolution: Evolution | None = None
 
     @property
     def incoming_schema(self) -> pa.Schema:
@@ -76,3 +79,7 @@ class WriteContext:
     def file_schema(self) -> pa.Schema:
         """Schema of base files: meta columns first."""
         return with_meta(self.schema)
+
+    def columns(self, instant: str) -> FileColumns | None:
+        """How a base file or a log block of this instant calls the columns; None: as the table does."""
+        return None if self.evolution is None else self.evolution.columns(instant)

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.codec.arrays import whole
-from hoodie.format.evolution import read_as
+from hoodie.format.by_id import stored_batches
 from hoodie.format.log_block import BlockType, LogBlock
 from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge._ordering import column, stored_is_newer
-from hoodie.read.log_scan import scan_slice
+from hoodie.read.log_scan import instant_of, scan_slice
 from hoodie.read.matching import Bools, Ints, Part
 from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
@@ -100,19 +100,17 @@ def _compare_base(
     wanted = pa.schema([context.schema.field(top)])
     passed = [np.zeros(part.rows.num_rows, dtype=np.bool_) for part in parts]
     with open_base(storage, base, context.file_schema) as reader:
-        if top not in reader.schema.names:
+        known_as = context.columns(base.instant)
+        if not {*([top] if known_as is None else known_as.names([top]))} & {*reader.schema.names}:
             return
         places, start = places_in(reader, parts), 0
-        for batch in reader.batches([top]):
-            stored: pa.Table | None = None
-            for match in places.between(start, start + batch.num_rows):
-                if stored is None:
-                    stored = read_as(pa.Table.from_batches([batch]), wanted)
+        for stored in stored_batches(reader, wanted, known_as):
+            for match in places.between(start, start + stored.num_rows):
                 incoming = parts[match.part].rows.select([top]).take(match.incoming)
                 newer = stored_is_newer(stored.take(match.stored), incoming, ordering)
                 fates[match.part].stale[match.incoming[newer]] = True
                 passed[match.part][match.incoming[~newer]] = True
-            start += batch.num_rows
+            start += stored.num_rows
     for fate, mask in zip(fates, passed, strict=True):
         fate.stale &= fate.deleted | ~mask
 
@@ -149,7 +147,7 @@ class _Logs:
                 elif any(fate.revived.any() for fate in self.fates) or (
                     self._compares and any(fate.deletes.any() for fate in self.fates)
                 ):
-                    self._rows(block, content)
+                    self._rows(log, block, content)
 
     @property
     def _compares(self) -> bool:
@@ -185,19 +183,20 @@ class _Logs:
         early, self.early_rows = self.early_rows, []
         for log, block in early:
             with LogFileReader(self.storage, log.path) as reader:
-                rows = self._read(block, _Content(reader, block))
+                rows = self._read(log, block, _Content(reader, block))
             for part, covered in zip(self.parts, self.covered, strict=True):
                 here, there = _found(part.keys, rows.column(RECORD_KEY))
                 covered[here[self._older(part, here, self._values(rows.take(there)))]] = True
 
-    def _read(self, block: LogBlock, content: _Content) -> pa.Table:
+    def _read(self, log: LogFile, block: LogBlock, content: _Content) -> pa.Table:
         names = [RECORD_KEY]
         if self._compares:
             names.append(_ordering(self.context).partition(".")[0])
-        return read_data_block(block, content.read(), self.context.file_schema, names)
+        known_as = self.context.columns(instant_of((log, block)))
+        return read_data_block(block, content.read(), self.context.file_schema, names, known_as)
 
-    def _rows(self, block: LogBlock, content: _Content) -> None:
-        rows = self._read(block, content)
+    def _rows(self, log: LogFile, block: LogBlock, content: _Content) -> None:
+        rows = self._read(log, block, content)
         for part, fate in zip(self.parts, self.fates, strict=True):
             here, there = _found(part.keys, rows.column(RECORD_KEY))
             fate.revived[here] = False

@@ -25,7 +25,7 @@ from hoodie.format.base_file import (
     constant,
     sequence_numbers,
 )
-from hoodie.format.evolution import read_as
+from hoodie.format.by_id import stored_batches
 from hoodie.format.meta_fields import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -200,7 +200,7 @@ class Handles:
             known = reader.summary(self.context.files)
             summary = known or KeySummary(self.context.files.new_filter())
             first = output = self._open(base.partition, base.file_id, base, summary)
-            for stored, matches in ahead(_matched(reader, self.context, parts)):
+            for stored, matches in ahead(_matched(reader, base, self.context, parts)):
                 merged = merge_batch(self.context.merger, names, stored, matches, parts)
                 first.counts.updates += merged.updates
                 first.counts.deletes += merged.deletes
@@ -288,13 +288,11 @@ def pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
 
 
 def _matched(
-    reader: BaseFileReader, context: WriteContext, parts: list[Part]
+    reader: BaseFileReader, base: BaseFile, context: WriteContext, parts: list[Part]
 ) -> Iterator[tuple[pa.Table, Iterator[Match]]]:
     """Batches of the stored file in the table's schema, with what of `parts` has the same key."""
     places, start = places_in(reader, parts), 0
     target = pa.schema([context.file_schema.field(name) for name in carried(context.file_schema)])
-    stored = set(reader.schema.names)
-    for batch in reader.batches([name for name in target.names if name in stored]):
-        table = read_as(pa.Table.from_batches([batch]), target)
-        yield table, places.between(start, start + batch.num_rows)
-        start += batch.num_rows
+    for table in stored_batches(reader, target, context.columns(base.instant)):
+        yield table, places.between(start, start + table.num_rows)
+        start += table.num_rows

@@ -15,8 +15,8 @@ from hoodie.config.key import Config, enum_key, int_key
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, InputError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.evolution import NULL_FOR_MISSING, evolve
-from hoodie.format.meta_fields import with_meta, without_meta
-from hoodie.format.schema import canonical, from_avro, record_full_name, to_avro_text
+from hoodie.format.meta_fields import with_meta
+from hoodie.format.schema import canonical, record_full_name, to_avro_text
 from hoodie.index import INDEX_TYPE, IndexType, index_for
 from hoodie.keygen import PARTITIONPATH_FIELD, RECORDKEY_FIELD, KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
@@ -32,7 +32,7 @@ from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import Snapshot
 from hoodie.timeline.active import META_FOLDER, Timeline
-from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
+from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.instant import Action
 from hoodie.write.bulk import SORT_MODE
 from hoodie.write.context import WriteContext
@@ -114,6 +114,7 @@ class Plan:
     extra_metadata: Mapping[str, str]
     new_properties: Mapping[str, str] | None
     timeline_utc: bool
+    table_schema: TableSchema
 
     @property
     def action(self) -> Action:
@@ -182,10 +183,8 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
     timeline = Timeline(path, (), {}) if props is None else Timeline.load(path, storage)
     snapshot = Snapshot.of(timeline, storage)
     newest_first = _commits(storage, props, timeline, snapshot, operation)
-    table_schema = TableSchema(None) if props is None else TableSchema.load(timeline, storage, props)
-    table_schema.refuse_version(path, "write")
-    stored_text = table_schema.avro
-    stored = without_meta(from_avro(stored_text)) if stored_text else None
+    table_schema = _table_schema(storage, props, timeline)
+    stored = table_schema.columns
     if operation.brings_rows:
         shape = _of_rows(config, props, stored, incoming)
     elif props is not None:
@@ -194,8 +193,9 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         raise TableNotFound(
             f"{path} is no Hudi table, so there is nothing to delete; check the path", path=path
         )
-    full_name = record_full_name(stored_text) if stored_text else None
+    full_name = record_full_name(table_schema.avro) if table_schema.avro else None
     avro_text = to_avro_text(shape.schema, name, full_name=full_name)
+    table_schema = table_schema.extended(shape.schema)
     duplicates = Duplicates.of(config, operation)
     context = WriteContext(
         base_path=path,
@@ -214,6 +214,7 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
         sync=config[FSYNC],
+        evolution=table_schema.evolution,
     )
     return Plan(
         request=request,
@@ -224,7 +225,16 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         extra_metadata=_extra(request, avro_text if operation.brings_rows or stored else ""),
         new_properties=_new_properties(config, name, shape.keys, shape.merger) if props is None else None,
         timeline_utc=_utc(config, props),
+        table_schema=table_schema,
     )
+
+
+def _table_schema(storage: Storage, props: TableProperties | None, timeline: Timeline) -> TableSchema:
+    if props is None:
+        return TableSchema(None)
+    found = TableSchema.load(timeline, storage, props)
+    found.check_fields(props)
+    return found
 
 
 def _logs(config: Config, shape: _Shape, name: str, full_name: str | None) -> LogFormat | None:
@@ -393,8 +403,7 @@ def _extra(request: WriteRequest, avro_text: str) -> dict[str, str]:
         raise ConfigError(
             f"extra metadata {', '.join(odd)}: values must be texts; convert them", key=", ".join(odd)
         )
-    if SCHEMA_KEY in request.extra_metadata:
-        raise ConfigError(
-            f"extra metadata {SCHEMA_KEY!r} is the writer's own; choose another name", key=SCHEMA_KEY
-        )
+    for name in (SCHEMA_KEY, LATEST_SCHEMA_KEY):
+        if name in request.extra_metadata:
+            raise ConfigError(f"extra metadata {name!r} is the writer's own; choose another name", key=name)
     return {**request.extra_metadata, SCHEMA_KEY: avro_text}

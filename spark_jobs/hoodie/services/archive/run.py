@@ -26,7 +26,7 @@ from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
 from hoodie.storage import Storage, delete_all
-from hoodie.table import properties
+from hoodie.table import properties, schema_history
 from hoodie.table.properties import TableType
 from hoodie.timeline import tokens
 from hoodie.timeline.active import META_FOLDER, Timeline, instant_path, meta_path
@@ -122,12 +122,14 @@ def facts(target: Target, timeline: Timeline) -> Facts:
         utc = target.props.timeline_utc
         newest = instant_millis(commits[-1].time, utc)
         earliest = Retention.of(target.config, newest, utc).earliest(timeline)
+    known = schema_history.newest(timeline, target.storage)
     return Facts(
         earliest=earliest.time if earliest else None,
         replaced_left=lambda instant: _replaced_left(target.storage, timeline, instant),
         archived=_archived(target, timeline),
         metadata_compaction=_metadata_compaction(target),
         merge_on_read=target.props.table_type is TableType.MERGE_ON_READ,
+        schema_commit=known.instant if known else None,
     )
 
 

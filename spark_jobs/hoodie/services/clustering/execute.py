@@ -19,7 +19,7 @@ from hoodie.table.pending import clustering_plan
 from hoodie.table.view import Snapshot, file_slices, storage_listing
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
-from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, stats_by_partition
+from hoodie.timeline.commit import CommitMetadata, stats_by_partition
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.write.transaction import Transaction
@@ -71,7 +71,7 @@ def execute(
         stats = stats_by_partition(value for answer in answers for value in answer["stats"])
         progress("commit", f"instant {instant.time}")
         _refuse_changed(target, instant, plan)
-        extra = {**(requested.extra_metadata or {}), **target.extra, SCHEMA_KEY: context.avro_schema}
+        extra = {**(requested.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra, replaced_by(plan))
         return Executed(
             instant.time,

@@ -14,7 +14,7 @@ from hoodie.services.target import Target
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline, instant_path
-from hoodie.timeline.commit import SCHEMA_KEY, stats_by_partition
+from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.compaction_plan import (
     TOTAL_IO_READ_MB,
     TOTAL_LOG_FILES_SIZE,
@@ -64,7 +64,7 @@ def execute(
         answers = run_tasks(engine, task, len(task.operations), "groups of file slices were to be compacted")
         stats = stats_by_partition(value for answer in answers for value in answer["stats"])
         progress("commit", f"instant {instant.time}")
-        extra = {**(plan.extra_metadata or {}), **target.extra, SCHEMA_KEY: context.avro_schema}
+        extra = {**(plan.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra)
         return Executed(
             instant.time,
