@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hoodie.config.key import Config, Key, bool_key, enum_key, int_key, parse_fraction
+from hoodie.config.key import Config, Key, bool_key, enum_key, float_key, int_key, parse_fraction
 from hoodie.errors import StorageError, TableError
 from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
@@ -51,7 +51,19 @@ COMPRESSION_CODEC = enum_key(
     group="storage",
 )
 MAX_FILE_SIZE = int_key(
-    "hoodie.parquet.max.file.size", 125829120, "Bytes a base file may reach.", minimum=1, group="storage"
+    "hoodie.parquet.max.file.size",
+    125829120,
+    "Bytes of a base file at which further new rows go to another one.",
+    minimum=1,
+    group="storage",
+)
+FILE_SLACK = float_key(
+    "hoodie.parquet.compression.ratio",
+    0.1,
+    "Share by which the last of the new rows may take a base file over the maximum, so as to make no tiny "
+    "one. Rows that are stored already stay in their file up to 1.25 times the maximum.",
+    minimum=0,
+    group="storage",
 )
 BLOCK_SIZE = int_key(
     "hoodie.parquet.block.size",
@@ -99,6 +111,7 @@ class BaseFileFormat:
 
     codec: Codec
     max_file_size: int
+    slack: float
     block_size: int
     bloom: bool
     bloom_entries: int
@@ -111,7 +124,8 @@ class BaseFileFormat:
         return cls(
             config[COMPRESSION_CODEC],
             config[MAX_FILE_SIZE],
-            config[BLOCK_SIZE],
+            config[FILE_SLACK],
+            min(config[BLOCK_SIZE], config[MAX_FILE_SIZE]),
             config[BLOOM_ENABLED],
             config[BLOOM_ENTRIES],
             config[BLOOM_FPP],

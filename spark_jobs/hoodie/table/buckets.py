@@ -23,7 +23,7 @@ from hoodie.timeline.commit import CommitMetadata
 _FOLDER = ".bucket_index"
 _CONSISTENT = "consistent_hashing_metadata"
 _SETTING = "hoodie.index.type"
-_NUMBERED = re.compile(r"(\d{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}-\d+")
+_NUMBERED = re.compile(r"(\d{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}-0")
 #: file ids that random UUIDs give less often are looked at in the whole table, or are bucket numbers
 _SUSPECT, _CERTAIN = 1e-3, 1e-6
 
@@ -65,7 +65,10 @@ def refuse_numbered(storage: Storage, base_path: str, snapshot: Snapshot, file_i
 
 
 def _chance(file_ids: Iterable[str]) -> float:
-    """About how likely random UUIDs all begin with decimal numbers as small as these; 1 for no ids."""
+    """About how likely random UUIDs all begin with decimal numbers as small as these; 1 for no ids.
+
+    A bucket's file group ends with -0. Other numbers are files of a bulk insert, which share their UUID.
+    """
     numbers = []
     for file_id in set(file_ids):
         match = _NUMBERED.fullmatch(file_id)

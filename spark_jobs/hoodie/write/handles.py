@@ -51,8 +51,8 @@ from hoodie.write.stored_rows import places_in
 #: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
 #: it, or that another codec wrote a little smaller, are not cut into a large and a tiny one
 _STORED_SLACK = 1.25
-#: new rows that would make less than this share of another full file stay in the full one
-_TAIL = 0.1
+#: a file's size is looked at again after this share of the maximum at the latest, when it is near
+_NEAR = 0.01
 
 
 @dataclass
@@ -205,7 +205,7 @@ class Handles:
                 first.counts.updates += merged.updates
                 first.counts.deletes += merged.deletes
                 start = 0
-                for piece in pieces(merged.rows, self._step):
+                for piece in self._pieces(merged.rows, limit):
                     if output.size >= limit:
                         stats.append(self._close(output))
                         known, index = None, index + 1
@@ -243,11 +243,11 @@ class Handles:
     def _roll(
         self, partition: str, prefix: str, index: int, output: OutputFile | None, rows: Iterator[pa.Table]
     ) -> Iterator[WriteStat]:
-        limit = self.context.files.max_file_size
+        limit, slack = self.context.files.max_file_size, self.context.files.slack
         for table in (live(self.context.merger, given) for given in rows):
             left = table.num_rows
-            for piece in pieces(table, self._step):
-                if output is not None and output.size >= limit and left > output.rows * _TAIL:
+            for piece in self._pieces(table, limit):
+                if output is not None and output.size >= limit and left > output.rows * slack:
                     yield self._close(output)
                     output, index = None, index + 1
                 if output is None:
@@ -268,23 +268,38 @@ class Handles:
         summary = KeySummary(self.context.files.new_filter())
         return self._open(partition, new_file_id(prefix, index), None, summary)
 
-    @property
-    def _step(self) -> int:
-        """Bytes of rows after which a file's size is looked at again."""
-        return max(1, min(self.context.files.block_size, self.context.files.max_file_size // 2))
+    def _pieces(self, rows: pa.Table, limit: float) -> Iterator[pa.Table]:
+        """The rows in slices after each of which the open file's size is looked at: at most a row group of
+        them, and near the limit about as many as still fit.
+        """
+        step = min(self.context.files.block_size, max(1, self.context.files.max_file_size // 2))
+        most = _rows_of(rows, step)
+        start = 0
+        while start < rows.num_rows:
+            count, output = most, self._output
+            if isinstance(output, OutputFile) and output.rows and 0 < (size := output.size) < limit:
+                room = max(limit - size, limit * _NEAR)
+                count = min(most, max(1, int(room * output.rows / size)))
+            yield rows.slice(start, count)
+            start += count
 
     def _close(self, output: OutputFile) -> WriteStat:
         self.rows += output.rows
-        return output.close()
+        stat = output.close()
+        self._output = None
+        return stat
 
 
 def pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
     """The rows in slices of about this size in memory."""
-    if rows.num_rows == 0:
-        return
-    step = max(1, int(rows.num_rows * target_bytes / max(target_bytes, rows.nbytes)))
+    step = _rows_of(rows, target_bytes)
     for start in range(0, rows.num_rows, step):
         yield rows.slice(start, step)
+
+
+def _rows_of(rows: pa.Table, target_bytes: int) -> int:
+    """How many of the rows are of about this size in memory; at least one."""
+    return max(1, int(rows.num_rows * target_bytes / max(target_bytes, rows.nbytes)))
 
 
 def _matched(

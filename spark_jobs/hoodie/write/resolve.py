@@ -81,7 +81,9 @@ CONCURRENCY_MODE = enum_key(
 )
 _PARALLELISM_DOC = (
     "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside "
-    "the number of input partitions."
+    "the number of input partitions. The files are the same either way. (Apache Hudi writes each file in a "
+    "task of its own whatever this is: its 0, as many as there are input partitions, is for shuffles that "
+    "de-duplicate and look up, of which there are none here.)"
 )
 UPSERT_PARALLELISM = int_key("hoodie.upsert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
 INSERT_PARALLELISM = int_key("hoodie.insert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)

@@ -35,7 +35,7 @@ RECORD_SIZE_THRESHOLD = float_key(
     "hoodie.record.size.estimation.threshold",
     1.0,
     "The record size is learnt from the newest commit that wrote more than this share of the small-file "
-    "limit.",
+    "limit; where that is 0, from the newest one that wrote rows.",
     minimum=0,
 )
 AUTO_SPLIT = bool_key(
@@ -220,7 +220,7 @@ _BOOTSTRAP = "BOOTSTRAP"
 
 def average_record_size(config: Config, commits: Iterable[CommitMetadata]) -> int:
     """Bytes of a record in a base file, from the newest commit that wrote enough (newest first)."""
-    limit = config[SMALL_FILE_LIMIT] or config[MAX_FILE_SIZE]
+    limit = config[SMALL_FILE_LIMIT]
     for commit in commits:
         if commit.operation_type == _BOOTSTRAP:
             continue
@@ -299,7 +299,7 @@ def _place(
     if left:
         per_file = config[SPLIT_SIZE]
         if config[AUTO_SPLIT]:
-            per_file = max(1, config[MAX_FILE_SIZE] // record_size)
+            per_file = math.ceil(config[MAX_FILE_SIZE] / record_size)
         count = math.ceil(left / per_file)
         for index in range(count):
             take = left // count + (1 if index < left % count else 0)

@@ -43,6 +43,18 @@ def test_uuids_that_begin_with_digits_by_chance_are_no_buckets(tmp_path: Path, p
         hoodie.write_table(rows("d0", "new"), str(table), operation=operation)
 
 
+def test_files_of_one_bulk_insert_share_their_uuid_and_are_no_buckets(tmp_path: Path) -> None:
+    """As Apache Hudi names them, in one partition or several."""
+    table, there = tmp_path / "t", rows("d0", "d1", "d2")
+    hoodie.write_table(there, str(table), options=OPTIONS)
+    for number, path in enumerate(sorted(table.glob("*/*.parquet"))):
+        old, new = path.name.partition("_")[0], f"07687416-a6f3-49fd-878a-59e289647448-{number}"
+        path.rename(path.with_name(path.name.replace(old, new)))
+        for commit in (table / ".hoodie").glob("*.commit"):
+            commit.write_text(commit.read_text().replace(old, new))
+    assert hoodie.write_table(there, str(table)).num_updates == 3
+
+
 @pytest.mark.parametrize("prefixes", [["00000000"], ["00000255"], ["00000003", "00000001"], ["12345678"] * 4])
 def test_bucket_numbers_are_told_from_chance(tmp_path: Path, prefixes: list[str]) -> None:
     table, there = tmp_path / "t", rows(*(f"d{number}" for number in range(len(prefixes))))

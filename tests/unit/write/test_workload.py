@@ -28,7 +28,6 @@ from hoodie.write.workload import (
 )
 from tests.unit.write.support import (
     BUDGET,
-    MAX_FILE,
     PLAIN,
     PLAIN_SCHEMA,
     RECORD_SIZE,
@@ -195,9 +194,8 @@ def _commit(rows: int, size: int) -> CommitMetadata:
         ({"hoodie.record.size.estimation.threshold": 0.5}, [(2**20, 60 * MIB)], 60),
         ({"hoodie.record.size.estimation.threshold": 2}, [(2**20, 110 * MIB)], 1024),
         ({SMALL_FILE: 1000}, [(100, 5000)], 50),
-        # with packing off the maximum file size says what is big
-        ({SMALL_FILE: 0}, [(10, 100_000)], 1024),
-        ({SMALL_FILE: 0, MAX_FILE: 50_000}, [(10, 100_000)], 10_000),
+        # a share of nothing is nothing: any commit tells
+        ({SMALL_FILE: 0}, [(0, 0), (10, 100_000), (1, 7)], 10_000),
     ],
 )
 def test_record_size_from_the_newest_big_commit(
