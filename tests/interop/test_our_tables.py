@@ -171,6 +171,25 @@ def test_apache_hudi_prints_our_commits(tmp_path: Path, hudi_015: HudiServer) ->
     assert hudi_015.timeline(path) == {instant: entry["operation"] for instant, entry in ours.items()}
 
 
+def test_a_key_of_a_megabyte(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
+    """Apache Hudi finds it by the bloom filter and the key range that we wrote, and updates its row."""
+    path, case = tmp_path / "t", Case("bloom", {**SIMPLE, "hoodie.index.type": "BLOOM"})
+    model = case.model()
+    rows = [{**row, "region": "eu"} for row in case.rows(range(30), 1)]
+    rows[0]["id"] = "k" * 1_000_000
+    hoodie.write_table(as_table(rows, case.schema), str(path), options=case.options)
+    model.upsert(rows)
+    expected = _expected(case, model)
+    assert_same_rows(hudi_12.read(path), expected, what="Hudi 1.2.0")
+    assert_same_rows(read_hudi_rs(path), expected, what="hudi-rs")
+    theirs = [{**row, "ts": 9, "region": "eu"} for row in rows[:2]]
+    options = {**_hudi_options(case, path), "hoodie.index.type": "BLOOM"}
+    hudi_015.write(path, as_table(theirs, case.schema), options)
+    model.upsert(theirs)
+    assert_same_rows(hudi_015.read(path), _expected(case, model), what="after Apache Hudi, Hudi 0.15.0")
+    assert_same_rows(hoodie.read_table(str(path)), _expected(case, model), what="after Apache Hudi, ours")
+
+
 def test_incremental_query_of_apache_hudi_sees_what_a_commit_changed(
     tmp_path: Path, hudi_015: HudiServer
 ) -> None:

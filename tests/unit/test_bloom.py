@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import math
+import random
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -147,6 +148,24 @@ def test_murmur_published_value() -> None:
 def test_murmur_of_keys_longer_than_sixteen_bits_can_say() -> None:
     values = [b"a" * 70_001, b"bc", b"d" * 65_536]
     assert murmur(pa.array(values), 5).tolist() == [slow_murmur(value, 5) for value in values]
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[5000], [5001, 5001], [4003] * 9, [300] * 7 + [301], [260] * 8 + [5] * 100, [1, 7, 5000, 5003, 2, 9000]],
+)
+def test_murmur_of_few_very_long_keys(lengths: list[int]) -> None:
+    chance = random.Random(len(lengths))
+    values = [chance.randbytes(length) for length in lengths]
+    assert murmur(pa.array(values), 7).tolist() == [slow_murmur(value, 7) for value in values]
+    keys = MurmurKeys.of(pa.array(values))
+    seeds = np.arange(len(keys), dtype=np.uint32)
+    hashes = keys.hash(seeds)
+    for start in range(len(keys)):
+        part = slice(start, start + 3)
+        assert keys.slice(start, start + 3).hash(seeds[part]).tolist() == hashes[part].tolist()
+    some = np.arange(0, len(keys), 2)
+    assert keys.take(some).hash(seeds[some]).tolist() == hashes[some].tolist()
 
 
 def test_hashing_refuses_nulls_and_numbers() -> None:

@@ -22,6 +22,9 @@ IndexArray: TypeAlias = npt.NDArray[np.intp]
 
 #: keys prepared at a time, which bounds the memory of a large array
 PART = 65_536
+#: words that at most so many keys have, and more than so many of them, are taken key by key
+_FEW = 8
+_MANY_WORDS = 64
 
 _M = np.uint32(0x5BD1E995)
 _SHIFT_13 = np.uint32(13)
@@ -81,11 +84,12 @@ class MurmurKeys:
     """Keys prepared for repeated Murmur rounds: everything that does not depend on the seed is done once.
 
     Keys are held longest first, so that "all keys with more than j words" is a prefix and a round is a
-    short sequence of dense array operations whatever the mix of lengths. ``order[i]`` is the place of held
-    key ``i`` in the array they came from (None: unchanged). Hashes and seeds are in held order. Immutable.
+    short sequence of dense array operations whatever the mix of lengths. Words that a few very long keys
+    alone have are taken key by key (``rest``, of the first keys held). ``order[i]`` is the place of held key
+    ``i`` in the array they came from (None: unchanged). Hashes and seeds are in held order. Immutable.
     """
 
-    __slots__ = ("_factor", "_lengths", "_tail", "_words", "order")
+    __slots__ = ("_factor", "_lengths", "_rest", "_tail", "_words", "order")
 
     def __init__(
         self,
@@ -94,7 +98,9 @@ class MurmurKeys:
         tail: UInt32Array | None,
         factor: UInt32Array | None,
         order: IndexArray | None,
+        rest: Sequence[UInt32Array] = (),
     ) -> None:
+        self._rest = rest
         self._lengths = lengths
         self._words = words
         self._tail = tail
@@ -121,20 +127,32 @@ class MurmurKeys:
         starts = offsets[:-1][order].astype(np.intp)
         counts = np.searchsorted(-lengths, -np.arange(4, int(lengths[0]) + 1, 4), side="right")
         unaligned = np.ndarray((max(data.size - 3, 0),), "<u4", data, strides=(1,))
+        shared = _shared(counts)
+        rest = (
+            [
+                _mixed(unaligned[start + 4 * shared : start + (length & ~3) : 4].copy())
+                for start, length in zip(starts.tolist(), lengths[: counts[shared]].tolist(), strict=False)
+            ]
+            if shared < counts.size
+            else []
+        )
+        counts = counts[:shared]
         words = [_mixed(unaligned[starts[:count] + 4 * j]) for j, count in enumerate(counts.tolist())]
         tail, factor = _tails(data, starts + lengths, lengths & 3)
-        return cls(lengths.astype(np.uint32), words, tail, factor, order)
+        return cls(lengths.astype(np.uint32), words, tail, factor, order, rest)
 
     @classmethod
     def _of_one_length(cls, data: npt.NDArray[np.uint8], start: int, count: int, length: int) -> MurmurKeys:
         lengths = np.full(count, length, np.uint32)
         strided = np.ndarray((length // 4, count), "<u4", data, start, (4, length)) if length >= 4 else ()
-        words = [_mixed(row.astype(np.uint32)) for row in strided]
+        few = count <= _FEW and length // 4 > _MANY_WORDS
+        words = [] if few else [_mixed(row.astype(np.uint32)) for row in strided]
+        rest = [_mixed(row.astype(np.uint32)) for row in np.transpose(strided)] if few else []
         if not length & 3:
-            return cls(lengths, words, None, None, None)
+            return cls(lengths, words, None, None, None, rest)
         ends = np.arange(start + length, start + (count + 1) * length, length)
         tail, factor = _tails(data, ends, np.full(count, length & 3))
-        return cls(lengths, words, tail, factor, None)
+        return cls(lengths, words, tail, factor, None, rest)
 
     def __len__(self) -> int:
         return self._lengths.size
@@ -148,6 +166,7 @@ class MurmurKeys:
             None if self._tail is None else self._tail[part],
             None if self._factor is None else self._factor[part],
             None if self.order is None else self.order[part],
+            self._rest[part],
         )
 
     def take(self, indices: IndexArray) -> MurmurKeys:
@@ -159,6 +178,7 @@ class MurmurKeys:
             None if self._tail is None else self._tail[indices],
             None if self._factor is None else self._factor[indices],
             indices,
+            [self._rest[place] for place in indices[indices < len(self._rest)].tolist()],
         )
 
     def hash(
@@ -174,6 +194,8 @@ class MurmurKeys:
             part = hashes[: word.size]
             np.multiply(part, _M, out=part)
             np.bitwise_xor(part, word, out=part)
+        for place, rest in enumerate(self._rest):
+            hashes[place] = _chained(int(hashes[place]), rest)
         if self._tail is not None and self._factor is not None:
             np.bitwise_xor(hashes, self._tail, out=hashes)
             np.multiply(hashes, self._factor, out=hashes)
@@ -260,6 +282,20 @@ def _longest_first(lengths: npt.NDArray[Any]) -> IndexArray:
     # numpy's stable sort is a radix sort for 16-bit keys, ten times faster than for wider ones
     shortfall = longest - lengths
     return np.argsort(shortfall.astype(np.uint16) if longest < 1 << 16 else shortfall, kind="stable")
+
+
+def _shared(counts: IndexArray) -> int:
+    """How many words are taken of all keys at once; so many keys have each."""
+    shared = int(np.searchsorted(-counts, -_FEW))
+    return shared if counts.size - shared > _MANY_WORDS else counts.size
+
+
+def _chained(value: int, words: UInt32Array) -> int:
+    """One key's words, one after the other: for few keys cheaper than an array operation a word."""
+    factor = int(_M)
+    for word in words.tolist():
+        value = value * factor & 0xFFFFFFFF ^ word
+    return value
 
 
 def _mixed(words: npt.NDArray[Any]) -> UInt32Array:

@@ -158,8 +158,7 @@ def _read_avro(
         own = from_avro(text)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise _damaged(block, f"its schema: {type(error).__name__}: {error}") from None
-    names = None if columns is None else [name for name in columns if name in own.names] or own.names[:1]
-    return decode_records(records, count, text, names), own
+    return decode_records(records, count, text, _of(own, columns)), own
 
 
 def _records(block: LogBlock, view: memoryview) -> tuple[str, memoryview, int]:
@@ -194,14 +193,21 @@ def _old_schema(block: LogBlock, view: memoryview) -> tuple[str, memoryview]:
         raise _damaged(block, f"its schema: {error}") from None
 
 
+def _of(own: pa.Schema, columns: Sequence[str] | None) -> list[str] | None:
+    """Those of the columns that a block has; one at least, which tells the number of rows."""
+    if columns is None:
+        return None
+    there = frozenset(own.names)
+    return [name for name in columns if name in there] or own.names[:1]
+
+
 def _read_parquet(
     block: LogBlock, view: memoryview, columns: Sequence[str] | None
 ) -> tuple[pa.Table, pa.Schema]:
     file = _parquet(block, view)
     try:
         own = file.schema_arrow.remove_metadata()
-        names = None if columns is None else [name for name in columns if name in own.names] or own.names[:1]
-        return file.read(names, use_threads=False).replace_schema_metadata(), own
+        return file.read(_of(own, columns), use_threads=False).replace_schema_metadata(), own
     except _TORN_PARQUET as error:
         raise _damaged(block, str(error)) from None
 

@@ -17,9 +17,10 @@ def filled(first: pa.Table, second: pa.Table, swap: Bools | None = None) -> pa.T
     """
     turn = None if swap is None or not swap.any() else array(swap)
     columns: list[Any] = []
+    there = frozenset(second.column_names)
     for field in first.schema:
         mine = first.column(field.name)
-        if field.name.startswith("_hoodie_") or field.name not in second.schema.names:
+        if field.name.startswith("_hoodie_") or field.name not in there:
             columns.append(mine)
             continue
         columns.append(_fill(mine, second.column(field.name).cast(field.type), turn))

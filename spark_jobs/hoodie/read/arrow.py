@@ -88,7 +88,8 @@ def view_batches(view: TableView, storage: Storage) -> pa.RecordBatchReader:
 
 
 def _with_time(view: TableView, names: Sequence[str]) -> list[str]:
-    return [name for name in view.schema.names if name == COMMIT_TIME or name in names]
+    wanted = {COMMIT_TIME, *names}
+    return [name for name in view.schema.names if name in wanted]
 
 
 def _within(view: TableView, rows: pa.Table) -> pa.Table:

@@ -236,8 +236,9 @@ def _replace(stored: pa.Table, rows: Ints, incoming: pa.Table) -> pa.Table:
     arrow_mask = pa.array(mask)
     order: Ints | None = None
     columns: list[Any] = []
+    given = frozenset(incoming.column_names) - {RECORD_KEY}
     for name in stored.column_names:
-        if name == RECORD_KEY or name not in incoming.column_names:
+        if name not in given:
             columns.append(stored.column(name))
             continue
         old, new = stored.column(name).combine_chunks(), incoming.column(name).combine_chunks()

@@ -168,7 +168,8 @@ class TableView:
             raise ConfigError(
                 f"columns {list(columns)}: name each column once, or leave columns out for all of them"
             )
-        unknown = [name for name in columns if name not in self.schema.names]
+        there = frozenset(self.schema.names)
+        unknown = [name for name in columns if name not in there]
         if unknown:
             raise ConfigError(
                 f"no column {', '.join(unknown)} in {self.base_path}; it has {', '.join(self.schema.names)}",
@@ -178,8 +179,8 @@ class TableView:
 
     def referenced(self, names: Sequence[str], where: str | None) -> list[str]:
         """Columns to read: those asked for and those whose name occurs in the predicate."""
-        text = (where or "").lower()
-        return [name for name in self.schema.names if name in names or (text and name.lower() in text)]
+        text, wanted = (where or "").lower(), frozenset(names)
+        return [name for name in self.schema.names if name in wanted or (text and name.lower() in text)]
 
 
 def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> Merger:

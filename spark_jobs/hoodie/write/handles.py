@@ -307,7 +307,8 @@ def _matched(
 ) -> Iterator[tuple[pa.Table, Iterator[Match]]]:
     """Batches of the stored file in the table's schema, with what of `parts` has the same key."""
     places, start = places_in(reader, parts), 0
-    target = pa.schema([context.file_schema.field(name) for name in carried(context.file_schema)])
+    schema = context.file_schema
+    target = pa.schema([schema.field(name) for name in carried(schema)])
     for table in stored_batches(reader, target, context.columns(base.instant)):
         yield table, places.between(start, start + table.num_rows)
         start += table.num_rows
