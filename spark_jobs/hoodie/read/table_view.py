@@ -118,6 +118,7 @@ class TableView:
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
             _check_mergeable(base_path, props, text)
+            table_schema.check_fields(props)
             made = table_merger(props, config, without_meta(schema))
             found = _without_old_rows(found, made, span)
         context = SliceContext(

@@ -79,7 +79,9 @@ class TableSchema:
             return
         fields = [*props.record_key_fields, *props.partition_fields, props.precombine_field or ""]
         names = {field.partition(":")[0].partition(".")[0] for field in fields if field}
-        lost = sorted(name for name in names if self.evolution.schema.record.named(name) is None)
+        now, before = self.evolution.schema, self.evolution.history
+        once = {name for name in names if any(schema.record.named(name) for schema in before)}
+        lost = sorted(name for name in once if now.record.named(name) is None)
         if lost:
             raise TableError(
                 f"columns {', '.join(lost)} of {props.name} were renamed or dropped, but hoodie.properties "

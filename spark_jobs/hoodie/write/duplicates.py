@@ -165,6 +165,7 @@ def _slice_context(context: WriteContext) -> SliceContext:
         getattr(context.merger, "ordering", None),
         context.merge_budget,
         context.spill_path,
+        context.evolution,
     )
 
 

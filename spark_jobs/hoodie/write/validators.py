@@ -202,6 +202,11 @@ def _asking(
         )
         for name, snapshot in ((_BEFORE, before), (_AFTER, after))
     }
+    if context.evolution is not None:
+        views = {
+            name: replace(view, context=replace(view.context, evolution=context.evolution))
+            for name, view in views.items()
+        }
     return sql_about(engine, storage, views, plan.config[SPILL_PATH] or "")
 
 

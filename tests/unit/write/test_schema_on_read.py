@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 import pytest
 
 import hoodie
-from hoodie.errors import ConfigError, SchemaError, TableError
+from hoodie.errors import ConfigError, SchemaError, TableError, ValidationFailed
 from hoodie.format.internal_schema import parse_history
 from tests.support.evolved import changed, commits, rename
 from tests.support.rows import assert_same_rows
 
 TABLES = ["evolved_cow", "evolved_mor"]
-KEEP = {"hoodie.metadata.enable": "false"}
 BOTH = pytest.mark.parametrize("table", TABLES, indirect=True)
 MOR = pytest.mark.parametrize("table", ["evolved_mor"], indirect=True)
 
@@ -181,6 +180,16 @@ def test_old_names_and_lost_key_columns_are_refused(table: Path) -> None:
         hoodie.write_table(before, str(table))
 
 
+@MOR
+def test_logs_are_not_merged_by_an_ordering_column_that_lost_its_name(table: Path) -> None:
+    then = commits(table)[-1]
+    rename(table, "ts", "time")
+    with pytest.raises(TableError, match=r"columns ts of .* were renamed or dropped"):
+        rows_of(table)
+    assert rows_of(table, query="read_optimized").num_rows == 30
+    assert rows_of(table, as_of=then).num_rows == 30
+
+
 @BOTH
 def test_archived_commits_leave_what_older_files_need(table: Path) -> None:
     """The commit of the newest schemacommit stays, though services came after it: Hudi looks for it there."""
@@ -209,3 +218,30 @@ def test_archived_commits_leave_what_older_files_need(table: Path) -> None:
     newer = changed(before, ["k002"], 51, {})
     hoodie.write_table(newer, str(table))
     assert_same_rows(rows_of(table), pa.concat_tables([newer, without(expected, "k002")]))
+
+
+@BOTH
+def test_quality_gates_see_older_files_by_their_present_names(table: Path) -> None:
+    before = rows_of(table)
+    newer = changed(before, ["k003"], 50, {"title": "ours"})
+    single = "hoodie.precommit.validators.single.value.sql.queries"
+    rows = before.filter(pc.equal(before["region"], "p0"))
+    options = {
+        "hoodie.precommit.validators": "single",
+        single: f"SELECT count(title) FROM <TABLE_NAME>#{rows.num_rows}",
+    }
+    hoodie.write_table(newer, str(table), options=options)
+    assert_same_rows(rows_of(table), pa.concat_tables([newer, without(before, "k003")]))
+    wrong = {**options, single: "SELECT count(*) FROM <TABLE_NAME> WHERE title IS NULL#1"}
+    with pytest.raises(ValidationFailed, match=r"found '?0"):
+        hoodie.write_table(newer, str(table), options=wrong)
+
+
+@BOTH
+def test_known_keys_are_looked_up_in_older_files(table: Path) -> None:
+    before = rows_of(table)
+    known = changed(before, ["k003", "k001"], 50, {"title": "ours"})
+    new = changed(before, ["k005"], 50, {"id": "k905"})
+    drop = {"hoodie.datasource.insert.dup.policy": "drop"}
+    hoodie.write_table(pa.concat_tables([known, new]), str(table), operation="insert", options=drop)
+    assert_same_rows(rows_of(table), pa.concat_tables([before, new]))
