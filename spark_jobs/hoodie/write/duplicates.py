@@ -1,7 +1,9 @@
 """Rows with one key: those of one batch, and those that the table has already.
 
-Upserts and deletes look keys up; inserts do where these settings ask for it. Apache Hudi 0.15.0's semantics
-(HoodieSparkSqlWriter, HoodieMergeHandleFactory), 1.2.0 has the same.
+Upserts and deletes look keys up; inserts do where these settings ask for it. As Apache Hudi 0.15.0
+(HoodieSparkSqlWriter, HoodieMergeHandleFactory), except for the policy, which is that of 1.2.0: the DataFrame
+writer of 0.15.0 has none. Of a batch that is not combined 1.2.0 lets the ordering column choose the row that
+meets a stored one, where 0.15.0 and this take the last.
 """
 
 from __future__ import annotations
@@ -46,13 +48,14 @@ DUPLICATE_POLICY = enum_key(
     "hoodie.datasource.insert.dup.policy",
     Known.NONE,
     "insert and bulk_insert, of a row whose key its partition has already: none stores it beside the other, "
-    "drop leaves it out and counts it (num_dropped), fail refuses the write before anything is written.",
+    "drop leaves it out and counts it (num_dropped), fail refuses the write before anything is written. For "
+    "an upsert drop makes it an insert, with a warning, and fail is the same. Overwrites and deletes are not "
+    "affected.",
 )
 DROP_DUPLICATES = bool_key(
     "hoodie.datasource.write.insert.drop.duplicates",
     False,
-    "Incoming rows never replace stored ones: as the policy drop, and an upsert becomes an insert, with a "
-    "warning. Overwrites and deletes are not affected.",
+    "Incoming rows never replace stored ones: the same as the policy drop.",
 )
 ALLOW_DUPLICATES = bool_key(
     "hoodie.merge.allow.duplicate.on.inserts",
@@ -104,7 +107,7 @@ class Duplicates:
     def of(cls, config: Config, operation: Operation) -> Duplicates:
         policy = _policy(config)
         if operation is Operation.UPSERT:
-            return cls(config[COMBINE_BEFORE_UPSERT], True, Known.NONE)
+            return cls(config[COMBINE_BEFORE_UPSERT], True, policy)
         if operation is Operation.DELETE:
             return cls(True, True, Known.NONE)
         combine = config[COMBINE_BEFORE_INSERT]
@@ -117,12 +120,11 @@ class Duplicates:
 
 def dropping_inserts(request: WriteRequest, config: Config) -> tuple[WriteRequest, str]:
     """An upsert that must not replace stored rows is an insert, as in Apache Hudi; with a warning, or ""."""
-    if request.operation is not Operation.UPSERT or not config[DROP_DUPLICATES]:
+    if request.operation is not Operation.UPSERT or _policy(config) is not Known.DROP:
         return request, ""
-    _policy(config)
+    given = f"{DROP_DUPLICATES.name}=true" if config[DROP_DUPLICATES] else f"{DUPLICATE_POLICY.name}=drop"
     warning = (
-        f"{DROP_DUPLICATES.name}=true: the upsert is an insert that leaves stored rows as they are; leave it "
-        "out to update them"
+        f"{given}: the upsert is an insert that leaves stored rows as they are; leave it out to update them"
     )
     return replace(request, operation=Operation.INSERT), warning
 

@@ -15,6 +15,7 @@ from hoodie.merge import PRECOMBINE_FIELD, Merger
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.intervals import interval_of, later_commits
+from hoodie.write.duplicates import Duplicates
 from hoodie.write.operation import Operation, WriteRequest
 
 ALLOWED = bool_key(
@@ -38,7 +39,12 @@ def refuse_out_of_order(
 
     A write without a token of a data interval (timeline.intervals) is of no order.
     """
-    if config[ALLOWED] or not partitions or not request.token or _any_order(request.operation, merger):
+    if (
+        config[ALLOWED]
+        or not partitions
+        or not request.token
+        or _any_order(request.operation, config, merger)
+    ):
         return
     own = interval_of(request.token)
     if own is None:
@@ -60,11 +66,11 @@ def refuse_out_of_order(
             )
 
 
-def _any_order(operation: Operation, merger: Merger) -> bool:
+def _any_order(operation: Operation, config: Config, merger: Merger) -> bool:
     """Do rows end up the same whichever interval is written first?"""
     if operation in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE):
         return False
-    return not operation.tags or bool(getattr(merger, "keeps_newer", True))
+    return not Duplicates.of(config, operation).merge or bool(getattr(merger, "keeps_newer", True))
 
 
 def _why(operation: Operation) -> str:

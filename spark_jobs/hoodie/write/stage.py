@@ -145,14 +145,16 @@ class _Stager:
                 continue
             tags = index.tag(self.storage, files, distinct.dictionary)
             places = distinct.indices.to_numpy()
+            policy, known = self.context.duplicates.known, tags.files[places] != NOWHERE
+            if policy is not Known.NONE:
+                known = known_keys(self.context, self.storage, slices, distinct.dictionary, tags)[places]
+            if policy is Known.FAIL:
+                refuse_known(keys.take(array(rows)), known, partition)
             if self.context.operation.tags:
                 labels[rows] = first + 1 + tags.files[places]
                 stored[rows] = tags.rows[places]
-                continue
-            known = known_keys(self.context, self.storage, slices, distinct.dictionary, tags)[places]
-            if self.context.duplicates.known is Known.FAIL:
-                refuse_known(keys.take(array(rows)), known, partition)
-            labels[rows] = np.where(known, NOWHERE, first)
+            else:
+                labels[rows] = np.where(known, NOWHERE, first)
         if not brings_rows:
             return names, *everywhere.arrays()
         chosen = np.flatnonzero(labels != NOWHERE)

@@ -7,6 +7,7 @@ written, before the completed instant; one that fails withdraws the write.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -137,7 +138,7 @@ def rehearse(engine: Engine, storage: Storage, plan: Plan) -> None:
     if not every:
         return
     props = TableProperties(plan.new_properties or {})
-    with _asking(engine, storage, plan, props, (), None) as ask:
+    with _asking(engine, storage, plan, every, props, ()) as ask:
         for validator in every:
             try:
                 validator.failure(ask)
@@ -164,7 +165,8 @@ def gate(
     def check(metadata: CommitMetadata) -> None:
         progress("validate", f"{len(every)} queries about {len(metadata.partitions)} partitions")
         props = properties.load(storage, plan.context.base_path)
-        with _asking(engine, storage, plan, props, metadata.partitions, (instant, metadata)) as ask:
+        partitions = metadata.partitions
+        with _asking(engine, storage, plan, every, props, partitions, (instant, metadata)) as ask:
             failures = [failure for validator in every if (failure := _failure(validator, ask))]
         if failures:
             first = failures[0]
@@ -183,10 +185,12 @@ def _asking(
     engine: Engine,
     storage: Storage,
     plan: Plan,
+    every: Sequence[Validator],
     props: TableProperties,
     partitions: Sequence[str],
-    written: tuple[str, CommitMetadata] | None,
-) -> Any:
+    written: tuple[str, CommitMetadata] | None = None,
+) -> contextlib.AbstractContextManager[Ask]:
+    """The states that the queries are about; `written` is the instant and what it is going to commit."""
     context = plan.context
     before = after = context.snapshot
     if written is not None:
@@ -201,6 +205,7 @@ def _asking(
             storage, context.base_path, props, plan.config, snapshot, context.file_schema, partitions
         )
         for name, snapshot in ((_BEFORE, before), (_AFTER, after))
+        if name == _AFTER or any(validator.kind is not Kind.SINGLE for validator in every)
     }
     if context.evolution is not None:
         views = {

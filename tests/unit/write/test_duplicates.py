@@ -69,9 +69,10 @@ def test_the_count_of_dropped_rows_is_told_again_to_the_token(tmp_path: Path, ki
 
 
 @KINDS
-def test_an_upsert_that_drops_is_an_insert(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("dropping", DROPPING[:2])
+def test_an_upsert_that_drops_is_an_insert(tmp_path: Path, kind: str, dropping: dict[str, Any]) -> None:
     table = tmp_path / "t"
-    options = {**made(table, kind, ("a", 1, "stored")), DROP: True}
+    options = {**made(table, kind, ("a", 1, "stored")), **dropping}
     result = write(table, "upsert", options, ("a", 9, "again"), ("b", 1, "new"))
     assert (result.operation, result.num_dropped) == ("insert", 1)
     (warning,) = result.warnings
@@ -79,11 +80,10 @@ def test_an_upsert_that_drops_is_an_insert(tmp_path: Path, kind: str) -> None:
     assert values(table, "val") == ["new", "stored"]
 
 
-def test_overwrites_and_upserts_know_no_policy(tmp_path: Path) -> None:
+def test_overwrites_know_no_policy(tmp_path: Path) -> None:
     """Apache Hudi leaves them alone, too: what is replaced is no duplicate."""
     table = tmp_path / "t"
     options = made(table, "COPY_ON_WRITE", ("a", 1, "stored"))
-    assert write(table, "upsert", {**options, POLICY: "fail"}, ("a", 2, "updated")).num_updates == 1
     result = write(table, "insert_overwrite", {**options, DROP: True}, ("a", 3, "x"), ("a", 4, "y"))
     assert (result.num_dropped, values(table, "val")) == (0, ["y"])
 
@@ -110,7 +110,7 @@ def test_a_key_that_a_log_deleted_is_not_there(tmp_path: Path, operation: str) -
 
 
 @KINDS
-@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert"])
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_the_policy_fail_refuses_a_stored_key(
     tmp_path: Path, kind: str, operation: str, dry_run: bool
