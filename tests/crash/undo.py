@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +75,13 @@ def shared(kit: Kit, path: Path) -> None:
         first.unlink()
         log.unlink()
         first.write_bytes(whole)
+        for commit in path.glob(".hoodie/*.deltacommit"):
+            told = json.loads(commit.read_text())
+            for stat in told["partitionToWriteStats"]["eu"]:
+                if stat["path"] == f"eu/{log.name}":
+                    stat |= {"path": f"eu/{first.name}", "fileSizeInBytes": len(whole)}
+            commit.unlink()
+            commit.write_text(json.dumps(told))
 
 
 def planned_clustering(kit: Kit, path: Path) -> None:
