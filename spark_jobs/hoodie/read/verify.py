@@ -8,7 +8,7 @@ from hoodie.config.key import bool_key
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import FileSlice, Snapshot
+from hoodie.table.view import FileSlice, Listing, Snapshot, merged_slices
 from hoodie.table.written import (
     SMALLEST,
     UNKNOWN,
@@ -52,8 +52,25 @@ def sound(
         wrong += _lacking(timeline, storage, props, snapshot, slices, asked)
     if wrong and Timeline.load(timeline.base_path, storage).instants != timeline.instants:
         return False
-    refuse(timeline.base_path, wrong)
+    refuse(timeline.base_path, wrong, f"; {VERIFY_FILES.name}=false reads what is left")
     return True
+
+
+def refuse_damaged(
+    timeline: Timeline,
+    storage: Storage,
+    props: TableProperties,
+    snapshot: Snapshot,
+    listing: Listing,
+    groups: Groups,
+) -> None:
+    """Raises TableError where latest slices of these groups lack files: what is made of the rest would stand
+    for the whole, and the gap would not be seen any more.
+    """
+    partitions = sorted({partition for partition, _ in groups})
+    slices = [item for partition in partitions for item in merged_slices(snapshot, listing, partition)]
+    asked = (partitions, frozenset(groups), False)
+    refuse(timeline.base_path, _lacking(timeline, storage, props, snapshot, slices, asked))
 
 
 def _lacking(

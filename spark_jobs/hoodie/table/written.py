@@ -188,8 +188,11 @@ def confirmed(timeline: Timeline, storage: Storage, props: TableProperties, item
     return True
 
 
-def refuse(base_path: str, wrong: Sequence[Wrong]) -> None:
-    """Raises TableError that names the first files, what wrote them, and what to do; nothing for none."""
+def refuse(base_path: str, wrong: Sequence[Wrong], otherwise: str = "") -> None:
+    """Raises TableError that names the first files, what wrote them, and what to do; nothing for none.
+
+    `otherwise` is what may be done without the files.
+    """
     if not wrong:
         return
     shown = "; ".join(map(str, wrong[:_NAMED]))
@@ -197,8 +200,7 @@ def refuse(base_path: str, wrong: Sequence[Wrong]) -> None:
     first = wrong[0].file
     raise TableError(
         f"files of {base_path} are damaged: {shown}{more}. Restore the files from a copy, or take the table "
-        "back to a state without them (hoodie restore); hoodie doctor lists them all. "
-        "hoodie.read.verify.files=false reads what is left",
+        f"back to a state without them (hoodie restore); hoodie doctor lists them all{otherwise}",
         path=f"{base_path}/{first.path}",
         instant=first.instant,
     )

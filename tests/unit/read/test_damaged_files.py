@@ -177,6 +177,22 @@ def test_work_on_torn_base_files(
     assert now - completed <= {item.name for item in (path / ".hoodie").glob("*.inflight")}
 
 
+def test_what_lacks_files_is_not_rewritten(cow: tuple[Path, list[str]], mor: tuple[Path, list[str]]) -> None:
+    """A compaction or a clustering of the rest would stand for the whole."""
+    path, _ = mor
+    [base] = (path / "eu").glob("*.parquet")
+    base.unlink()
+    with pytest.raises(TableError, match=base.name):
+        compact(path)
+    assert not [*path.glob(".hoodie/*.compaction.*")]
+    path, (_, second) = cow
+    [newest] = (path / "us").glob(f"*_{second}.parquet")
+    newest.unlink()
+    with pytest.raises(TableError, match=newest.name):
+        cluster(path)
+    assert not [*path.glob(".hoodie/*.replacecommit.*")]
+
+
 def test_a_write_and_its_clean_while_a_query_is_planned(
     cow: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

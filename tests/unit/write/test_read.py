@@ -200,8 +200,9 @@ def test_partition_columns_that_only_the_path_has(tmp_path: Path, hive: bool, en
         pq.write_table(pq.ParquetFile(file).read().drop_columns("region"), file, store_schema=False)
     path = tmp_path / "t" / ".hoodie" / "hoodie.properties"
     path.write_text(path.read_text().replace("drop.partition.columns=false", "drop.partition.columns=true"))
-    assert_same_rows(hoodie.read_table(str(tmp_path / "t")), rows)
-    found = hoodie.read_table(str(tmp_path / "t"), where="region = 'a b'", columns=["id", "region"])
+    asked = {"options": {"hoodie.read.verify.files": "false"}}  # the files are shorter than was committed
+    assert_same_rows(hoodie.read_table(str(tmp_path / "t"), **asked), rows)
+    found = hoodie.read_table(str(tmp_path / "t"), where="region = 'a b'", columns=["id", "region"], **asked)
     assert_same_rows(found, rows.filter(pc.field("region") == "a b").select(["id", "region"]))
     with pytest.raises(ConfigError, match="is not written here yet"):
         hoodie.write_table(rows, str(tmp_path / "t"))

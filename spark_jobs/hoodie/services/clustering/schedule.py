@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from hoodie.config.key import Config
+from hoodie.read.verify import refuse_damaged
 from hoodie.services.clustering import strategy, trigger
 from hoodie.services.clustering.order import (
     BUILD_METHOD,
@@ -101,7 +102,7 @@ def schedule(target: Target) -> Scheduled[ClusteringPlan]:
 
 
 def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
-    """What a clustering scheduled now would do, if one is due."""
+    """What a clustering scheduled now would do, if one is due. TableError where its slices lack files."""
     storage, base_path, config = target.storage, target.base_path, target.config
     due = trigger.due(timeline, storage, config)
     if not due.due:
@@ -110,9 +111,10 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
     order = Order.of(params(config), config)
     if order is not None:
         order.check(rewrite_context(target, "", "cluster").file_schema)
+    snapshot, listing = Snapshot.of(timeline, storage), cache(storage_listing(storage, base_path))
     planned = plan(
-        Snapshot.of(timeline, storage),
-        storage_listing(storage, base_path),
+        snapshot,
+        listing,
         list_partitions(storage, base_path),
         busy_groups(timeline, storage),
         config,
@@ -121,6 +123,8 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
     )
     if planned.plan is None:
         return planned
+    taken = [item.group for item in planned.plan.slices]
+    refuse_damaged(timeline, storage, target.props, snapshot, listing, taken)
 
     def named(info: SliceInfo) -> SliceInfo:
         uri = source_uri(storage, base_path, info.partition_path, info.base_name)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from hoodie.config.key import Config
+from hoodie.read.verify import refuse_damaged
 from hoodie.services.compaction import strategy, trigger
 from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.target import Target
@@ -56,20 +57,25 @@ def schedule(target: Target) -> Scheduled[CompactionPlan]:
 
 
 def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Planned[CompactionPlan]:
-    """What a compaction scheduled at the instant `now` would do, if one is due."""
+    """What a compaction scheduled at the instant `now` would do, if one is due. TableError for slices of it
+    that lack files.
+    """
     due = trigger.due(timeline, target.config, now or target.next_time(timeline))
     if not due.due:
         return Planned(None, f"no compaction is due: {due.reason}")
     storage, base_path = target.storage, target.base_path
+    snapshot, listing = Snapshot.of(timeline, storage), cache(storage_listing(storage, base_path))
     planned = plan(
-        Snapshot.of(timeline, storage),
-        storage_listing(storage, base_path),
+        snapshot,
+        listing,
         list_partitions(storage, base_path),
         busy_groups(_without_log_compactions(timeline), storage),
         target.config,
     )
     if planned.plan is None:
         return planned
+    groups = [item.group for item in planned.plan.operations]
+    refuse_damaged(timeline, storage, target.props, snapshot, listing, groups)
 
     def named(operation: CompactionOperation) -> CompactionOperation:
         uri = source_uri(storage, base_path, operation.partition_path, operation.base_name)
