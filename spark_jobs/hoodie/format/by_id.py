@@ -58,13 +58,11 @@ class Evolution:
 
     def columns(self, instant: str) -> FileColumns:
         """Those of a base file or a log block of an instant."""
-        stored = schema_at(self.history, instant) or self.schema
-        return FileColumns(stored.record, self.schema.record)
+        return FileColumns(schema_at(self.history, instant).record, self.schema.record)
 
     def moved(self, instant: str) -> bool:
         """May a file of this instant know columns by other names or types than the table's present ones."""
-        stored = schema_at(self.history, instant)
-        return stored is not None and stored.record != self.schema.record
+        return schema_at(self.history, instant).record != self.schema.record
 
 
 def stored_batches(

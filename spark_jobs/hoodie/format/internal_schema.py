@@ -110,6 +110,8 @@ def parse_history(text: str) -> tuple[InternalSchema, ...]:
         found = [_schema(value) for value in json.loads(text)["schemas"]]
     except _TORN as error:
         raise _torn(text, error) from None
+    if not found:
+        raise _torn(text, ValueError("no schemas"))
     return tuple(sorted(found, key=lambda schema: schema.version))
 
 
@@ -120,10 +122,10 @@ def inherited(newest: InternalSchema, history: str) -> str:
     return f"{_SCHEMAS}{newest.to_json()}{comma}{rest}"
 
 
-def schema_at(history: Sequence[InternalSchema], instant: str) -> InternalSchema | None:
-    """The schema of what was written at an instant; None where the history begins later."""
+def schema_at(history: Sequence[InternalSchema], instant: str) -> InternalSchema:
+    """The schema of what was written at an instant; the oldest where the history begins later."""
     time = int(instant) if instant.isdecimal() else 0
-    return next((schema for schema in reversed(history) if schema.version <= time), None)
+    return next((schema for schema in reversed(history) if schema.version <= time), history[0])
 
 
 # --- JSON ----------------------------------------------------------------------------------------------

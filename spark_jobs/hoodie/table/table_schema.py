@@ -107,6 +107,5 @@ def _evolved(timeline: Timeline, storage: Storage, text: str, latest: str | None
         schema = InternalSchema.parse(latest)
     else:
         # a writer without schema-on-read evolution came last: it knows columns by name
-        schema = schema_at(history, time) or InternalSchema.of(with_meta(from_avro(text)))
-        schema = schema.extended(with_meta(from_avro(text)))
+        schema = schema_at(history, time).extended(with_meta(from_avro(text)))
     return TableSchema(text, Evolution(schema, history), found.text)

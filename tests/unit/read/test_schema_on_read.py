@@ -88,6 +88,20 @@ def test_a_schemacommit_counts_once_its_commit_is_completed(evolved_tables: Path
     assert_same_rows(hoodie.read_table(str(table)), expected)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_files_from_before_the_history_have_its_oldest_schema(
+    evolved_tables: Path, tmp_path: Path, name: str
+) -> None:
+    """As where the feature was switched on after the first writes."""
+    table = tmp_path / "t"
+    shutil.copytree(evolved_tables / name, table)
+    expected = hoodie.read_table(str(table))
+    first, *_, last = commits(table)
+    newest = table / f".hoodie/.schema/{last}.schemacommit"
+    newest.write_text(newest.read_text().replace('"version_id":0', f'"version_id":{int(first) + 1}'))
+    assert_same_rows(hoodie.read_table(str(table)), expected)
+
+
 D = Decimal
 DAY = datetime.date(2026, 2, 1)
 

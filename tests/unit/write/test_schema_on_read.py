@@ -245,3 +245,37 @@ def test_known_keys_are_looked_up_in_older_files(table: Path) -> None:
     drop = {"hoodie.datasource.insert.dup.policy": "drop"}
     hoodie.write_table(pa.concat_tables([known, new]), str(table), operation="insert", options=drop)
     assert_same_rows(rows_of(table), pa.concat_tables([before, new]))
+
+
+@MOR
+def test_parquet_log_blocks_are_read_by_the_names_of_their_schema(table: Path) -> None:
+    before = rows_of(table)
+    newer = changed(before, ["k003", "k001"], 50, {"title": "ours"})
+    hoodie.write_table(newer, str(table), options={"hoodie.logfile.data.block.format": "parquet"})
+    rename(table, "title", "label")
+    expected = pa.concat_tables([newer, without(before, "k003", "k001")])
+    names = ["label" if name == "title" else name for name in expected.column_names]
+    assert_same_rows(rows_of(table), expected.rename_columns(names))
+    assert_same_rows(
+        rows_of(table, columns=["id", "label"]), expected.rename_columns(names).select(["id", "label"])
+    )
+
+
+@BOTH
+def test_a_restore_takes_the_columns_back(table: Path) -> None:
+    before = rows_of(table)
+    then = commits(table)[-1]
+    hoodie.savepoint_table(str(table), then)
+    rename(table, "title", "label")
+    now = rows_of(table)
+    more = changed(now, ["k003"], 50, {"label": "ours"}).append_column("more", pa.array(["x"]))
+    hoodie.write_table(more, str(table))
+    hoodie.restore_table(str(table), then)
+    assert_same_rows(rows_of(table), before)
+    newer = changed(before, ["k003"], 60, {"title": "after"}).append_column("other", pa.array([1]))
+    result = hoodie.write_table(newer, str(table))
+    history = parse_history(schemacommit(table, result.instant))
+    assert [str(schema.version) for schema in history][-2:] == [then, result.instant]
+    found = rows_of(table)
+    assert_same_rows(found.filter(pc.equal(found["id"], "k003")), newer)
+    assert_same_rows(without(found, "k003").drop_columns(["other"]), without(before, "k003"))
