@@ -60,6 +60,13 @@ class Evolution:
         """Those of a base file or a log block of an instant."""
         return FileColumns(schema_at(self.history, instant).record, self.schema.record)
 
+    def lost(self, name: str) -> bool:
+        """Did an earlier schema have a column of this name that has another one now, or is gone."""
+        until = self.schema.version
+        found = (schema.record.named(name) for schema in self.history if schema.version <= until)
+        now = self.schema.record.named(name)
+        return any(field is not None and (now is None or field.id != now.id) for field in found)
+
     def moved(self, instant: str) -> bool:
         """May a file of this instant know columns by other names or types than the table's present ones."""
         return schema_at(self.history, instant).record != self.schema.record

@@ -114,11 +114,11 @@ class TableView:
         asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
         if not sound(timeline, storage, props, snapshot, found, asked if config[VERIFY_FILES] else None):
             return cls.load(path, query, config, storage, where)
+        table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
         schema, dropped = _schema(props, text, found, storage)
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
             _check_mergeable(base_path, props, text)
-            table_schema.check_fields(props)
             made = table_merger(props, config, without_meta(schema))
             found = _without_old_rows(found, made, span)
         context = SliceContext(

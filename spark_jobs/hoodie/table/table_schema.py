@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -75,14 +76,22 @@ class TableSchema:
 
     def check_fields(self, props: TableProperties) -> None:
         """Raises TableError when a key or ordering column has lost the name that the properties say."""
+        self._check([*props.record_key_fields, *props.partition_fields, props.precombine_field or ""], props)
+
+    def check_read_fields(self, props: TableProperties, *, merged: bool) -> None:
+        """As `check_fields`, of what a query needs: the ordering column, where logs are `merged`, and that no
+        other column has the name of a partition column, which is taken for the path's values.
+        """
+        if self.evolution is not None:
+            now = self.evolution.schema.record
+            reused = [name for name in props.partition_fields if now.named(name)]
+            self._check([*reused, *([props.precombine_field or ""] if merged else ())], props)
+
+    def _check(self, fields: Sequence[str], props: TableProperties) -> None:
         if self.evolution is None:
             return
-        fields = [*props.record_key_fields, *props.partition_fields, props.precombine_field or ""]
         names = {field.partition(":")[0].partition(".")[0] for field in fields if field}
-        now, before = self.evolution.schema, self.evolution.history
-        once = {name for name in names if any(schema.record.named(name) for schema in before)}
-        lost = sorted(name for name in once if now.record.named(name) is None)
-        if lost:
+        if lost := sorted(filter(self.evolution.lost, names)):
             raise TableError(
                 f"columns {', '.join(lost)} of {props.name} were renamed or dropped, but hoodie.properties "
                 "names them as record key, partition path or ordering column; rename them back with Apache "

@@ -247,6 +247,18 @@ def test_known_keys_are_looked_up_in_older_files(table: Path) -> None:
     assert_same_rows(rows_of(table), pa.concat_tables([before, new]))
 
 
+@BOTH
+def test_another_column_of_a_partition_columns_name_is_refused(table: Path) -> None:
+    """A predicate on it would rule out partitions by the values of another column."""
+    then = commits(table)[-1]
+    rename(table, "region", "area")
+    assert rows_of(table, where="area = 'p0'").num_rows == 10
+    rename(table, "title", "region")
+    with pytest.raises(TableError, match=r"columns region of .* were renamed or dropped"):
+        rows_of(table, where="region = 'ours'")
+    assert rows_of(table, where="region = 'p0'", as_of=then).num_rows == 10
+
+
 @MOR
 def test_parquet_log_blocks_are_read_by_the_names_of_their_schema(table: Path) -> None:
     before = rows_of(table)
