@@ -15,6 +15,7 @@ from hoodie.codec.avro import read_record
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.storage.local import LocalStorage
+from hoodie.table.checkup import check_table
 from tests.data.bootstrap.recipe import CASES, rows
 from tests.support.bootstrap import point, unpacked
 from tests.support.rows import assert_same_rows
@@ -310,3 +311,19 @@ def test_a_bootstrap_that_was_not_completed_is_left_to_apache_hudi(table: Path) 
     after = listing(table)
     after.pop(".hoodie/.heartbeat")
     assert after == before
+
+
+@pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
+def test_the_doctor_looks_for_the_sources(table: Path) -> None:
+    found = {finding.check: finding.status for finding in check_table(str(table))}
+    assert found["bootstrap"] == "ok"
+    assert all(finding.status == "ok" for finding in check_table(str(table), deep=True))
+    source = table.parent / "source" / "region=us" / "part-0.parquet"
+    content = source.read_bytes()
+    source.write_bytes(content[:4] + bytes(2000) + content[2004:])
+    deep = {finding.check: finding for finding in check_table(str(table), deep=True)}
+    assert deep["contents"].status == "error"
+    assert str(source) in deep["contents"].text
+    (table.parent / "source").rename(table.parent / "moved")
+    found = {finding.check: finding.status for finding in check_table(str(table))}
+    assert found["bootstrap"] == "warning"

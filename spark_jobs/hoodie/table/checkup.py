@@ -75,6 +75,7 @@ def check_table(path: str, deep: bool = False) -> list[Finding]:
     for check in (
         _properties,
         _features,
+        _bootstrap,
         _metadata_table,
         _timeline,
         _archive,
@@ -140,6 +141,23 @@ def _features(table: _Checkup) -> Iterator[Finding]:
             WARNING,
             f"the table has {setting}, with which not all works here yet",
             "what does not work says so before it changes anything; use Apache Hudi for it",
+        )
+
+
+def _bootstrap(table: _Checkup) -> Iterator[Finding]:
+    source = table.props.get(properties.BOOTSTRAP_BASE_PATH)
+    if not source:
+        return
+    if table.storage.exists(normalize(source)):
+        yield Finding("bootstrap", OK, f"bootstrapped from the files at {source}")
+    else:
+        yield Finding(
+            "bootstrap",
+            WARNING,
+            f"the files at {source}, from which the table was bootstrapped, are not there: file groups that "
+            "were not rewritten since can't be read",
+            f"restore them, or put their new place into {properties.BOOTSTRAP_BASE_PATH} of "
+            f"{properties.FILE_NAME}",
         )
 
 

@@ -7,18 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from hoodie.errors import HoodieError
-from hoodie.format.base_file import BaseFileReader
 from hoodie.format.log_block import DATA_TYPES, BlockType, LogBlock
 from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.partition import list_partitions
+from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot, file_slices, storage_listing
 from hoodie.table.written import WrittenFile, written_files
 from hoodie.timeline.active import Timeline
 
+#: columns in the types that their files have
+_NO_SCHEMA = pa.schema([])
 #: how much a finding weighs: rows are lost, an older version is, nothing is
 LOST, OLD, NOTHING = 2, 1, 0
 #: (weight, text)
@@ -74,7 +78,7 @@ def _appends(timeline: Timeline, storage: Storage) -> Mapping[str, Sequence[Writ
 
 def _base(storage: Storage, base: BaseFile, pages: bool) -> Iterator[Finding]:
     try:
-        with BaseFileReader(storage, base.path) as reader:
+        with open_base(storage, base, _NO_SCHEMA) as reader:
             for _ in reader.batches() if pages else ():
                 pass
     except HoodieError as error:
