@@ -20,9 +20,9 @@ from hoodie.table.written import (
     UNKNOWN,
     WrittenFile,
     Wrong,
+    all_written,
     confirmed,
     latest_written,
-    written_files,
     wrong_in,
 )
 from hoodie.timeline.active import Timeline, instant_path
@@ -90,11 +90,10 @@ def audit(timeline: Timeline, storage: Storage, props: TableProperties) -> Audit
 def _named(timeline: Timeline, storage: Storage) -> dict[str, WrittenFile]:
     """Every file that commits name, by path; of a log the stat that tells most."""
     named: dict[str, WrittenFile] = {}
-    for instant in timeline.commits():
-        for file in written_files(instant, timeline.read(instant, storage), None):
-            known = named.get(file.path)
-            if known is None or known.size < file.size:
-                named[file.path] = file
+    for file in all_written(timeline, storage):
+        known = named.get(file.path)
+        if known is None or known.size < file.size:
+            named[file.path] = file
     return named
 
 

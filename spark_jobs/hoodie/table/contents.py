@@ -18,7 +18,7 @@ from hoodie.storage import Storage
 from hoodie.table.partition import list_partitions
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot, file_slices, storage_listing
-from hoodie.table.written import WrittenFile, written_files
+from hoodie.table.written import WrittenFile, all_written
 from hoodie.timeline.active import Timeline
 
 #: columns in the types that their files have
@@ -69,10 +69,9 @@ def check_contents(timeline: Timeline, storage: Storage, base_path: str) -> Cont
 def _appends(timeline: Timeline, storage: Storage) -> Mapping[str, Sequence[WrittenFile]]:
     """What commits added to which log file, by path."""
     told: dict[str, list[WrittenFile]] = {}
-    for instant in timeline.commits():
-        for file in written_files(instant, timeline.read(instant, storage), None):
-            if file.log:
-                told.setdefault(file.path, []).append(file)
+    for file in all_written(timeline, storage):
+        if file.log:
+            told.setdefault(file.path, []).append(file)
     return told
 
 

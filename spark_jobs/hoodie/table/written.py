@@ -8,6 +8,7 @@ here, except where a later commit added logs to them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -86,6 +87,13 @@ def written_files(instant: Instant, data: bytes, partitions: Collection[str] | N
         ) from None
 
 
+def all_written(timeline: Timeline, storage: Storage) -> Iterator[WrittenFile]:
+    """What all completed commits of the timeline name, those left out that were archived since its listing."""
+    for instant in timeline.commits():
+        with contextlib.suppress(FileNotFoundError):
+            yield from written_files(instant, timeline.read(instant, storage), None)
+
+
 def _files(time: str, partition: str, stat: Mapping[str, Any]) -> Iterator[WrittenFile]:
     path = stat.get("path")
     if not path:
@@ -118,7 +126,10 @@ def latest_written(
     for instant in reversed(timeline.commits()):
         if instant.time not in snapshot.committed:
             continue
-        data = timeline.read(instant, storage)
+        try:
+            data = timeline.read(instant, storage)
+        except FileNotFoundError:
+            continue  # archived since the listing
         if not _tells(data, begun, snapshot, partitions):
             continue
         for file in written_files(instant, data, partitions):

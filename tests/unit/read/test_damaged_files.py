@@ -193,6 +193,23 @@ def test_what_lacks_files_is_not_rewritten(cow: tuple[Path, list[str]], mor: tup
     assert not [*path.glob(".hoodie/*.replacecommit.*")]
 
 
+def test_a_commit_is_archived_while_a_query_is_planned(
+    cow: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hoodie.read import table_view
+
+    path, (first, _) = cow
+    listed = table_view.list_partitions
+
+    def later(*given: Any) -> list[str]:
+        for file in (path / ".hoodie").glob(f"{first}.*"):
+            file.unlink()
+        return listed(*given)
+
+    monkeypatch.setattr(table_view, "list_partitions", later)
+    assert hoodie.read_table(str(path)).num_rows == 30
+
+
 def test_a_write_and_its_clean_while_a_query_is_planned(
     cow: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
