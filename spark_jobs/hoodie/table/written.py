@@ -88,7 +88,7 @@ def written_files(instant: Instant, data: bytes, partitions: Collection[str] | N
 
 
 def all_written(timeline: Timeline, storage: Storage) -> Iterator[WrittenFile]:
-    """What all completed commits of the timeline name, those left out that were archived since its listing."""
+    """What all completed commits of the timeline name, but those that were archived since its listing."""
     for instant in timeline.commits():
         with contextlib.suppress(FileNotFoundError):
             yield from written_files(instant, timeline.read(instant, storage), None)
