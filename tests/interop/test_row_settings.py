@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from tests.support.hudi_client import HudiServer
+from hoodie.errors import ValidationFailed
+from tests.support.hudi_client import HudiError, HudiServer
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import OFF, PAYLOAD, TYPE, TYPES
 
@@ -67,3 +68,40 @@ def test_the_same_rows_as_apache_hudi(tmp_path: Path, hudi_015: HudiServer, kind
     expected = hudi_015.read(theirs).select(SCHEMA.names)
     assert_same_rows(hoodie.read_table(str(ours)), expected)
     assert_same_rows(hudi_015.read(ours), expected)
+
+
+ASKED = "hoodie.precommit.validators"
+COUNT = "select count(*) from <TABLE_NAME>"
+RANGE = "select min(id), max(part) from <TABLE_NAME>"
+#: (validator, key of its queries, queries) -> may an update of a1x to a2x and a new row b1x be seen? In this
+#: order: once they are, the same rows change nothing
+VERDICTS = [
+    ("Equality", "equality", COUNT, False),
+    ("Inequality", "inequality", RANGE, False),
+    ("SingleResult", "single.value", f"{COUNT}#2;select max(ts) from <TABLE_NAME> where ts < 0#0", False),
+    ("Inequality", "inequality", COUNT, True),
+    ("Equality", "equality", COUNT, True),
+    ("SingleResult", "single.value", f"{COUNT}#2", True),
+]
+
+
+def test_the_same_verdicts_as_apache_hudi(tmp_path: Path, hudi_015: HudiServer) -> None:
+    """The row of the other partition is not seen. Of copy-on-write tables: Hudi looks at base files only."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    named = {**OPTIONS, "hoodie.table.name": "theirs", "hoodie.metadata.enable": "false"}
+    hoodie.write_table(table_of("a1x z1y"), str(ours), options=OPTIONS)
+    hudi_015.write(theirs, table_of("a1x z1y"), named)
+    for name, key, queries, holds in VERDICTS:
+        validator = f"org.apache.hudi.client.validator.SqlQuery{name}PreCommitValidator"
+        asking = {ASKED: validator, f"{ASKED}.{key}.sql.queries": queries}
+        rows, told = table_of("a2x b1x"), [True, True]
+        try:
+            hoodie.write_table(rows, str(ours), options={**OPTIONS, **asking})
+        except ValidationFailed:
+            told[0] = False
+        try:
+            hudi_015.write(theirs, rows, {**named, **asking})
+        except HudiError:
+            told[1] = False
+        assert told == [holds, holds], (name, queries)
+    assert_same_rows(hoodie.read_table(str(ours)), hudi_015.read(theirs).select(SCHEMA.names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import hoodie
 from hoodie.errors import ConfigError, ValidationFailed
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.tokens import TOKEN_KEY
+from tests.support.faults import die_at
 from tests.unit.write.support import PARTITION, PLAIN, data_files, listing, plain, values
 
 TYPE = "hoodie.datasource.write.table.type"
@@ -155,6 +157,23 @@ def test_the_token_of_a_withdrawn_write_has_no_commit(tmp_path: Path) -> None:
     with pytest.raises(ValidationFailed):
         write(table, {**options, **asking("single", f"{COUNT}#9")}, ("b", 1, "x"), extra_metadata=token)
     assert write(table, options, ("b", 1, "x"), extra_metadata=token).status == "committed"
+
+
+@KINDS
+@pytest.mark.parametrize("ending", ["parquet", "inflight"])
+def test_a_kill_while_a_write_is_withdrawn_shows_nothing(tmp_path: Path, kind: str, ending: str) -> None:
+    """The next write rolls it back."""
+    table = tmp_path / "t"
+    options = made(table, kind)
+
+    def refused(path: str) -> None:
+        with contextlib.suppress(ValidationFailed):
+            write(Path(path), {**options, **asking("single", f"{COUNT}#9")}, ("a", 2, "x"), ("b", 1, "w"))
+
+    die_at(table, refused, lambda change: change.name == "delete" and change.path.endswith(ending))
+    assert values(table, "id", "ts") == [("a", 1), ("z", 1)]
+    assert len(write(table, options, ("a", 2, "x")).rolled_back) == 1
+    assert values(table, "id", "ts") == [("a", 2), ("z", 1)]
 
 
 @pytest.mark.parametrize(
