@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hoodie.engine import Engine
 from hoodie.errors import InputError
 from hoodie.storage import normalize, storage_for
-from hoodie.write.operation import Operation, WriteRequest, WriteResult
+from hoodie.write.operation import Operation, WriteRequest, WriteResult, partition_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +86,6 @@ def delete_partitions(
     from hoodie.engine.local import LocalEngine
     from hoodie.pipeline import write
 
-    named = (partitions,) if isinstance(partitions, str) else tuple(partitions)
     request = WriteRequest(
         path,
         Operation.DELETE_PARTITION,
@@ -94,7 +93,7 @@ def delete_partitions(
         extra_metadata or {},
         force,
         dry_run,
-        named,
+        partition_names(partitions),
         missing_ok,
     )
     return write(LocalEngine(), None, request, progress or _silent)
@@ -457,10 +456,10 @@ def _operation(operation: str | Operation) -> Operation:
         return operation
     try:
         return Operation(operation.lower().replace("-", "_"))
-    except ValueError:
+    except (ValueError, AttributeError):
         names = ", ".join(item.value for item in Operation)
         raise InputError(
-            f"unknown operation {operation!r}; use one of {names}", operation=operation
+            f"unknown operation {operation!r}; use one of {names}", operation=str(operation)
         ) from None
 
 

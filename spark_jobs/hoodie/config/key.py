@@ -158,14 +158,22 @@ class Config(Mapping[Any, Any]):
         known one, and what Hudi has and can't be ignored. Names known to Hudi but without effect here are
         collected in one warning. Names outside `hoodie.` are refused too: nothing here would read them.
         """
+        if not isinstance(options, Mapping):
+            raise ConfigError(f"options are {options!r}; pass a mapping of hoodie.* settings to values")
         texts: dict[str, str] = {}
         problems: list[str] = []
         idle: list[str] = []
         for name, raw in options.items():
+            if not isinstance(name, str):
+                problems.append(f"{name!r} is no text and so no setting")
+                continue
             if raw is None:
                 problems.append(f"{name} has no value; leave it out or give one")
                 continue
             text = _text(raw)
+            if not is_unicode(text):
+                problems.append(f"{name}={text!r} is no valid text")
+                continue
             key = REGISTRY.get(name)
             if key is None:
                 texts[name] = text
@@ -213,6 +221,15 @@ class Config(Mapping[Any, Any]):
 
     def __len__(self) -> int:
         return len(self.texts)
+
+
+def is_unicode(text: str) -> bool:
+    """Can it be stored: bytes that were no UTF-8 become halves of surrogate pairs, which can't."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _text(raw: Any) -> str:

@@ -12,7 +12,7 @@ becomes the double with the same shortest text (0.1f -> 0.1).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,6 +65,40 @@ def evolve(table: pa.Schema, incoming: pa.Schema, *, null_for_missing: bool) -> 
             problems="; ".join(problems),
         )
     return pa.schema(fields)
+
+
+def check_texts(rows: Rows, names: Collection[str]) -> None:
+    """Raises InputError where a text in one of these columns, at any depth, is no UTF-8."""
+    for field in rows.schema:
+        if field.name not in names or not _holds_texts(field.type):
+            continue
+        try:
+            rows.column(field.name).validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"column {field.name}: {_what(rows.column(field.name), error)}; decode the texts with their "
+                "own encoding, or pass the column as binary",
+                column=field.name,
+            ) from error
+
+
+def _what(column: Any, error: Exception) -> str:
+    """The value that is no UTF-8, and its place; of nested ones what Arrow says."""
+    texts = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    for row, value in enumerate(column.cast(pa.large_binary()).to_pylist() if texts else ()):
+        try:
+            (value or b"").decode()
+        except UnicodeDecodeError:
+            return f"row {row} holds {value[:40]!r}, which is no UTF-8"
+    return f"a value is no UTF-8 ({error})"
+
+
+def _holds_texts(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _holds_texts(kind.value_type)
+    if pa.types.is_nested(kind):
+        return any(_holds_texts(kind.field(place).type) for place in range(kind.num_fields))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def conform(rows: Rows, schema: pa.Schema, *, null_for_missing: bool = True) -> Rows:

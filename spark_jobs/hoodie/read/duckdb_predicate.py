@@ -107,6 +107,8 @@ def check(made: duckdb.DuckDBPyConnection, where: str) -> None:
     """Raises ConfigError for a text that is anything but one predicate, or that calls other functions."""
     import duckdb
 
+    if not isinstance(where, str):
+        raise ConfigError(f"where is {where!r}; give a predicate as a text, or leave it out for all rows")
     if not where.strip():
         raise ConfigError("--where is empty; leave it out for all rows", where=where)
     try:

@@ -29,6 +29,8 @@ _FUNCTIONS = frozenset(
 
 def check(where: str) -> None:
     """Raises ConfigError for a predicate with something that is not allowed."""
+    if not isinstance(where, str):
+        raise ConfigError(f"where is {where!r}; give a predicate as a text, or leave it out for all rows")
     if not where.strip():
         raise ConfigError("where is empty; leave it out for all rows", where=where)
     if "${" in where:

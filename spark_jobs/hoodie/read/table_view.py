@@ -165,6 +165,8 @@ class TableView:
             return list(self.schema.names if meta else without_meta(self.schema).names)
         if isinstance(columns, str):
             columns = [columns]
+        if not isinstance(columns, Sequence) or not all(isinstance(name, str) for name in columns):
+            raise ConfigError(f"columns are {columns!r}; name columns, or leave them out for all of them")
         if not columns or len(set(columns)) < len(columns):
             raise ConfigError(
                 f"columns {list(columns)}: name each column once, or leave columns out for all of them"

@@ -13,6 +13,7 @@ from hoodie.table import properties
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
+from hoodie.write.operation import check_extra
 from hoodie.write.persisted import merged
 
 
@@ -32,6 +33,7 @@ class Target:
     ) -> Target:
         """Raises ConfigError for wrong settings, TableMismatch where they contradict it, TableError."""
         base_path = normalize(path)
+        check_extra(extra_metadata or {})
         given = Config.of(options)
         storage = storage_for(base_path, given[FSYNC])
         props = properties.load(storage, base_path)

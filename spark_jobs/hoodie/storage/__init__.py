@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import BinaryIO, NamedTuple, Protocol
 
-from hoodie.errors import StorageError
+from hoodie.config.key import is_unicode
+from hoodie.errors import ConfigError, StorageError
 
 
 class FileInfo(NamedTuple):
@@ -38,6 +39,8 @@ class Storage(Protocol):
     before that they may be there or not, each for itself. So a commit is created after its data files are
     closed, and after `sync` of the folders it deleted files from (`delete_all`). A storage made with
     `sync=False` leaves all that to the operating system.
+
+    What the file system refuses to write (a full disk, no permission) is a StorageError that names the path.
     """
 
     def list(self, path: str) -> list[FileInfo]: ...
@@ -69,11 +72,15 @@ WRAPPERS: list[Callable[[Storage], Storage]] = []
 def normalize(path: str) -> str:
     """`file:/a`, `file:///a`, relative and `~` paths -> absolute path without a trailing slash.
 
-    Raises StorageError for a scheme that has no implementation yet.
+    Raises ConfigError for what is no path, StorageError for a scheme that has no implementation yet.
     """
     import os
 
-    text = str(path)
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str) or not text.strip() or "\0" in text or not is_unicode(text):
+        raise ConfigError(
+            f"path is {path!r}; give the path of a folder as a text, such as '/data/orders'", path=repr(path)
+        )
     if text.startswith("file:"):
         text = "/" + text[len("file:") :].lstrip("/")
     elif "://" in text:

@@ -18,8 +18,8 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Collection
-from typing import BinaryIO
+from collections.abc import Collection, Iterator
+from typing import Any, BinaryIO
 
 from hoodie.errors import AlreadyExists, ConflictError, StorageError
 from hoodie.storage import FileInfo
@@ -86,28 +86,30 @@ class LocalStorage:
             return file.read(length)
 
     def write(self, path: str, data: bytes) -> None:
-        tmp = self._temporary(path, data)
-        _remove(_crc(path))
-        try:
-            os.replace(tmp, path)
-        except FileNotFoundError:
-            raise _swept(path) from None
-        self._sync_parent(path)
+        with _named(path):
+            tmp = self._temporary(path, data)
+            _remove(_crc(path))
+            try:
+                os.replace(tmp, path)
+            except FileNotFoundError:
+                raise _swept(path) from None
+            self._sync_parent(path)
 
     def create_if_absent(self, path: str, data: bytes) -> None:
         if not data:
             self._create_empty(path)
             return
-        tmp = self._temporary(path, data)
-        try:
-            os.link(tmp, path)
-        except FileExistsError:
-            raise AlreadyExists(f"{path} exists already", path=path) from None
-        except FileNotFoundError:
-            raise _swept(path) from None
-        finally:
-            _remove(tmp)
-        self._sync_parent(path)
+        with _named(path):
+            tmp = self._temporary(path, data)
+            try:
+                os.link(tmp, path)
+            except FileExistsError:
+                raise AlreadyExists(f"{path} exists already", path=path) from None
+            except FileNotFoundError:
+                raise _swept(path) from None
+            finally:
+                _remove(tmp)
+            self._sync_parent(path)
 
     def delete(self, path: str) -> None:
         _remove(_crc(path))
@@ -133,9 +135,10 @@ class LocalStorage:
         while self._sync and not os.path.isdir(folder):
             missing.append(folder)
             folder = os.path.dirname(folder)
-        os.makedirs(path, exist_ok=True)
-        for made in reversed(missing):
-            self._sync_parent(made)
+        with _named(path):
+            os.makedirs(path, exist_ok=True)
+            for made in reversed(missing):
+                self._sync_parent(made)
 
     def sync(self, path: str) -> None:
         if not self._sync:
@@ -154,9 +157,8 @@ class LocalStorage:
 
     def open_output(self, path: str) -> BinaryIO:
         self.make_dirs(os.path.dirname(path))
-        if not self._sync:
-            return open(path, "wb")
-        return _SyncedFile(path, self)
+        with _named(path):
+            return _Output(path, self)
 
     def open_input(self, path: str) -> BinaryIO:
         return open(path, "rb")
@@ -168,11 +170,12 @@ class LocalStorage:
         return len(leftovers)
 
     def _create_empty(self, path: str) -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        except FileExistsError:
-            raise AlreadyExists(f"{path} exists already", path=path) from None
+        with _named(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            except FileExistsError:
+                raise AlreadyExists(f"{path} exists already", path=path) from None
 
     def _temporary(self, path: str, data: bytes) -> str:
         folder, name = os.path.split(path)
@@ -193,23 +196,52 @@ class LocalStorage:
         self.sync(os.path.dirname(path))
 
 
-class _SyncedFile(io.BufferedWriter):
-    """An output whose `close` returns once content and name are on the disk."""
+class _Output(io.BufferedWriter):
+    """A file whose `close` returns once content and name are on the disk, where the storage syncs."""
 
     def __init__(self, path: str, storage: LocalStorage) -> None:
-        super().__init__(io.FileIO(path, "wb"), _BUFFER)
+        super().__init__(_File(path), _BUFFER)
         self._path = path
         self._storage = storage
 
     def close(self) -> None:
         if self.closed:
             return
-        try:
-            self.flush()
-            _sync_data(self.fileno())
-        finally:
-            super().close()
-        self._storage._sync_parent(self._path)
+        with _named(self._path):
+            try:
+                self.flush()
+                if self._storage._sync:
+                    _sync_data(self.fileno())
+            finally:
+                super().close()
+            self._storage._sync_parent(self._path)
+
+
+class _File(io.FileIO):
+    """A new file, whose path the errors name."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "wb")
+        self._path = path
+
+    def write(self, data: Any) -> int:
+        with _named(self._path):
+            return super().write(data)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """What the file system says no to becomes a StorageError that names the path."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        step = "free some space" if full else "check the file system and its permissions"
+        raise StorageError(
+            f"{path} can't be written ({error.strerror or error}): {step}, then run again",
+            path=path,
+            errno=error.errno or 0,
+        ) from error
 
 
 def _remove(path: str) -> None:

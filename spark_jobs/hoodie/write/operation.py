@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hoodie.config.key import is_unicode
+from hoodie.errors import ConfigError, InputError
 from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 
 
@@ -51,6 +53,26 @@ class Operation(enum.Enum):
         )
 
 
+def check_extra(metadata: Mapping[str, str]) -> None:
+    """Raises ConfigError for extra metadata that a commit can't hold."""
+    if not isinstance(metadata, Mapping):
+        raise ConfigError(f"extra metadata is {metadata!r}; pass a mapping of texts to texts")
+    for name, value in metadata.items():
+        if not all(isinstance(text, str) and is_unicode(text) for text in (name, value)):
+            raise ConfigError(
+                f"extra metadata {name!r}: {value!r}: names and values must be texts; convert them",
+                key=repr(name),
+            )
+
+
+def partition_names(partitions: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several; InputError for anything else."""
+    named = (partitions,) if isinstance(partitions, str) else partitions
+    if not isinstance(named, Sequence) or not all(isinstance(item, str) for item in named):
+        raise InputError(f"partitions are {partitions!r}; pass a partition path, or a list of them")
+    return tuple(named)
+
+
 @dataclass(frozen=True)
 class WriteRequest:
     """One write of one frame into one table. `options` are settings by name, as texts or plain values."""
@@ -67,6 +89,9 @@ class WriteRequest:
     #: `missing_ok`, a warning
     partitions: tuple[str, ...] = ()
     missing_ok: bool = False
+
+    def __post_init__(self) -> None:
+        check_extra(self.extra_metadata)
 
     @property
     def token(self) -> str:

@@ -400,11 +400,6 @@ def _utc(config: Config, props: TableProperties | None) -> bool:
 
 
 def _extra(request: WriteRequest, avro_text: str) -> dict[str, str]:
-    odd = [name for name, value in request.extra_metadata.items() if not isinstance(value, str)]
-    if odd:
-        raise ConfigError(
-            f"extra metadata {', '.join(odd)}: values must be texts; convert them", key=", ".join(odd)
-        )
     for name in (SCHEMA_KEY, LATEST_SCHEMA_KEY):
         if name in request.extra_metadata:
             raise ConfigError(f"extra metadata {name!r} is the writer's own; choose another name", key=name)

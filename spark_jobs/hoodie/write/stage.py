@@ -18,7 +18,7 @@ import pyarrow as pa
 from hoodie.codec.arrays import Ints, array, whole
 from hoodie.engine import Task
 from hoodie.errors import HoodieError
-from hoodie.format.evolution import conform
+from hoodie.format.evolution import check_texts, conform
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index import NOWHERE, REPEATED, Tags
 from hoodie.storage import Storage, storage_for
@@ -238,6 +238,8 @@ def keyed_rows(
     """(record keys, partition paths, the rows in the table's schema, as far as they are wanted). Raises
     InputError for bad keys.
     """
+    tops = (name.split(".")[0] for name in context.keys.key_columns)
+    check_texts(rows, {*tops, *context.incoming_schema.names})
     keyed = key_columns(context, rows)
     keys = whole(context.keys.record_keys(keyed))
     paths = context.keys.partition_codes(keyed)

@@ -441,7 +441,7 @@ def test_extra_metadata_must_be_text_and_not_the_writers_own(table: Path) -> Non
     before = listing(table)
     with pytest.raises(ConfigError, match="extra metadata 'schema' is the writer's own"):
         hoodie.write_table(ROWS, str(table), extra_metadata={"schema": "x"})
-    with pytest.raises(ConfigError, match="extra metadata run: values must be texts"):
+    with pytest.raises(ConfigError, match="extra metadata 'run': 7: names and values must be texts"):
         hoodie.write_table(ROWS, str(table), extra_metadata={"run": 7})  # type: ignore[dict-item]
     assert listing(table) == before
 

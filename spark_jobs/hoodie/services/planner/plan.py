@@ -101,6 +101,8 @@ def chosen(only: Collection[str] | None) -> list[Service]:
     """The services by name, in their order; all for None. Raises ConfigError for a name that is none."""
     if only is None:
         return list(SERVICES)
+    if isinstance(only, str) or not isinstance(only, Collection) or not all(isinstance(n, str) for n in only):
+        raise ConfigError(f"services are {only!r}; pass a list of names, some of {', '.join(NAMES)}")
     if unknown := sorted(set(only) - set(NAMES)):
         raise ConfigError(
             f"there is no service {', '.join(unknown)}; use {', '.join(NAMES)}", services=", ".join(unknown)
