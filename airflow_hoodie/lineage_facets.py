@@ -27,7 +27,6 @@ from airflow_hoodie.lineage import dataset_name, source_places
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize, storage_for
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +120,7 @@ def table_columns(path: str, instant: str) -> Fields:
         storage = storage_for(base_path)
         timeline = Timeline.load(base_path, storage)
         for commit in [item for item in reversed(timeline.commits()) if item.time <= instant][:_OPENED]:
-            text = CommitMetadata.parse(timeline.read(commit, storage)).schema_text()
+            text = timeline.commit(commit, storage).schema_text()
             if text:
                 fields = _columns(json.loads(text)["fields"], {})
                 return [field for field in fields if not field.name.startswith("_hoodie_")]

@@ -112,7 +112,7 @@ def needs_as_of(
     for instant in timeline.commits():
         if instant.time > time and groups is not None:
             break
-        commit = CommitMetadata.parse(timeline.read(instant, storage))
+        commit = timeline.commit(instant, storage)
         if instant.time <= time:
             _apply(commit, held)
             for group in _replaced(commit):

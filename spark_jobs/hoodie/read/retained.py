@@ -13,7 +13,7 @@ from hoodie.read.query import EARLIEST, HOLES_POLICY, Holes
 from hoodie.storage import Storage
 from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties
-from hoodie.timeline.active import Timeline, instant_path, meta_path
+from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.archived import archive_folder, read_archived
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -158,6 +158,6 @@ def _kept_since(timeline: Timeline, storage: Storage, plans: Sequence[CleanPlan]
 
 def _pending_plans(timeline: Timeline, storage: Storage) -> Iterator[CleanPlan]:
     for instant in timeline.filter([Action.CLEAN], completed=False):
-        data = storage.read(instant_path(timeline.base_path, instant.with_state(State.REQUESTED)))
+        data = timeline.plan(instant, storage)
         if data:
             yield CleanPlan.from_bytes(data)

@@ -37,7 +37,6 @@ from hoodie.table.view import (
     storage_listing,
 )
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
 
 _LISTING_THREADS = 8
@@ -210,7 +209,7 @@ def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Sche
     """Schema of the data columns of each of `files`: its commit's, or its footer's when that is archived."""
     by_instant: dict[str, pa.Schema] = {}
     for instant in view.timeline.commits():
-        text = CommitMetadata.parse(view.timeline.read(instant, storage)).schema_text()
+        text = view.timeline.commit(instant, storage).schema_text()
         if text:
             by_instant[instant.time] = without_meta(from_avro(text))
     out: dict[BaseFile, pa.Schema] = {}
@@ -252,7 +251,7 @@ def _touched(timeline: Timeline, storage: Storage, span: Span | None) -> Touched
         return None
 
     def groups(instant: Instant) -> set[tuple[str, str]]:
-        commit = CommitMetadata.parse(timeline.read(instant, storage))
+        commit = timeline.commit(instant, storage)
         return {
             (partition, stat.file_id)
             for partition, stats in commit.partition_to_write_stats.items()

@@ -118,7 +118,8 @@ def _read(table: ShownTable, instant: Instant) -> Contents:
     path = instant_path(table.base_path, instant)
     if instant.action in COMMIT_ACTIONS and (instant.completed or instant.action is not Action.REPLACECOMMIT):
         data = table.storage.read(path)
-        return _commit(CommitMetadata.parse(data), planned=not instant.completed)
+        parsed = CommitMetadata.completed(data, path) if instant.completed else CommitMetadata.parse(data)
+        return _commit(parsed, planned=not instant.completed)
     if instant.completed:
         known = _COMPLETED.get(instant.action)
         return known[1](_record(known[0], table.storage.read(path))) if known else Contents()

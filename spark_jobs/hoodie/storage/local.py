@@ -77,8 +77,11 @@ class LocalStorage:
         return FileInfo(path, path.rpartition("/")[2], size, int(found.st_mtime * 1000), is_dir)
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except IsADirectoryError:
+            raise _folder(path) from None
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         with open(path, "rb") as file:
@@ -245,8 +248,20 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    try:
         os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except (IsADirectoryError, PermissionError):
+        if os.path.isdir(path):
+            raise _folder(path) from None
+        raise
+
+
+def _folder(path: str) -> StorageError:
+    return StorageError(
+        f"{path} is a folder where a file belongs; look what made it, and move it away", path=path
+    )
 
 
 def _swept(path: str) -> ConflictError:

@@ -24,7 +24,6 @@ from hoodie.table.properties import TableProperties, TableType
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_folder, unmended
 from hoodie.timeline.clock import instant_millis
-from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
@@ -228,11 +227,8 @@ def _archive(table: _Checkup) -> Iterator[Finding]:
 
 
 def _readable(table: _Checkup, instant: Instant) -> bool:
-    data = table.timeline.read(instant, table.storage)
-    if not data.strip():
-        return False
     try:
-        CommitMetadata.parse(data)
+        table.timeline.commit(instant, table.storage)
     except TableError:
         return False
     return True

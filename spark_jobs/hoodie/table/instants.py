@@ -24,7 +24,7 @@ def active_instants(storage: Storage, base_path: str) -> list[dict[str, Any]]:
     for instant in timeline:
         commit = None
         if instant.completed and instant.action in COMMIT_ACTIONS:
-            commit = CommitMetadata.parse(timeline.read(instant, storage))
+            commit = timeline.commit(instant, storage)
         described = _described(instant, timeline.mtimes.get(instant.file_name), commit)
         out.append({**described, **service_details(timeline, storage, instant)})
     return out

@@ -98,7 +98,6 @@ def _groups(timeline: Timeline, storage: Storage, instant: Instant) -> Iterator[
         groups = (plan or {}).get("inputGroups") or ()
         slices = [item for group in groups for item in group["slices"] or ()]
     elif instant.action in _COMPACTIONS:
-        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
-        slices = read_record("HoodieCompactionPlan", storage.read(path))["operations"] or ()
+        slices = read_record("HoodieCompactionPlan", timeline.plan(instant, storage))["operations"] or ()
     for item in slices:
         yield item["partitionPath"] or "", item["fileId"]

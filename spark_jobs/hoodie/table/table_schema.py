@@ -16,7 +16,7 @@ from hoodie.storage import Storage
 from hoodie.table import schema_history
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import LATEST_SCHEMA_KEY, CommitMetadata
+from hoodie.timeline.commit import LATEST_SCHEMA_KEY
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TableSchema:
         for instant in reversed(timeline.commits()):
             if as_of is not None and instant.time > as_of:
                 continue
-            commit = CommitMetadata.parse(timeline.read(instant, storage))
+            commit = timeline.commit(instant, storage)
             if text := commit.schema_text():
                 latest = commit.extra_metadata.get(LATEST_SCHEMA_KEY)
                 found = _evolved(timeline, storage, text, latest, instant.time)

@@ -13,7 +13,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, METADATA_BOOTSTRAP, Action
 
 Listing = Callable[[str], Sequence[FileInfo]]
@@ -118,7 +118,7 @@ class Snapshot:
         for instant in commits:
             if instant.action is Action.REPLACECOMMIT:
                 try:
-                    metadata = CommitMetadata.parse(timeline.read(instant, storage))
+                    metadata = timeline.commit(instant, storage)
                 except FileNotFoundError:
                     continue  # archived since the listing, after the files of what it replaced were cleaned
                 if isinstance(metadata, ReplaceCommitMetadata):

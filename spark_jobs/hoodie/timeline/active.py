@@ -6,7 +6,6 @@ Hudi does; the earlier states' files stay on storage.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 from hoodie.errors import HalfUpgraded, TableError, TableNotFound, UnsupportedVersion
 from hoodie.storage import Storage, delete_all, storage_for
+from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State
 
 META_FOLDER = ".hoodie"
@@ -187,20 +187,32 @@ class Timeline:
         storage = storage or storage_for(self.base_path)
         return storage.read(instant_path(self.base_path, instant))
 
-    def read_json(self, instant: Instant, storage: Storage | None = None) -> dict[str, Any]:
-        """Parsed commit metadata; an empty file is an empty dict. Raises TableError when it is torn."""
+    def commit(self, instant: Instant, storage: Storage | None = None) -> CommitMetadata:
+        """What a completed commit says. Raises FileNotFoundError, and TableError for a damaged file."""
         data = self.read(instant, storage)
-        if not data.strip():
-            return {}
+        return CommitMetadata.completed(data, instant_path(self.base_path, instant))
+
+    def plan(self, instant: Instant, storage: Storage | None = None) -> bytes:
+        """The requested file of a pending instant.
+
+        Raises TableError where the timeline has the instant without it, and FileNotFoundError where the
+        instant has gone since the listing.
+        """
+        storage = storage or storage_for(self.base_path)
+        requested = instant.with_state(State.REQUESTED)
         try:
-            value = json.loads(data)
-        except ValueError as error:
+            return self.read(requested, storage)
+        except FileNotFoundError:
+            path = instant_path(self.base_path, requested)
+            gone = not storage.exists(instant_path(self.base_path, instant))
+            if gone or requested.file_name in self.mtimes:
+                raise
             raise TableError(
-                f"{instant_path(self.base_path, instant)} is not JSON ({error}); restore the file or roll "
-                "the instant back",
-                instant=str(instant),
+                f"{path} is missing, which holds the plan of {instant}; restore it from a copy, or, if no "
+                f"process is at work on it, delete {instant.file_name} beside it",
+                path=path,
+                instant=instant.time,
             ) from None
-        return value if isinstance(value, dict) else {}
 
 
 def _refuse_later_layout(storage: Storage, base_path: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 
 #: Hudi keeps this key empty where it once held totals; 0.15.0 always writes it
 _ROLLING_STAT = "ROLLING_STAT"
@@ -35,13 +35,13 @@ def entry_record(instant: Instant, data: bytes, changed: str) -> dict[str, Any]:
         "stateTransitionTime": changed,
         "version": None,
     }
-    if instant.completed and not data.strip():
-        return record
     action = instant.action
+    if instant.completed and not data.strip() and action not in COMMIT_ACTIONS:
+        return record
     if action in (Action.COMMIT, Action.DELTACOMMIT):
-        record["hoodieCommitMetadata"] = commit_record(CommitMetadata.parse(data))
+        record["hoodieCommitMetadata"] = commit_record(_parsed(instant, data))
     elif action is Action.REPLACECOMMIT:
-        record |= _replace(instant.state, data)
+        record |= _replace(instant, data)
     elif action in _PLANNED:
         if instant.state is State.REQUESTED:
             record |= _avro("hoodieCompactionPlan", "HoodieCompactionPlan", data)
@@ -69,14 +69,21 @@ def commit_record(commit: CommitMetadata) -> dict[str, Any]:
     return record
 
 
-def _replace(state: State, data: bytes) -> dict[str, Any]:
+def _parsed(instant: Instant, data: bytes) -> CommitMetadata:
+    """Of a completed commit a whole one: what it wrote would be forgotten."""
+    return (
+        CommitMetadata.completed(data, instant.file_name) if instant.completed else CommitMetadata.parse(data)
+    )
+
+
+def _replace(instant: Instant, data: bytes) -> dict[str, Any]:
     """A clustering has an empty inflight file, an insert overwrite may have an empty requested one."""
-    if not data.strip():
+    if not data.strip() and not instant.completed:
         return {}
-    if state is State.REQUESTED:
+    if instant.state is State.REQUESTED:
         return _avro("hoodieRequestedReplaceMetadata", "HoodieRequestedReplaceMetadata", data)
-    commit = CommitMetadata.parse(data)
-    if state is State.INFLIGHT:
+    commit = _parsed(instant, data)
+    if instant.state is State.INFLIGHT:
         record = commit_record(commit)
         record.pop("partitionToReplaceFileIds", None)
         return {"HoodieInflightReplaceMetadata": record}

@@ -5,9 +5,14 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta, timezone
 
+from hoodie.errors import TableError
 from hoodie.timeline.instant import BOOTSTRAPS
 
 FORMAT_DIGITS = 17
+
+
+class NoTime(TableError, ValueError):
+    """An instant whose digits are no time."""
 
 
 def format_millis(epoch_ms: int, utc: bool) -> str:
@@ -17,10 +22,20 @@ def format_millis(epoch_ms: int, utc: bool) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """Naive datetime of a 14- or 17-digit instant, in the timeline's own zone; a bootstrap's is long ago."""
+    """Naive datetime of a 14- or 17-digit instant, in the timeline's own zone; a bootstrap's is long ago.
+
+    Raises NoTime for other digits.
+    """
     if text in BOOTSTRAPS:
         return datetime(1970, 1, 1) + timedelta(milliseconds=int(text))
-    moment = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
+    try:
+        moment = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
+    except ValueError:
+        raise NoTime(
+            f"instant {text} on the timeline is no time yyyyMMddHHmmss[SSS]; if no commit of yours has it, "
+            f"take the files {text}.* out of .hoodie",
+            instant=text,
+        ) from None
     millis = int(text[14:17]) if len(text) >= FORMAT_DIGITS else 0
     return moment + timedelta(milliseconds=millis)
 

@@ -151,6 +151,25 @@ class CommitMetadata:
                 "roll the instant back"
             ) from None
 
+    @classmethod
+    def completed(cls, data: bytes, path: str) -> CommitMetadata:
+        """As `parse`, of the file of a completed commit, delta commit or replacecommit.
+
+        Such a file always names what was written, be it nothing. Raises TableError, which names `path`, when
+        it is empty, torn, or does not.
+        """
+        why = "is empty"
+        if data.strip():
+            try:
+                found = cls.parse(data)
+            except TableError as error:
+                raise _damaged(path, error.message.partition("; restore")[0]) from None
+            key = _REPLACED if path.endswith(".replacecommit") else _WRITTEN
+            if key.encode() in data and (key == _WRITTEN or isinstance(found, ReplaceCommitMetadata)):
+                return found
+            why = f"has no {key}"
+        raise _damaged(path, why)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON object, keys in Hudi's order."""
         stats = {
@@ -262,6 +281,15 @@ class ReplaceCommitMetadata(CommitMetadata):
         return {_REPLACED: groups}
 
 
+def _damaged(path: str, why: str) -> TableError:
+    return TableError(
+        f"{path} is damaged: {why}. The instant is completed, but what it wrote is not known; restore the "
+        "file from a copy, or roll the instant back (hoodie rollback)",
+        path=path,
+    )
+
+
+_WRITTEN = "partitionToWriteStats"
 _REPLACED = "partitionToReplaceFileIds"
 _COMMIT_KEYS = frozenset(
     {"partitionToWriteStats", "compacted", "extraMetadata", "operationType", _REPLACED},

@@ -26,6 +26,8 @@ from hoodie.timeline.instant import Instant
 
 #: keys of a commit's extra metadata
 TOKEN_KEY = "airflow.token"
+#: bytes that the metadata of any commit has
+_LEAST = 40
 FINGERPRINT_KEY = "airflow.fingerprint"
 
 _FOLDER = f"{META_FOLDER}/.aux/airflow-tokens"
@@ -99,12 +101,19 @@ def find(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None
             data = timeline.read(instant, storage)
         except FileNotFoundError:  # archived, or rolled back, this moment
             continue
+        _check(data, instant)
         if token.encode() not in data and json.dumps(token)[1:-1].encode() not in data:
             continue
-        found = TokenCommit.of(instant, CommitMetadata.parse(data))
+        found = TokenCommit.of(instant, CommitMetadata.completed(data, instant.file_name))
         if found is not None and found.token == token:
             return found
     return kept
+
+
+def _check(data: bytes, instant: Instant) -> None:
+    """TableError for a commit that may have had any token: its file is emptied."""
+    if len(data) < _LEAST:
+        CommitMetadata.completed(data, instant.file_name)
 
 
 def every(timeline: Timeline, storage: Storage) -> Iterator[TokenCommit]:
@@ -116,8 +125,9 @@ def every(timeline: Timeline, storage: Storage) -> Iterator[TokenCommit]:
         except FileNotFoundError:  # archived, or rolled back, this moment
             continue
         here.add(instant.time)
+        _check(data, instant)
         if TOKEN_KEY.encode() in data:
-            found = TokenCommit.of(instant, CommitMetadata.parse(data))
+            found = TokenCommit.of(instant, CommitMetadata.completed(data, instant.file_name))
             if found is not None:
                 yield found
     for item in storage.list(f"{timeline.base_path}/{_FOLDER}"):

@@ -57,7 +57,7 @@ def sweep_attempts(storage: Storage, base_path: str, timeline: Timeline) -> bool
         if not archived and time not in kept:
             reported: frozenset[str] = frozenset()
             if time in completed:
-                reported = paths(CommitMetadata.parse(timeline.read(completed[time], storage)))
+                reported = paths(timeline.commit(completed[time], storage))
             delete_unreported(storage, base_path, time, reported)
         delete_markers(storage, base_path, time)
     return bool(found)

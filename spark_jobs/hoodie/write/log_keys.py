@@ -26,7 +26,6 @@ from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, Snapshot
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
 
 #: the stubs refuse plain values where the kernels take them
@@ -69,7 +68,7 @@ def _with_inserts(storage: Storage, timeline: Timeline, since: str) -> set[str]:
     for instant in timeline.filter([Action.DELTACOMMIT], completed=True):
         if instant.time < since:
             continue
-        for stat in CommitMetadata.parse(timeline.read(instant, storage)).write_stats:
+        for stat in timeline.commit(instant, storage).write_stats:
             name = (stat.path or "").rpartition("/")[2]
             if stat.num_inserts and LogFileName.parse(name):
                 names.add(name)

@@ -256,7 +256,7 @@ def _commits(
     """Commits, newest first, each read when it is wanted. Raises ConfigError for a table of the BUCKET index
     that rows are brought to.
     """
-    newest = (CommitMetadata.parse(timeline.read(i, storage)) for i in reversed(timeline.commits()))
+    newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
     newest_first, looked_at = itertools.tee(newest)
     if props is not None and operation.brings_rows:
         refuse_buckets(storage, props, timeline, snapshot, looked_at)

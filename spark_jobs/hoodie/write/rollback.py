@@ -99,7 +99,7 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
     planned: dict[str, PendingRollback] = {}
     for instant in timeline.filter([Action.ROLLBACK], completed=False):
         path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
-        plan = _read_plan(storage, path, instant, remove)
+        plan = _read_plan(timeline, storage, instant, remove)
         if plan is None:
             continue
         if plan.instant is None:
@@ -111,15 +111,15 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
     return planned
 
 
-def _read_plan(storage: Storage, path: str, instant: Instant, remove: bool) -> RollbackPlan | None:
+def _read_plan(timeline: Timeline, storage: Storage, instant: Instant, remove: bool) -> RollbackPlan | None:
     """None for a plan cut while it was written; `remove` it, as Hudi does: nothing was done by it yet."""
     try:
-        return RollbackPlan.from_bytes(storage.read(path))
+        return RollbackPlan.from_bytes(timeline.plan(instant, storage))
     except TableError:
         if instant.state is not State.REQUESTED:
             raise
         if remove:
-            storage.delete(path)
+            storage.delete(instant_path(timeline.base_path, instant))
         return None
 
 

@@ -371,13 +371,20 @@ def test_an_instant_that_can_not_be_read_is_an_error_and_stays(table: Pair) -> N
     assert listing(table.path) == before
 
 
-def test_empty_instants_are_archived_as_such(table: Pair) -> None:
+def test_empty_instants_are_archived_as_such_but_for_completed_commits(table: Pair) -> None:
+    """Those name what they wrote; an empty one was damaged."""
     commits = times(table)
-    (table.path / f".hoodie/{commits[2]}.commit").write_bytes(b"")
+    emptied = table.path / f".hoodie/{commits[2]}.commit"
+    whole = emptied.read_bytes()
+    emptied.write_bytes(b"")
     (table.path / f".hoodie/{commits[1]}.inflight").write_bytes(b"")
+    before = listing(table.path)
+    with pytest.raises(TableError, match=f"{commits[2]}.commit is damaged: is empty"):
+        archive(table)
+    assert listing(table.path) == before
+    emptied.write_bytes(whole)
     archive(table)
     found = {entry.instant.file_name: entry for entry in entries(table)}
-    assert found[f"{commits[2]}.commit"].metadata is None
     assert found[f"{commits[1]}.inflight"].commit == CommitMetadata(
         extra_metadata={"ROLLING_STAT": ""}, operation_type="UNKNOWN"
     )

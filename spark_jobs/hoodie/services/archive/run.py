@@ -41,7 +41,7 @@ from hoodie.timeline.archived import (
 )
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
 from hoodie.write import leftovers
 from hoodie.write.transaction import Transaction
@@ -165,7 +165,7 @@ def _keep_tokens(storage: Storage, timeline: Timeline, instants: Iterable[Instan
         if instant.action in COMMIT_ACTIONS and instant.completed:
             data = timeline.read(instant, storage)
             if tokens.TOKEN_KEY.encode() in data:
-                tokens.keep(timeline, storage, instant, CommitMetadata.parse(data))
+                tokens.keep(timeline, storage, instant, timeline.commit(instant, storage))
 
 
 def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:
@@ -231,7 +231,7 @@ def _sweep_aux(storage: Storage, base_path: str, archived: Iterable[Instant]) ->
 
 def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
     """Are files of the groups that a replacecommit replaced still there?"""
-    metadata = CommitMetadata.parse(timeline.read(instant, storage))
+    metadata = timeline.commit(instant, storage)
     if not isinstance(metadata, ReplaceCommitMetadata):
         return False
     for partition, ids in metadata.partition_to_replace_file_ids.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hoodie.errors import TableError
 from hoodie.storage import Storage
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
 
@@ -14,9 +14,8 @@ from hoodie.timeline.instant import Action, Instant, State
 def pending_plans(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, CleanPlan]]:
     """The plans of pending cleans; those that were cut while they were written, and do nothing, left out."""
     for instant in timeline.filter([Action.CLEAN], completed=False):
-        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
         try:
-            yield instant, CleanPlan.from_bytes(storage.read(path))
+            yield instant, CleanPlan.from_bytes(timeline.plan(instant, storage))
         except (FileNotFoundError, TableError):
             if instant.state is not State.REQUESTED:
                 raise

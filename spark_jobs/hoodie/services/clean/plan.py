@@ -16,10 +16,10 @@ from hoodie.storage import FileInfo, Storage
 from hoodie.table.partition import list_partitions
 from hoodie.table.pending import clustering_plan
 from hoodie.table.view import Listing, Snapshot, storage_listing
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.commit import ReplaceCommitMetadata
+from hoodie.timeline.instant import Action, Instant
 
 _LISTERS = 8
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
@@ -151,7 +151,7 @@ def savepointed_files(timeline: Timeline, storage: Storage) -> Iterator[str]:
 def replaced_groups(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group, str]]:
     """File groups that completed replacecommits replaced, and when."""
     for instant in timeline.filter([Action.REPLACECOMMIT], completed=True):
-        metadata = CommitMetadata.parse(timeline.read(instant, storage))
+        metadata = timeline.commit(instant, storage)
         if isinstance(metadata, ReplaceCommitMetadata):
             for partition, ids in metadata.partition_to_replace_file_ids.items():
                 for file_id in ids:
@@ -170,8 +170,8 @@ def needed_slices(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group,
                 for item in group["slices"] or ():
                     yield (item["partitionPath"] or "", item["fileId"]), _slice_instant(item)
         elif instant.action in _COMPACTIONS:
-            path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
-            operations = read_record("HoodieCompactionPlan", storage.read(path))["operations"]
+            plan = read_record("HoodieCompactionPlan", timeline.plan(instant, storage))
+            operations = plan["operations"]
             for item in operations or ():
                 yield (item["partitionPath"] or "", item["fileId"]), item["baseInstantTime"]
 
@@ -212,7 +212,7 @@ def _partitions(view: View, earliest: str | None, incremental: bool) -> list[str
 
 
 def _touched(timeline: Timeline, storage: Storage, instant: Instant) -> set[str]:
-    metadata = CommitMetadata.parse(timeline.read(instant, storage))
+    metadata = timeline.commit(instant, storage)
     partitions = set(metadata.partition_to_write_stats)
     if isinstance(metadata, ReplaceCommitMetadata):
         partitions |= set(metadata.partition_to_replace_file_ids)

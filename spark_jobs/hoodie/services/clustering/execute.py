@@ -19,7 +19,7 @@ from hoodie.table.pending import clustering_plan
 from hoodie.table.view import Snapshot, file_slices, storage_listing
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
-from hoodie.timeline.commit import CommitMetadata, stats_by_partition
+from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.write.transaction import Transaction
@@ -29,7 +29,7 @@ def check(target: Target) -> None:
     """Raises ConfigError for a table that we can't cluster."""
     refuse(target.props, "cluster", "clustered", *ROWS)
     storage, timeline = target.storage, target.timeline()
-    newest = (CommitMetadata.parse(timeline.read(i, storage)) for i in reversed(timeline.commits()))
+    newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
     refuse_buckets(storage, target.props, timeline, Snapshot.of(timeline, storage), newest)
 
 

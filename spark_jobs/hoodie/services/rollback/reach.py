@@ -14,8 +14,8 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.services.clean.pending import pending_files
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import Instant
+from hoodie.timeline.commit import ReplaceCommitMetadata
+from hoodie.timeline.instant import Action, Instant
 
 #: (partition path, file id)
 Group = tuple[str, str]
@@ -81,7 +81,12 @@ def _needed(timeline: Timeline, storage: Storage, point: str, undone: Sequence[I
     for instant in sorted(undone):
         if not instant.completed:
             continue
-        metadata = CommitMetadata.parse(timeline.read(instant, storage))
+        try:
+            metadata = timeline.commit(instant, storage)
+        except TableError:
+            if any(clean.time > point for clean in timeline.filter([Action.CLEAN])):
+                raise
+            continue  # damaged, but nothing that it superseded was cleaned since
         for partition, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
                 before = None if stat.is_new_file_group else stat.prev_commit
