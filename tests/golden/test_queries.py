@@ -19,9 +19,12 @@ from hoodie.errors import ConfigError
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
 from tests.support.rows import META_COLUMNS, assert_same_rows
 
-#: Hudi 0.15 answers these columns from the partition path, also where the path does not hold the value, and
-#: with null where an incremental query looks at no path; we, hudi-rs and Hudi 1.2 give what is stored
-FROM_PATH = {"cow_tskeygen": "ev", "cow_hive_urlenc": "region", "cow_droppartcol": "region"}
+#: Hudi 0.15 answers this column from the partition path, which does not hold the value; we, hudi-rs and Hudi
+#: 1.2 give what is stored
+FROM_PATH = {"cow_tskeygen": "ev"}
+#: incremental queries of Hudi 0.15 look at no path: '' for the partition of nulls, null for what no file
+#: holds; we and Hudi 1.2 give what the path tells
+FROM_FILES = {"cow_hive_urlenc": "region", "cow_droppartcol": "region"}
 
 #: what Hudi's answer is not right about, by table and file; see the tests below
 ODD = {
@@ -66,8 +69,13 @@ def test_queries_equal_what_apache_hudi_answers(golden_tables: Path, name: str) 
     asked = [file for file in files if not file.startswith("cdc") and file not in ODD.get(name, ())]
     assert len(asked) >= 2
     for file in asked:
+        odd = ignore | ({FROM_FILES[name]} if name in FROM_FILES and file.startswith("inc") else set())
         assert_same_rows(
-            _ask(folder, file), _expected(folder, file), meta=True, ignore=ignore, what=f"{name} {file}"
+            _ask(folder, file),
+            _expected(folder, file),
+            meta=True,
+            ignore=odd,
+            what=f"{name} {file}",
         )
 
 

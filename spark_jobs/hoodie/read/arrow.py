@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute
@@ -18,7 +18,6 @@ from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read import duckdb_predicate
 from hoodie.read.duckdb_predicate import wrong
 from hoodie.read.file_slice import read_slice, read_through
-from hoodie.read.partition_values import partition_columns
 from hoodie.read.query import Query
 from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import Storage, normalize, storage_for
@@ -55,8 +54,8 @@ def read_batches(
     if where is not None:
         with ExitStack() as stack:
             connection = stack.enter_context(duckdb_predicate.connection())
-            duckdb_predicate.check(connection, where)
             view = TableView.load(path, query, config, storage, where)
+            duckdb_predicate.check(connection, where, view.schema.names)
             names = view.columns(columns, meta)
             answer = _reader(view, names, _filtered(view, storage, names, where, connection))
             stack.pop_all()
@@ -71,15 +70,10 @@ def read_batches(
 def slice_tables(
     view: TableView, storage: Storage, file_slice: FileSlice, names: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Rows of one slice, with the columns that are in its path only."""
-    absent = partition_columns(view.props, view.schema, file_slice.partition, view.from_path)
-    for rows in read_slice(storage, file_slice, view.context, names):
-        for name, scalar in absent.items():
-            if name in names:
-                value: Any = scalar
-                column: Any = pa.repeat(value, rows.num_rows)
-                rows = rows.set_column(rows.schema.get_field_index(name), view.schema.field(name), column)
-        yield rows
+    """Rows of one slice, with the values that its path tells."""
+    told, partition, schema = view.path_columns, file_slice.partition, _schema(view, names)
+    for rows in read_slice(storage, file_slice, view.context, told.stored(partition, names)):
+        yield told.put(rows, partition, schema)
 
 
 def view_batches(view: TableView, storage: Storage) -> pa.RecordBatchReader:
@@ -124,7 +118,7 @@ def _filtered(
         wanted = list(view.schema.names)
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
     target = _schema(view, names)
-    columns = f"; columns are {', '.join(view.schema.names)}"
+    columns = view.schema.names
 
     def found(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
         with connection:
@@ -173,12 +167,30 @@ def _sources(view: TableView, storage: Storage, names: list[str]) -> Iterator[tu
 
 
 def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: list[str]) -> Any:
-    """A pyarrow dataset, into which the predicate is pushed, when the files' types are the table's."""
-    import pyarrow.dataset as ds
+    """A pyarrow dataset, into which the predicate is pushed, when the files' types are the table's.
 
-    if view.files and not view.from_path and not any(True for _ in _changed(view, storage)):
-        return ds.dataset([file.path for file in view.files], schema=_schema(view, names), format="parquet")
-    return _reader(view, names, _tables(view, storage, plain, names))
+    What a fragment's path tells stands in place of what its file holds, and rules files out.
+    """
+    import pyarrow.dataset as ds
+    import pyarrow.fs
+
+    if not view.files or any(True for _ in _changed(view, storage)):
+        return _reader(view, names, _tables(view, storage, plain, names))
+    format_, local = ds.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
+
+    def known(partition: str) -> Any:
+        told: Any = ds.scalar(True)
+        for name, value in view.path_columns.scalars(partition).items():
+            field, constant = ds.field(name), cast(Any, value)
+            told = told & (field == ds.scalar(constant) if value.is_valid else field.is_null())
+        return told
+
+    fragments = [
+        format_.make_fragment(item.base.path, local, partition_expression=known(item.partition))
+        for item in plain
+        if item.base is not None
+    ]
+    return ds.FileSystemDataset(fragments, _schema(view, names), format_, local)
 
 
 def _schema(view: TableView, names: Sequence[str]) -> pa.Schema:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoodie.errors import ConfigError
@@ -103,51 +104,54 @@ def connection() -> duckdb.DuckDBPyConnection:
     return made
 
 
-def check(made: duckdb.DuckDBPyConnection, where: str) -> None:
-    """Raises ConfigError for a text that is anything but one predicate, or that calls other functions."""
+def check(made: duckdb.DuckDBPyConnection, where: str, columns: Sequence[str] = ()) -> None:
+    """Raises ConfigError for a text that is anything but one predicate, or that calls other functions.
+
+    `columns` are named in it.
+    """
     import duckdb
 
     if not isinstance(where, str):
         raise ConfigError(f"where is {where!r}; give a predicate as a text, or leave it out for all rows")
     if not where.strip():
-        raise ConfigError("--where is empty; leave it out for all rows", where=where)
+        raise wrong(where, "it is empty; leave it out for all rows", columns)
     try:
         # within parentheses and without them: a text that closes them itself fails as one of the two
         if len(made.extract_statements(f"SELECT 1 WHERE {where}")) != 1:
-            raise _refused(where, "more than one statement")
+            raise _refused(where, "more than one statement", columns)
         whole = _parsed(made, f"SELECT 1 WHERE (\n{where}\n)")
         plain = _parsed(made, "SELECT 1 WHERE (\nTRUE\n)")
     except (duckdb.Error, ValueError) as error:
-        raise wrong(where, str(error)) from None
+        raise wrong(where, str(error), columns) from None
     predicate = whole.pop("where_clause", None)
     plain.pop("where_clause")
     if whole != plain:
-        raise _refused(where, "more than one expression")
+        raise _refused(where, "more than one expression", columns)
     pending = [predicate]
     while pending:
         item = pending.pop()
         if isinstance(item, dict):
             if (what := _not_allowed(item)) is not None:
-                raise _refused(where, what)
+                raise _refused(where, what, columns)
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)
 
 
-def wrong(where: str, why: str, columns: str = "") -> ConfigError:
-    """The error for a predicate that DuckDB can't parse or evaluate."""
+def wrong(where: str, why: str, columns: Sequence[str]) -> ConfigError:
+    """The error for a predicate that can't be parsed or evaluated, or may not be."""
     return ConfigError(
-        f"--where {where!r} can't be evaluated: {why.splitlines()[0]}{columns}",
+        f"--where {where!r} can't be evaluated: {why.splitlines()[0]}; columns are {', '.join(columns)}",
         where=where,
     )
 
 
-def _refused(where: str, what: str) -> ConfigError:
-    return ConfigError(
-        f"--where {where!r} has {what}, which is not allowed: it takes one predicate on a row's columns, as "
-        "after WHERE, without subqueries and without functions that need more than their arguments",
-        where=where,
+def _refused(where: str, what: str, columns: Sequence[str]) -> ConfigError:
+    why = (
+        f"it has {what}, which is not allowed: it takes one predicate on a row's columns, as after WHERE, "
+        "without subqueries and without functions that need more than their arguments"
     )
+    return wrong(where, why, columns)
 
 
 def _not_allowed(item: dict[str, Any]) -> str | None:

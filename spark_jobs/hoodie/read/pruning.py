@@ -10,12 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-import pyarrow as pa
-
-from hoodie.table.partition import partition_texts
-from hoodie.table.properties import TableProperties
+from hoodie.read.partition_values import PathColumns
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -36,8 +33,6 @@ _SIGNS: dict[str, Callable[[Literal, Literal], bool]] = {
     ">=": lambda value, literal: value >= literal,  # type: ignore[operator]
 }
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-#: key generators whose partition paths are the columns' values as texts
-_PLAIN = re.compile(r"\.(Simple|Complex)(Avro)?KeyGenerator$")
 
 Literal: TypeAlias = str | int
 _Token: TypeAlias = tuple[str, str]
@@ -51,38 +46,35 @@ class Term:
     tests: tuple[tuple[str, Literal], ...]
     any_of: bool = False
 
-    def accepts(self, value: Literal) -> bool:
-        """Also for a value of another type than the literals: nothing is known of it."""
+    def accepts(self, value: Any) -> bool:
+        """Also for a value of another type than the literals: nothing is known of it. Not for a null."""
+        if value is None:
+            return False
         if any(type(literal) is not type(value) for _, literal in self.tests):
             return True
         found = (_SIGNS[sign](value, literal) for sign, literal in self.tests)
         return any(found) if self.any_of else all(found)
 
 
-def possible(
-    where: str | None, props: TableProperties, schema: pa.Schema, partitions: Sequence[str]
-) -> list[str]:
-    """The partition paths among these that may have rows for which `where` is true."""
-    plain = _PLAIN.search(props.keygenerator_class or "") and not any("slash" in name for name in props)
-    if not where or not plain:
+def possible(where: str | None, told: PathColumns, partitions: Sequence[str]) -> list[str]:
+    """The partition paths among these that may have rows for which `where` is true.
+
+    Asked are the columns whose rows have the path's value, so that no row is left out that would be found.
+    """
+    names = {name.lower(): name for name in told.types}
+    found = [term for term in terms(where or "") if term.column in names] if names else []
+    if not found:
         return list(partitions)
-    types = {
-        name.lower(): (name, schema.field(name).type)
-        for name in props.partition_fields
-        if name in schema.names
-    }
-    found = [term for term in terms(where) if term.column in types]
 
     def ruled_out(partition: str) -> bool:
-        values = partition_texts(props, partition)
+        values = told.values(partition)
         for term in found:
-            name, dtype = types[term.column]
-            value = _value(values.get(name), dtype)
-            if value is not None and not term.accepts(value):
+            name = names[term.column]
+            if name in values and not term.accepts(values[name]):
                 return True
         return False
 
-    return [partition for partition in partitions if not (found and ruled_out(partition))]
+    return [partition for partition in partitions if not ruled_out(partition)]
 
 
 def terms(where: str) -> list[Term]:
@@ -170,14 +162,3 @@ def _literal(token: _Token) -> Literal | None:
     if kind == "text":
         return text[1:-1].replace("''", "'")
     return int(text) if kind == "number" and text.isdigit() else None
-
-
-def _value(text: str | None, dtype: pa.DataType) -> Literal | None:
-    """None where the path does not tell the value."""
-    if text is None:
-        return None
-    if pa.types.is_string(dtype):
-        return text
-    if pa.types.is_integer(dtype) and re.fullmatch(r"-?\d+", text):
-        return int(text)
-    return None

@@ -16,12 +16,13 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
-from hoodie.errors import ConfigError
-from hoodie.format.meta_fields import COMMIT_TIME
+from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.read import spark_predicate
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query
+from hoodie.read.spark_values import value_expressions
 from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table.view import BaseFile, FileSlice
@@ -51,13 +52,8 @@ def read_frame(
         spark_predicate.check(where)
     storage = storage_for(normalize(path))
     view = TableView.load(path, query, Config.of(options or {}), storage, where)
-    if view.from_path:
-        raise ConfigError(
-            f"{path} keeps {', '.join(view.from_path)} in partition paths only; read it without `spark`",
-            path=path,
-        )
     names = view.columns(columns, meta)
-    wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, where)
+    wanted = view.referenced([*names, *_beside(view, names, where)], where)
     frame = view_frame(spark, storage, view, wanted, to_spark_schema)
     if view.span is not None:
         frame = frame.where(view.span.predicate())
@@ -72,10 +68,10 @@ def view_frame(
     """DataFrame of these columns of a view; rows outside its span are not left out yet."""
     target = to_spark_schema(pa.schema([view.schema.field(name) for name in names]))
     with _listing_on_the_driver(spark):
-        frames = [
-            _cast(spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files]), target)
-            for schema, files in _by_types(view, storage, names)
-        ]
+        frames = []
+        for schema, files, partitions in _by_types(view, storage, names):
+            stored = spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files])
+            frames.append(_with_values(_cast(stored, target), view.path_columns, partitions))
     if view.merged:
         frames.append(_merged(spark, view, names, target))
     return _union(frames) if frames else spark.createDataFrame([], target)
@@ -100,21 +96,24 @@ class _MergeTask:
     slices: tuple[tuple[FileSlice, ...], ...]
     context: SliceContext
     names: tuple[str, ...]
+    path_columns: PathColumns
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
+        schema = pa.schema([self.context.schema.field(name) for name in self.names])
         for batch in batches:
             for number in batch.column(0).to_numpy():
                 for file_slice in self.slices[number]:
                     storage = storage_for(self.base_path)
-                    for rows in read_slice(storage, file_slice, self.context, self.names):
-                        yield from rows.to_batches()
+                    told, place = self.path_columns, file_slice.partition
+                    for rows in read_slice(storage, file_slice, self.context, told.stored(place, self.names)):
+                        yield from told.put(rows, place, schema).to_batches()
 
 
 def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
     """Rows of the slices that are no plain files."""
     slices = packed(view.merged, _weight)
-    task = _MergeTask(view.base_path, slices, view.context, tuple(names))
+    task = _MergeTask(view.base_path, slices, view.context, tuple(names), view.path_columns)
     return spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, target)
 
 
@@ -123,19 +122,45 @@ def _weight(item: FileSlice) -> int:
     return _ALONE if item.base and item.base.skeleton else item.size
 
 
-def _by_types(view: TableView, storage: Any, names: Sequence[str]) -> list[tuple[pa.Schema, list[BaseFile]]]:
-    """Files grouped by the types they store; a column that a file lacks reads as null in the table's type."""
-    groups: list[tuple[pa.Schema, list[BaseFile]]] = []
+def _beside(view: TableView, names: Sequence[str], where: str | None) -> list[str]:
+    """Columns that an answer is computed from, beside those that it has."""
+    found = [COMMIT_TIME] if view.span else []
+    if any(name in view.path_columns.types for name in view.referenced(names, where)):
+        found += [name for name in (PARTITION_PATH,) if name in view.schema.names]
+    return found
+
+
+def _by_types(
+    view: TableView, storage: Any, names: Sequence[str]
+) -> list[tuple[pa.Schema, list[BaseFile], list[str]]]:
+    """Files grouped by the types they store, with their partitions; a column that a file lacks reads as null
+    in the table's type. Where rows do not say their partition, each is a group of its own.
+    """
+    apart = bool(view.path_columns.types) and PARTITION_PATH not in names
+    place = {item.base: item.partition for item in view.slices if item.base is not None}
+    groups: list[tuple[pa.Schema, list[BaseFile], list[str]]] = []
     for file, stored in file_schemas(view, storage).items():
         fields = [stored.field(name) if name in stored.names else view.schema.field(name) for name in names]
         schema = pa.schema(fields)
-        for known, files in groups:
-            if known.equals(schema):
+        for known, files, partitions in groups:
+            if known.equals(schema) and (not apart or partitions == [place[file]]):
                 files.append(file)
+                if partitions[-1] != place[file]:
+                    partitions.append(place[file])
                 break
         else:
-            groups.append((schema, [file]))
+            groups.append((schema, [file], [place[file]]))
     return groups
+
+
+def _with_values(frame: Any, told: PathColumns, partitions: Sequence[str]) -> Any:
+    """Rows of these partitions with the values that their paths tell."""
+    types = {field.name: field.dataType.simpleString() for field in frame.schema}
+    computed = value_expressions(told, frozenset(partitions), types)
+    if not computed:
+        return frame
+    columns = [f"`{name}`" if name not in computed else f"{computed[name]} AS `{name}`" for name in types]
+    return frame.selectExpr(*columns)
 
 
 def _cast(frame: Any, target: Any) -> Any:

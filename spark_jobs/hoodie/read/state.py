@@ -17,6 +17,7 @@ from hoodie.errors import ConfigError, HoodieError
 from hoodie.format.meta_fields import without_meta
 from hoodie.read.arrow import view_batches
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.partition_values import PathColumns
 from hoodie.read.spark import view_frame
 from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.table_view import TableView, table_merger
@@ -63,7 +64,7 @@ def state_view(
         config[SPILL_PATH] or "",
     )
     timeline = Timeline.load(base_path, storage) if slices else Timeline(base_path, (), {})
-    return TableView(base_path, props, timeline, slices, context)
+    return TableView(base_path, props, timeline, slices, context, PathColumns.of(props, schema))
 
 
 @contextlib.contextmanager

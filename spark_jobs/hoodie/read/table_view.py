@@ -15,6 +15,7 @@ from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without
 from hoodie.format.schema import from_avro
 from hoodie.merge import PAYLOAD_CLASS, Merger, merger
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.partition_values import FROM_PATH, PathColumns
 from hoodie.read.past import Past
 from hoodie.read.pruning import possible
 from hoodie.read.query import HOLES_POLICY, Query, QueryType
@@ -60,8 +61,8 @@ class Span:
 class TableView:
     """A table as a query sees it. `schema` has the meta columns first, where the table fills them.
 
-    `from_path` names columns that are not stored in files but in partition paths
-    (`hoodie.datasource.write.drop.partition.columns`). `span` picks rows by commit time.
+    `path_columns` have the value of their rows' partition path, whatever files hold. `span` picks rows by
+    commit time.
     """
 
     base_path: str
@@ -69,7 +70,7 @@ class TableView:
     timeline: Timeline
     slices: tuple[FileSlice, ...]
     context: SliceContext
-    from_path: tuple[str, ...] = ()
+    path_columns: PathColumns
     span: Span | None = None
 
     @classmethod
@@ -105,7 +106,8 @@ class TableView:
         table_schema = TableSchema.load(timeline, storage, props, known_as)
         text = table_schema.avro
         if text:
-            partitions = possible(where, props, from_avro(text), partitions)
+            told = PathColumns.of(props, from_avro(text), config[FROM_PATH])
+            partitions = possible(where, told, partitions)
         listing = storage_listing(storage, base_path)
         if past is not None and past.needs:
             listing = _checked(past, listing, partitions)
@@ -114,7 +116,11 @@ class TableView:
         if not sound(timeline, storage, props, snapshot, found, asked if config[VERIFY_FILES] else None):
             return cls.load(path, query, config, storage, where)
         table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
-        schema, dropped = _schema(props, text, found, storage)
+        schema = _schema(props, text, found, storage)
+        told = PathColumns.of(props, schema, config[FROM_PATH])
+        schema = pa.schema(
+            [field.with_nullable(field.nullable or field.name in told.types) for field in schema]
+        )
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
             _check_mergeable(base_path, props, text)
@@ -129,7 +135,7 @@ class TableView:
             config[SPILL_PATH] or "",
             table_schema.evolution,
         )
-        return cls(base_path, props, timeline, tuple(found), context, dropped, span)
+        return cls(base_path, props, timeline, tuple(found), context, told, span)
 
     @property
     def schema(self) -> pa.Schema:
@@ -308,8 +314,8 @@ def _without_old_rows(slices: list[FileSlice], made: Merger, span: Span | None) 
 
 def _schema(
     props: TableProperties, text: str | None, slices: Sequence[FileSlice], storage: Storage
-) -> tuple[pa.Schema, tuple[str, ...]]:
-    """(the table's schema, columns of it that are in paths only)"""
+) -> pa.Schema:
+    """The table's schema, columns that are in paths only included."""
     bases = [item.base for item in slices if item.base is not None]
     if text:
         schema = with_meta(from_avro(text))
@@ -322,7 +328,7 @@ def _schema(
         schema = without_meta(schema)
     dropped = props.partition_fields if props.drop_partition_columns else ()
     absent = [pa.field(name, pa.string()) for name in dropped if name not in schema.names]
-    return pa.schema([*schema, *absent]), tuple(dropped)
+    return pa.schema([*schema, *absent])
 
 
 def _check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:

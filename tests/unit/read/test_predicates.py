@@ -57,7 +57,7 @@ REFUSED = {
     "n = 1 QUALIFY true": "can't be evaluated",
     "||".join(["id"] * 2000): "can't be evaluated",
     "'/etc/hostname'": "can't be evaluated",
-    "": "is empty",
+    "": "it is empty",
     " -- ": "can't be evaluated",
 }
 
