@@ -116,11 +116,7 @@ class TableView:
         if not sound(timeline, storage, props, snapshot, found, asked if config[VERIFY_FILES] else None):
             return cls.load(path, query, config, storage, where)
         table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
-        schema = _schema(props, text, found, storage)
-        told = PathColumns.of(props, schema, config[FROM_PATH])
-        schema = pa.schema(
-            [field.with_nullable(field.nullable or field.name in told.types) for field in schema]
-        )
+        schema, told = _schema(props, text, found, storage, config[FROM_PATH])
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
             _check_mergeable(base_path, props, text)
@@ -313,9 +309,9 @@ def _without_old_rows(slices: list[FileSlice], made: Merger, span: Span | None) 
 
 
 def _schema(
-    props: TableProperties, text: str | None, slices: Sequence[FileSlice], storage: Storage
-) -> pa.Schema:
-    """The table's schema, columns that are in paths only included."""
+    props: TableProperties, text: str | None, slices: Sequence[FileSlice], storage: Storage, asked: bool
+) -> tuple[pa.Schema, PathColumns]:
+    """(the table's schema, columns that are in paths only included; those that paths tell, nullable in it)"""
     bases = [item.base for item in slices if item.base is not None]
     if text:
         schema = with_meta(from_avro(text))
@@ -328,7 +324,10 @@ def _schema(
         schema = without_meta(schema)
     dropped = props.partition_fields if props.drop_partition_columns else ()
     absent = [pa.field(name, pa.string()) for name in dropped if name not in schema.names]
-    return pa.schema([*schema, *absent])
+    schema = pa.schema([*schema, *absent])
+    told = PathColumns.of(props, schema, asked)
+    fields = [field.with_nullable(field.nullable or field.name in told.types) for field in schema]
+    return pa.schema(fields), told
 
 
 def _check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:
