@@ -86,8 +86,11 @@ def _hoodie(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run `hoodie` with this Python and the package that this provider uses; its exit code."""
     folder = str(package_folder().parent)
     path = os.pathsep.join(item for item in (folder, os.environ.get("PYTHONPATH")) if item)
+    # with -m the working directory, which may be anybody's, would come first on the path
+    boot = "import sys, runpy; sys.path[:] = filter(None, sys.path); "
+    boot += "runpy.run_module('hoodie.cli', run_name='__main__', alter_sys=True)"
     run = subprocess.run(
-        [sys.executable, "-m", "hoodie.cli", *arguments],
+        [sys.executable, "-c", boot, *arguments],
         env={**os.environ, **environment, "PYTHONPATH": path},
         capture_output=True,
         text=True,

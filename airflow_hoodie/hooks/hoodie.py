@@ -22,7 +22,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.table import HoodieTable, check_path, is_absolute, option_texts, table_path
 from hoodie.errors import HoodieError
-from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage import normalize, storage_for
+from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 
 DEFAULT_CONN = "hoodie_default"
@@ -125,10 +126,9 @@ class HoodieHook(BaseHook):
             if not conn.path:
                 return True, "The connection names no warehouse: table paths must be absolute."
             base = normalize(conn.path)
-            storage = storage_for(base)
-            if not storage.exists(base):
+            if not storage_for(base).exists(base):
                 return False, f"There is no folder {base} on this machine; make it, or correct the warehouse."
-            return _found(base, storage)
+            return _found(base)
         except (HoodieConfigurationError, HoodieError, OSError) as error:
             return False, str(error)
 
@@ -156,8 +156,12 @@ def resolved_path(table: Any) -> str:
     return table_path(table)
 
 
-def tables_below(storage: Storage, folder: str) -> Iterator[str]:
-    """Folders with a `.hoodie` below a folder, not those inside tables; bounded in depth and number."""
+def tables_below(folder: str) -> Iterator[str]:
+    """Folders with a `.hoodie` below a folder, not those inside tables; bounded in depth and number.
+
+    A warehouse may have links to its tables.
+    """
+    storage = LocalStorage()
     todo, seen = [(folder, 0)], 0
     while todo and seen < _FOLDERS:
         path, depth = todo.pop(0)
@@ -175,13 +179,13 @@ def connection_help(conn_id: str) -> str:
     return f"Set AIRFLOW_CONN_{conn_id.upper()}='{value}', or add it under Admin, Connections."
 
 
-def _found(base: str, storage: Storage) -> tuple[bool, str]:
+def _found(base: str) -> tuple[bool, str]:
     good: list[str] = []
     bad: list[str] = []
-    for path in tables_below(storage, base):
+    for path in tables_below(base):
         name = path.removeprefix(base).lstrip("/") or "."
         try:
-            props = properties.load(storage, path, rounds=1)
+            props = properties.load(storage_for(path), path, rounds=1)
             good.append(f"{name} ({props.table_type.value})")
         except HoodieError as error:
             bad.append(f"{name}: {error.message}")

@@ -107,8 +107,8 @@ class HoodieLocalHook(BaseHook):
             script = job_script(self._job)
         except HoodieError as error:
             raise from_error(error) from error
-        # the jobs' own folder must not be the first on the path; the package's must be on it
-        boot = "import sys, runpy; sys.path.insert(0, sys.argv.pop(1)); "
+        # the package's folder must be on the path, the jobs' own and the working directory must not
+        boot = "import sys, runpy; sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]; "
         boot += f"runpy.run_module('hoodie.jobs.{self._job}', run_name='__main__', alter_sys=True)"
         return [
             sys.executable,

@@ -176,6 +176,12 @@ def _add_serve(command: argparse.ArgumentParser) -> None:
     add("--table", required=True, action="append", metavar="NAME=PATH", help="a table to show; repeatable")
     add("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     add("--port", type=int, default=8642, help="default 8642; 0 takes a free one")
+    add(
+        "--host-name",
+        action="append",
+        default=[],
+        help="a name that browsers know this machine by; repeatable",
+    )
     add("--airflow", metavar="URL", help="where Airflow's UI is, so that task runs become links")
 
 

@@ -18,7 +18,7 @@ def serve(args: argparse.Namespace) -> Answer:
     """Serve until interrupted; where the page is stands on stderr as soon as it can be opened."""
     allowed = parse_tables(args.table)
     airflow = _airflow(args.airflow)
-    with PageServer(Page(lambda: allowed, airflow), args.host, args.port) as server:
+    with PageServer(Page(lambda: allowed, airflow), args.host, args.port, args.host_name) as server:
         print(f"hoodie: timeline of {plural(len(allowed), 'table')} at {server.url}", file=sys.stderr)
         if args.host not in LOOPBACK:
             print(

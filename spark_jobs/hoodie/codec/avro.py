@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from hoodie.codec.avro_container import one_datum, parsed_schema
 from hoodie.errors import HoodieError, TableError
 
 NAMESPACE = "org.apache.hudi.avro.model"
@@ -82,16 +83,11 @@ def read_record(name: str, data: bytes) -> dict[str, Any]:
     Fields the writer did not know get their defaults, fields unknown here are dropped. Raises TableError
     when `data` is torn, empty or of another model.
     """
-    fastavro = _fastavro()
-    torn: tuple[type[Exception], ...]
-    torn = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, *_errors(fastavro))
     try:
-        records = list(fastavro.reader(io.BytesIO(data), reader_schema=_parsed(name)))
-    except torn as error:
-        raise _torn(name, f"{type(error).__name__}: {error}"[:300]) from None
-    if len(records) != 1 or not isinstance(records[0], dict):
-        raise _torn(name, f"{len(records)} records")
-    return records[0]
+        schema, datum = one_datum(data)
+    except ValueError as error:
+        raise _torn(name, str(error)[:300]) from None
+    return read_datum(name, datum, schema)
 
 
 def write_datum(name: str, record: Mapping[str, Any]) -> bytes:
@@ -114,7 +110,8 @@ def read_datum(name: str, data: bytes, writer_schema: str) -> dict[str, Any]:
     """
     fastavro = _fastavro()
     torn: tuple[type[Exception], ...]
-    torn = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, *_errors(fastavro))
+    torn = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, AttributeError, MemoryError)
+    torn = (*torn, RecursionError, *_errors(fastavro))
     try:
         record = fastavro.schemaless_reader(io.BytesIO(data), _parsed_text(writer_schema), _parsed(name))
     except torn as error:
@@ -126,7 +123,7 @@ def read_datum(name: str, data: bytes, writer_schema: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=16)
 def _parsed_text(schema: str) -> Any:
-    return _fastavro().parse_schema(json.loads(schema), named_schemas={})
+    return _fastavro().parse_schema(parsed_schema(schema), named_schemas={})
 
 
 @functools.cache

@@ -1,10 +1,17 @@
-"""Names of base files, log files, file ids and write tokens (format.md 5.1, 5.2, 5.5)."""
+"""Names of base files, log files, file ids and write tokens (format.md 5.1, 5.2, 5.5).
+
+Names that come out of a table's metadata are untrusted: `relative_path`, `file_name`, `file_id` and
+`instant_time` let through what can only mean a place in the table, and are called where metadata is parsed.
+"""
 
 from __future__ import annotations
 
 import re
 import uuid
 from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from hoodie.errors import TableError
 
 PARQUET = ".parquet"
 #: the partition of a null or empty text, hive-style or not
@@ -73,3 +80,64 @@ def new_file_id(prefix: str | None = None, index: int = 0) -> str:
 def join(*parts: str) -> str:
     """Path parts joined with '/', empty parts dropped (a non-partitioned table's partition is "")."""
     return "/".join(part for part in parts if part)
+
+
+_META_FOLDER = ".hoodie"
+#: digits: 17, those that the metadata table adds, and some to spare
+LONGEST_INSTANT = 23
+
+
+def relative_path(value: Any, field: str) -> str:
+    """A partition, or a file in one, relative to the table. Raises TableError for one that leads elsewhere
+    or into `.hoodie`.
+    """
+    if not isinstance(value, str):
+        _refuse(value, field, "is no text")
+    steps = value.split("/")
+    if not (steps[0] or len(steps) == 1) or ".." in steps or "." in steps or "\0" in value:
+        _refuse(value, field, "is no path below the table")
+    if steps[0] == _META_FOLDER:
+        _refuse(value, field, f"lies in {_META_FOLDER}, where there is no data")
+    return value
+
+
+def file_name(value: Any, field: str) -> str:
+    """The last part of a path, which plans may hold whole; raises TableError where that is no file's name."""
+    if not isinstance(value, str):
+        _refuse(value, field, "is no text")
+    name = value.rpartition("/")[2]
+    if name in ("", ".", "..") or "\0" in name:
+        _refuse(value, field, "names no file")
+    return name
+
+
+def file_id(value: Any, field: str) -> str:
+    """A file id, "" and None included; raises TableError for one that could not be part of a file's name."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or "/" in value or "\0" in value:
+        _refuse(value, field, "is no file id")
+    return value
+
+
+def instant_time(value: Any, field: str) -> str:
+    """An instant's time, "" and None included; raises TableError for what is no number."""
+    if value is None or value == "":
+        return ""
+    if (
+        not isinstance(value, str)
+        or not (value.isascii() and value.isdigit())
+        or len(value) > LONGEST_INSTANT
+    ):
+        _refuse(value, field, "is no instant's time")
+    return value
+
+
+def _refuse(value: Any, field: str, why: str) -> NoReturn:
+    shown = repr(value)[:200]
+    raise TableError(
+        f"the table's metadata is damaged or forged: {field} {shown} {why}; nothing was done with it. "
+        "Restore the file, or remove the instant that it belongs to",
+        field=field,
+        value=shown,
+    )

@@ -100,11 +100,11 @@ class _MergeTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
+        storage = storage_for(self.base_path)
         schema = pa.schema([self.context.schema.field(name) for name in self.names])
         for batch in batches:
             for number in batch.column(0).to_numpy():
                 for file_slice in self.slices[number]:
-                    storage = storage_for(self.base_path)
                     told, place = self.path_columns, file_slice.partition
                     for rows in read_slice(storage, file_slice, self.context, told.stored(place, self.names)):
                         yield from told.put(rows, place, schema).to_batches()

@@ -1,11 +1,13 @@
 """`hoodie serve`: the page without Airflow, with the standard library's server.
 
 It asks nobody who they are, so it listens on this machine only unless told otherwise. Requests whose Host is
-another name are refused: a foreign page could otherwise have its own name lead here and read the answers.
+a name that is not this machine's are refused: a foreign page could otherwise have its own name lead here and
+read the answers.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import Collection
 from http import HTTPStatus
@@ -30,8 +32,7 @@ class PageServer(ThreadingHTTPServer):
         """Raises ConfigError where the address can't be had."""
         self.page = page
         self.host = host
-        # who opens it to others decides by which names they come
-        self.names = None if host not in LOOPBACK and not hosts else {*LOOPBACK, host, *hosts}
+        self.names = {*LOOPBACK, host, *hosts, socket.gethostname(), socket.getfqdn()}
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler)
@@ -74,8 +75,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
 
     def _reply(self) -> Reply:
-        if self.server.names is not None and self._host() not in self.server.names:
-            error = {"code": "host", "message": f"this server is {self.server.url}, use that address"}
+        host = self._host()
+        if host not in self.server.names and not _is_address(host):
+            message = f"this server is {self.server.url}, use that address, or start it with --host-name"
+            error = {"code": "host", "message": message}
             return Reply.of({"error": error}, HTTPStatus.MISDIRECTED_REQUEST)
         try:
             path, _, query = self.path.partition("?")
@@ -89,3 +92,12 @@ class _Handler(BaseHTTPRequestHandler):
             return urlsplit(f"//{self.headers.get('Host', '')}").hostname
         except ValueError:
             return None
+
+
+def _is_address(host: str | None) -> bool:
+    """A number can't be made to lead here by somebody else's name server."""
+    try:
+        ipaddress.ip_address(host or "")
+    except ValueError:
+        return False
+    return True

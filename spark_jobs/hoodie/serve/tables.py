@@ -109,4 +109,7 @@ def describe(tables: Mapping[str, str]) -> list[dict[str, Any]]:
         except OSError as error:
             found = {"code": "storage", "message": f"{error.filename or base_path}: {error.strerror}"}
             out.append({"name": name, "base_path": base_path, "error": found})
+        except Exception as error:  # noqa: BLE001  one table must not hide the others
+            found = {"code": "internal", "message": f"{base_path}: {type(error).__name__}: {error}"}
+            out.append({"name": name, "base_path": base_path, "error": found})
     return out

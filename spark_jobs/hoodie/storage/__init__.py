@@ -6,6 +6,7 @@ it is asked for; listing is not recursive. Stdlib only, so that a sensor costs m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -74,8 +75,6 @@ def normalize(path: str) -> str:
 
     Raises ConfigError for what is no path, StorageError for a scheme that has no implementation yet.
     """
-    import os
-
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str) or not text.strip() or "\0" in text or not is_unicode(text):
         raise ConfigError(
@@ -103,11 +102,13 @@ def delete_all(storage: Storage, paths: Iterable[str]) -> None:
 
 
 def storage_for(path: str, sync: bool = True) -> Storage:
-    """The storage that serves `path`. `sync`: what is written survives a power failure (see Storage)."""
+    """The storage of the table (or the one file) at `path`: it touches nothing else, and follows no link.
+
+    `sync`: what is written survives a power failure (see Storage).
+    """
     from hoodie.storage.local import LocalStorage
 
-    normalize(path)
-    storage: Storage = LocalStorage(sync)
+    storage: Storage = LocalStorage(normalize(path), sync)
     for wrap in WRAPPERS:
         storage = wrap(storage)
     return storage

@@ -5,6 +5,9 @@ Atomic writes go through a temporary sibling `.<name>.<random>.hoodie-tmp`, sync
 made. Hadoop's `.crc` side file of a replaced or deleted file is removed first, else JVM readers fail on the
 checksum.
 
+With a `root`, a table's folder, nothing outside it is touched, no link is followed, and files are regular
+ones (`hoodie.storage.contained`): a pipe or a device would hang or fill the memory of whoever reads it.
+
 A temporary that `sweep_partial` took away fails its own write (ConflictError) instead of being made anew: a
 writer that slept while another one repaired the table can't publish what it had prepared.
 """
@@ -18,11 +21,13 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO
 
-from hoodie.errors import AlreadyExists, ConflictError, StorageError
+from hoodie.config.limits import MAX_READ_BYTES
+from hoodie.errors import AlreadyExists, ConflictError, StorageError, TableError
 from hoodie.storage import FileInfo
+from hoodie.storage.contained import Contained, special
 
 TMP_SUFFIX = ".hoodie-tmp"
 _TREE_ATTEMPTS = 10
@@ -34,23 +39,29 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class LocalStorage:
-    """`sync`: see Storage."""
+    """`root`: the table's folder, beyond which nothing is touched; `sync`: see Storage."""
 
+    _contained: Contained | None = None
     _sync = True
 
-    def __init__(self, sync: bool = True) -> None:
+    def __init__(self, root: str | None = None, sync: bool = True) -> None:
         self._sync = sync
+        if root is not None:
+            self._contained = Contained(root)
 
     def list(self, path: str) -> list[FileInfo]:
         out: list[FileInfo] = []
+        self._check_folder(path)
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
                     try:
-                        found = entry.stat()
+                        found = entry.stat(follow_symlinks=self._contained is None)
                     except FileNotFoundError:
                         continue
-                    is_dir = entry.is_dir()
+                    is_dir = stat.S_ISDIR(found.st_mode)
+                    if not (is_dir or stat.S_ISREG(found.st_mode)) and self._contained is not None:
+                        raise special(entry.path, found.st_mode)
                     size = 0 if is_dir else found.st_size
                     out.append(FileInfo(entry.path, entry.name, size, int(found.st_mtime * 1000), is_dir))
         except (FileNotFoundError, NotADirectoryError):
@@ -59,17 +70,20 @@ class LocalStorage:
         return out
 
     def names(self, path: str) -> Collection[str]:
+        self._check_folder(path)
         try:
             return os.listdir(path)
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def exists(self, path: str) -> bool:
+        self._check(path)
         return os.path.exists(path)
 
     def info(self, path: str) -> FileInfo | None:
+        self._check(path)
         try:
-            found = os.stat(path)
+            found = os.stat(path, follow_symlinks=self._contained is None or path == self._contained.root)
         except (FileNotFoundError, NotADirectoryError):
             return None
         is_dir = stat.S_ISDIR(found.st_mode)
@@ -78,17 +92,19 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         try:
-            with open(path, "rb") as file:
+            with self.open_input(path) as file:
+                _check_size(path, os.fstat(file.fileno()).st_size)
                 return file.read()
         except IsADirectoryError:
             raise _folder(path) from None
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        with open(path, "rb") as file:
+        with self.open_input(path) as file:
             file.seek(offset)
             return file.read(length)
 
     def write(self, path: str, data: bytes) -> None:
+        self._check(path)
         with _named(path):
             tmp = self._temporary(path, data)
             _remove(_crc(path))
@@ -99,6 +115,7 @@ class LocalStorage:
             self._sync_parent(path)
 
     def create_if_absent(self, path: str, data: bytes) -> None:
+        self._check(path)
         if not data:
             self._create_empty(path)
             return
@@ -115,10 +132,14 @@ class LocalStorage:
             self._sync_parent(path)
 
     def delete(self, path: str) -> None:
+        self._check(path)
         _remove(_crc(path))
         _remove(path)
 
     def delete_tree(self, path: str) -> None:
+        self._check_folder(path)
+        if self._contained is not None:
+            self._contained.refuse_root(path)
         for _ in range(_TREE_ATTEMPTS):
             try:
                 shutil.rmtree(path)
@@ -133,6 +154,7 @@ class LocalStorage:
         )
 
     def make_dirs(self, path: str) -> None:
+        self._check_folder(path)
         missing: list[str] = []
         folder = path
         while self._sync and not os.path.isdir(folder):
@@ -159,12 +181,24 @@ class LocalStorage:
             os.close(folder)
 
     def open_output(self, path: str) -> BinaryIO:
+        self._check(path)
         self.make_dirs(os.path.dirname(path))
         with _named(path):
-            return _Output(path, self)
+            return _Output(path, self, None if self._contained is None else _regular)
 
     def open_input(self, path: str) -> BinaryIO:
-        return open(path, "rb")
+        self._check(path)
+        if self._contained is None:
+            return open(path, "rb")
+        return open(path, "rb", opener=_regular)
+
+    def _check(self, path: str) -> None:
+        if self._contained is not None:
+            self._contained.check(path)
+
+    def _check_folder(self, path: str) -> None:
+        if self._contained is not None:
+            self._contained.check_folder(path)
 
     def sweep_partial(self, path: str) -> int:
         leftovers = [name for name in self.names(path) if name.endswith(TMP_SUFFIX)]
@@ -202,8 +236,8 @@ class LocalStorage:
 class _Output(io.BufferedWriter):
     """A file whose `close` returns once content and name are on the disk, where the storage syncs."""
 
-    def __init__(self, path: str, storage: LocalStorage) -> None:
-        super().__init__(_File(path), _BUFFER)
+    def __init__(self, path: str, storage: LocalStorage, opener: Callable[[str, int], int] | None) -> None:
+        super().__init__(_File(path, opener), _BUFFER)
         self._path = path
         self._storage = storage
 
@@ -223,8 +257,8 @@ class _Output(io.BufferedWriter):
 class _File(io.FileIO):
     """A new file, whose path the errors name."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "wb")
+    def __init__(self, path: str, opener: Callable[[str, int], int] | None) -> None:
+        super().__init__(path, "wb", opener=opener)
         self._path = path
 
     def write(self, data: Any) -> int:
@@ -245,6 +279,33 @@ def _named(path: str) -> Iterator[None]:
             path=path,
             errno=error.errno or 0,
         ) from error
+
+
+def _regular(path: str, flags: int) -> int:
+    """Opens a regular file; raises TableError for a link, and for a pipe or device without waiting for it."""
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise special(path, os.lstat(path).st_mode) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise special(path, mode)
+    return descriptor
+
+
+def _check_size(path: str, size: int) -> None:
+    if size > MAX_READ_BYTES:
+        raise TableError(
+            f"{path} has {size} bytes, and a file that is read whole has at most {MAX_READ_BYTES}; it is "
+            "damaged or forged, or HOODIE_MAX_READ_BYTES in the environment must be larger",
+            path=path,
+            size=size,
+        )
 
 
 def _remove(path: str) -> None:

@@ -33,12 +33,13 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?(?=/)")
 
 @dataclass(frozen=True)
 class Source:
-    """What a skeleton's rows lie in: row i of the skeleton is row i of this file.
+    """What a skeleton's rows lie in: row i of the skeleton is row i of this file, which is below `root`.
 
     `size` is that of the file when it was bootstrapped. `values` are the partition columns' texts in the
     skeleton's path, None: null.
     """
 
+    root: str
     path: str
     size: int
     values: Mapping[str, str | None]
@@ -73,7 +74,8 @@ def source_of(storage: Storage, skeleton: BaseFile) -> Source:
     if relative is None:
         _refuse(skeleton, f"the index {index} names {uri}, which is not below {root or place}")
     size = int(status.get("length") or 0)
-    return Source(f"{normalize(place)}/{relative}", size, partition_texts(props, skeleton.partition))
+    root = normalize(place)
+    return Source(root, f"{root}/{relative}", size, partition_texts(props, skeleton.partition))
 
 
 def with_source_size(storage: Storage, item: FileSlice) -> FileSlice:

@@ -147,7 +147,7 @@ def _bootstrap(table: _Checkup) -> Iterator[Finding]:
     source = table.props.get(properties.BOOTSTRAP_BASE_PATH)
     if not source:
         return
-    if table.storage.exists(normalize(source)):
+    if storage_for(source).exists(normalize(source)):
         yield Finding("bootstrap", OK, f"bootstrapped from the files at {source}")
     else:
         yield Finding(

@@ -21,6 +21,7 @@ from hoodie.config.key import int_key
 from hoodie.errors import HoodieError
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.active import META_FOLDER
+from hoodie.timeline.instant import is_time
 
 INTERVAL_MS = int_key(
     "hoodie.client.heartbeat.interval_in_ms",
@@ -96,7 +97,7 @@ def read_beats(storage: Storage, base_path: str, folder: str = _FOLDER) -> list[
     """The heartbeats in a folder of the table, whose names are digits."""
     now = int(time.time() * 1000)
     listing = storage.list(f"{base_path}/{folder}")
-    return [_parse(storage, item, now) for item in listing if not item.is_dir and item.name.isdigit()]
+    return [_parse(storage, item, now) for item in listing if not item.is_dir and is_time(item.name)]
 
 
 def remove_beat(storage: Storage, base_path: str, instant: str, folder: str = _FOLDER) -> None:
@@ -198,7 +199,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> Beat:
             tolerance_ms=int(owner.get("toleranceMs", 0)),
             service=str(owner.get("service", "")),
         )
-    except (ValueError, TypeError, AttributeError, FileNotFoundError):
+    except (ValueError, TypeError, AttributeError, RecursionError, FileNotFoundError):
         return Beat(item.name, age)
 
 

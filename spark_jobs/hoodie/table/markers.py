@@ -11,10 +11,11 @@ import enum
 from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, ConflictError
-from hoodie.format.names import join
+from hoodie.format.names import join, relative_path
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import has_beat
 from hoodie.timeline.active import META_FOLDER
+from hoodie.timeline.instant import is_time
 
 TEMP_FOLDER = f"{META_FOLDER}/.temp"
 _INFIX = ".marker."
@@ -35,10 +36,11 @@ class Marker:
 
     @classmethod
     def parse(cls, relative: str) -> Marker | None:
+        """None for what is no marker; raises TableError for that of a file outside the table's data."""
         file, infix, kind = relative.rpartition(_INFIX)
         if not infix or kind not in MarkerType.__members__:
             return None
-        return cls(file, MarkerType(kind))
+        return cls(relative_path(file, "marker"), MarkerType(kind))
 
 
 def marker_folder(base_path: str, instant: str) -> str:
@@ -103,7 +105,5 @@ def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
 def marker_instants(storage: Storage, base_path: str) -> list[str]:
     """Instants that have a marker folder."""
     return [
-        item.name
-        for item in storage.list(f"{base_path}/{TEMP_FOLDER}")
-        if item.is_dir and item.name.isdigit()
+        item.name for item in storage.list(f"{base_path}/{TEMP_FOLDER}") if item.is_dir and is_time(item.name)
     ]

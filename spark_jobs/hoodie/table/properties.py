@@ -7,8 +7,7 @@ and readable, for our readers and for Hudi's, wherever a process is killed:
     update   recover -> read -> create the backup -> replace hoodie.properties -> verify -> delete the backup
     recover  hoodie.properties missing or torn: copy the backup over it; then delete the backup
 
-Hudi deletes hoodie.properties between backup and new file because its storages can't replace atomically;
-`Storage.write` can, so that step is left out and the file is never missing.
+Hudi deletes hoodie.properties before it writes it anew; `Storage.write` replaces it atomically instead.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from hoodie.errors import (
     UnsupportedVersion,
 )
 from hoodie.storage import Storage
+from hoodie.table.untrusted import checked_properties
 
 META_FOLDER = ".hoodie"
 FILE_NAME = "hoodie.properties"
@@ -359,8 +359,8 @@ def _flaw(texts: Mapping[str, str]) -> str | None:
     if not texts.get(NAME):
         return f"{NAME} is missing"
     version = texts.get(VERSION, "0")
-    if not version.isdigit():
-        return f"{VERSION}={version!r} is no number"
+    if not (version.isascii() and version.isdigit() and len(version) < 10):
+        return f"{VERSION}={version[:40]!r} is no number"
     if CHECKSUM in texts:
         if texts[CHECKSUM] != checksum(texts):
             return f"{CHECKSUM}={texts[CHECKSUM]} but its names give {checksum(texts)}"
@@ -375,7 +375,7 @@ def _flaw(texts: Mapping[str, str]) -> str | None:
 
 
 def _supported(texts: dict[str, str], base_path: str) -> TableProperties:
-    props = TableProperties(texts)
+    props = TableProperties(checked_properties(texts, base_path))
     if props.version > TABLE_VERSION:
         raise UnsupportedVersion(
             f"{base_path} has table version {props.version}; this package reads and writes versions up to "

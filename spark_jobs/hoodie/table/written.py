@@ -80,7 +80,7 @@ def written_files(instant: Instant, data: bytes, partitions: Collection[str] | N
             if partitions is None or partition in partitions:
                 for stat in group:
                     yield from _files(instant.time, partition, stat)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise TableError(
             f"{instant} can't be read ({error}); restore its file in .hoodie from a copy, or roll it back",
             instant=instant.time,

@@ -14,7 +14,7 @@ from typing import Any
 from hoodie.errors import HalfUpgraded, TableError, TableNotFound, UnsupportedVersion
 from hoodie.storage import Storage, delete_all, storage_for
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State, is_time
 
 META_FOLDER = ".hoodie"
 #: in `.hoodie`, where table versions 8 and later keep their instants
@@ -110,7 +110,7 @@ class Timeline:
         for name in listing:  # thousands at each poll of a sensor, so no Instant for what is not kept
             time, _, suffix = name.partition(".")
             kind = SUFFIXES.get(suffix)
-            if kind is None or not (time.isdigit() and time.isascii()):
+            if kind is None or not is_time(time):
                 continue
             names.append(name)
             action, state = kind

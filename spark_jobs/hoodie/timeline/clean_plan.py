@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.format.names import file_name, instant_time, relative_path
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.plans import AvroFile
 
@@ -36,7 +37,7 @@ class ActionInstant:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ActionInstant:
-        return cls(record["timestamp"], record["action"], record["state"])
+        return cls(instant_time(record["timestamp"], "timestamp"), record["action"], record["state"])
 
 
 @dataclass(frozen=True)
@@ -112,18 +113,24 @@ class CleanPlan(AvroFile):
     def from_record(cls, record: Mapping[str, Any]) -> CleanPlan:
         """Plans of version 1, which have names or paths of files only, too."""
         earliest = record["earliestInstantToRetain"]
+        folders = tuple(record["partitionsToBeDeleted"] or ())
         files = {
             partition: tuple(CleanFile.from_record(item) for item in group)
             for partition, group in (record["filePathsToBeDeletedPerPartition"] or {}).items()
         }
         for partition, names in (record["filesToBeDeletedPerPartition"] or {}).items():
             files.setdefault(partition, tuple(CleanFile(name) for name in names))
+        for partition in (*files, *folders):
+            relative_path(partition, "partition of a clean")
+        for group in files.values():
+            for file in group:
+                file_name(file.path, "file of a clean")
         return cls(
             policy=record["policy"],
             files=files,
             earliest=ActionInstant.from_record(earliest) if earliest else None,
             last_completed=record["lastCompletedCommitTimestamp"],
-            delete_partitions=tuple(record["partitionsToBeDeleted"] or ()),
+            delete_partitions=folders,
             extra_metadata=record["extraMetadata"],
             version=record["version"],
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hoodie.errors import TableError
+from hoodie.format.names import file_id, relative_path
 
 #: `prevCommit` of a file group that did not exist before: the text, not a JSON null
 NO_COMMIT = "null"
@@ -100,6 +101,10 @@ class WriteStat:
             values["runtime_stats"] = RuntimeStats(**known)
         if values.get("log_files") is not None:
             values["log_files"] = tuple(values["log_files"])
+        file_id(values.get("file_id"), "fileId")
+        for path in (values.get("path"), *(values.get("cdc_stats") or ())):
+            if path is not None:
+                relative_path(path, "file of a commit")
         return cls(**values, extra={key: item for key, item in value.items() if key not in _STAT_KEYS})
 
 
@@ -144,8 +149,8 @@ class CommitMetadata:
         if not data.strip():
             return CommitMetadata()
         try:
-            return _from_dict(json.loads(data))
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            return _from_dict(json.loads(data, parse_constant=_no_number))
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise TableError(
                 f"commit metadata can't be read ({error}): {data[:80]!r}…; restore the instant's file, or "
                 "roll the instant back"
@@ -291,16 +296,21 @@ def _damaged(path: str, why: str) -> TableError:
 
 _WRITTEN = "partitionToWriteStats"
 _REPLACED = "partitionToReplaceFileIds"
+_PARTITION = "partition of a commit"
 _COMMIT_KEYS = frozenset(
     {"partitionToWriteStats", "compacted", "extraMetadata", "operationType", _REPLACED},
 )
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
 
 
 def _from_dict(value: Mapping[str, Any]) -> CommitMetadata:
     stats = value.get("partitionToWriteStats") or {}
     common: dict[str, Any] = {
         "partition_to_write_stats": {
-            partition: tuple(WriteStat.from_dict(stat) for stat in group)
+            relative_path(partition, _PARTITION): tuple(WriteStat.from_dict(stat) for stat in group)
             for partition, group in stats.items()
         },
         "compacted": bool(value.get("compacted")),
@@ -311,7 +321,7 @@ def _from_dict(value: Mapping[str, Any]) -> CommitMetadata:
     if _REPLACED not in value:
         return CommitMetadata(**common)
     groups = value[_REPLACED] or {}
-    replaced = {partition: tuple(ids) for partition, ids in groups.items()}
+    replaced = {relative_path(partition, _PARTITION): tuple(ids) for partition, ids in groups.items()}
     return ReplaceCommitMetadata(**common, partition_to_replace_file_ids=replaced)
 
 

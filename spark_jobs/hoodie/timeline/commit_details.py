@@ -65,5 +65,5 @@ class CommitDetails:
                 extra_metadata=extra,
                 dropped=replaced - stats.keys(),
             )
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             return None

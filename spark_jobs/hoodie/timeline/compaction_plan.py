@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.format.names import instant_time
 from hoodie.timeline.plans import AvroFile, PlannedFiles
 
 #: plans of version 1 hold absolute paths, those of version 2 bare names
@@ -58,7 +59,7 @@ class CompactionOperation(PlannedFiles):
         return cls(
             partition_path=record["partitionPath"] or "",
             file_id=record["fileId"],
-            base_instant=record["baseInstantTime"],
+            base_instant=instant_time(record["baseInstantTime"], "baseInstantTime"),
             data_file=record["dataFilePath"],
             log_files=tuple(record["deltaFilePaths"] or ()),
             metrics=record["metrics"],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from hoodie.format.names import LONGEST_INSTANT
+
 
 class Action(str, enum.Enum):
     __hash__ = str.__hash__  # Enum's is a Python function: a fifth of the time to read a long timeline
@@ -40,6 +42,11 @@ WRITE_ACTIONS = COMMIT_ACTIONS
 METADATA_BOOTSTRAP, FULL_BOOTSTRAP = BOOTSTRAPS = ("00000000000001", "00000000000002")
 
 
+def is_time(text: str) -> bool:
+    """Whether a text is an instant's time: ASCII digits, and not more of them than any writer makes."""
+    return text.isdigit() and text.isascii() and len(text) <= LONGEST_INSTANT
+
+
 @dataclass(frozen=True, order=True)
 class Instant:
     """One action at one time. Times are compared as texts, never as dates."""
@@ -70,7 +77,7 @@ class Instant:
         """File name -> Instant; None for anything that is not an instant file."""
         time, _, suffix = name.partition(".")
         kind = SUFFIXES.get(suffix)
-        if kind is None or not (time.isdigit() and time.isascii()):
+        if kind is None or not is_time(time):
             return None
         return cls(time, *kind)
 

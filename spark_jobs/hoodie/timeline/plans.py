@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from hoodie.format.names import file_id, file_name, instant_time, relative_path
 from hoodie.timeline.instant import Action, Instant
 
 P = TypeVar("P", bound="AvroFile")
@@ -63,7 +64,7 @@ class InstantInfo:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> InstantInfo:
-        return cls(record["commitTime"], record["action"])
+        return cls(instant_time(record["commitTime"], "commitTime"), record["action"])
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,17 @@ class RollbackRequest:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RollbackRequest:
+        deleted, blocks = record["filesToBeDeleted"], record["logBlocksToBeDeleted"]
+        for path in (*deleted, *(blocks or ())):
+            file_name(path, "file of a rollback")
+        file_id(record["fileId"], "fileId")
+        instant_time(record["latestBaseInstant"], "latestBaseInstant")
         return cls(
-            record["partitionPath"],
+            relative_path(record["partitionPath"], "partitionPath"),
             record["fileId"],
             record["latestBaseInstant"],
-            tuple(record["filesToBeDeleted"]),
-            _plain(record["logBlocksToBeDeleted"]),
+            tuple(deleted),
+            _plain(blocks),
         )
 
 
@@ -245,12 +251,22 @@ def _plain(value: Mapping[str, int] | None) -> dict[str, int] | None:
 
 
 class PlannedFiles:
-    """Of a plan's file slice: its names in the partition's folder, where the plan may have whole paths."""
+    """Of a plan's file slice: its names in the partition's folder, where the plan may have whole paths.
+
+    Raises TableError for a slice that is not in the table.
+    """
 
     partition_path: str
     file_id: str
     data_file: str | None
     log_files: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        relative_path(self.partition_path, "partitionPath")
+        file_id(self.file_id, "fileId")
+        for path in (self.data_file, *self.log_files):
+            if path:
+                file_name(path, "file of a slice")
 
     @property
     def group(self) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.format.names import instant_time
 from hoodie.timeline.plans import AvroFile, InstantInfo, RollbackMetadata
 
 #: of plans; version 1 did not tell the savepoint
@@ -39,7 +40,7 @@ class RestorePlan(AvroFile):
     def from_record(cls, record: Mapping[str, Any]) -> RestorePlan:
         return cls(
             tuple(InstantInfo.from_record(item) for item in record["instantsToRollback"]),
-            record["savepointToRestoreTimestamp"],
+            instant_time(record["savepointToRestoreTimestamp"], "savepointToRestoreTimestamp") or None,
             record["version"],
         )
 

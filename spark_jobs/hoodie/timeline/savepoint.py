@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hoodie.format.names import relative_path
 from hoodie.timeline.plans import AvroFile
 
 
@@ -45,7 +46,7 @@ class SavepointMetadata(AvroFile):
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> SavepointMetadata:
         files = {
-            partition: tuple(item["savepointDataFile"])
+            relative_path(partition, "partition of a savepoint"): tuple(item["savepointDataFile"])
             for partition, item in record["partitionMetadata"].items()
         }
         return cls(

@@ -165,7 +165,7 @@ def forget(storage: Storage, base_path: str, instant: str, metadata: CommitMetad
     if not token:
         return
     path = _path(base_path, token)
-    with contextlib.suppress(FileNotFoundError, ValueError, AttributeError):
+    with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, RecursionError):
         if json.loads(storage.read(path)).get("instant") == instant:
             delete_all(storage, [path])
 
@@ -229,6 +229,6 @@ def _kept(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | Non
 def _load(timeline: Timeline, storage: Storage, path: str) -> TokenCommit | None:
     try:
         kept = TokenCommit(**json.loads(storage.read(path)))
-    except (FileNotFoundError, ValueError, TypeError):
+    except (FileNotFoundError, ValueError, TypeError, RecursionError):
         return None
     return kept if timeline.is_committed(kept.instant) else None

@@ -447,7 +447,7 @@ def test_memory_holds_a_few_batches(tmp_path: Path) -> None:
         {
             "id": [f"{number:08d}" for number in range(rows)],
             "ts": pa.repeat(1, rows),
-            "val": [f"p{number % 10}" for number in range(rows)],
+            "val": [f"p{number % 30}" for number in range(rows)],
             "text": [f"{number:01000d}" for number in range(rows)],
         }
     )
@@ -460,7 +460,7 @@ def test_memory_holds_a_few_batches(tmp_path: Path) -> None:
         found += batch.num_rows
         most = max(most, pa.total_allocated_bytes() - before)
     assert found == rows
-    assert most < whole * 0.5
+    assert most < whole * 0.4
 
 
 def test_a_program_may_end_before_its_reader(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""Which paths a table's storage may touch: those below the table's folder, through real folders only.
+
+A table is untrusted input: names in its metadata may lead out of it (`..`), and so may a link that somebody
+put into it. The check is of names and of folders as they are at that moment; a process that changes folders
+while a job runs is not held off (SECURITY.md).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from hoodie.errors import TableError
+
+
+class Contained:
+    """The paths below `root`. The root itself may be a link: whoever names the table chose it."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._below = root.rstrip("/") + "/"
+        self._real: set[str] = {root}
+
+    def check(self, path: str) -> None:
+        """Raises TableError for a path outside, or with a link among the folders above it."""
+        if path == self.root:
+            return
+        folder = path.rpartition("/")[0]
+        if not path.startswith(self._below) or "\0" in path or _leads_out(path[len(self._below) :]):
+            raise TableError(
+                f"{path!r} lies outside the table {self.root}; the table's metadata names it and is damaged "
+                "or forged: nothing was read, written or deleted there. Restore the file that names it",
+                path=path,
+                table=self.root,
+            )
+        if folder not in self._real:
+            self._walk(folder)
+
+    def check_folder(self, path: str) -> None:
+        """As `check`, of a folder that is going to be listed or deleted: it may be no link, either."""
+        self.check(path)
+        if path not in self._real:
+            self._walk(path)
+
+    def refuse_root(self, path: str) -> None:
+        """Raises TableError for the table's folder and `.hoodie`, which are never deleted as a whole."""
+        if path.rstrip("/") in (self.root, f"{self._below}.hoodie"):
+            raise TableError(f"{path} holds all of the table and is not deleted as a folder", path=path)
+
+    def _walk(self, folder: str) -> None:
+        steps, place = folder[len(self._below) :].split("/"), self.root
+        for step in steps:
+            place = f"{place.rstrip('/')}/{step}"
+            if place in self._real:
+                continue
+            try:
+                mode = os.lstat(place).st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            if not stat.S_ISDIR(mode):
+                if not stat.S_ISLNK(mode):
+                    return
+                raise special(place, mode)
+            self._real.add(place)
+
+
+def special(path: str, mode: int) -> TableError:
+    """The error for a link, pipe, socket or device in a table."""
+    kind = "a link" if stat.S_ISLNK(mode) else "no regular file"
+    return TableError(
+        f"{path!r} is {kind}; below a table there may be regular files and real folders only. Remove it, or "
+        "put the file itself there",
+        path=path,
+    )
+
+
+def _leads_out(relative: str) -> bool:
+    return ".." in relative and ".." in relative.split("/")
