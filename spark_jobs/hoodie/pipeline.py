@@ -29,6 +29,7 @@ from hoodie.config.key import Config
 from hoodie.engine import BatchFunction, Engine, Frame
 from hoodie.engine.files import FileFrame, OverFiles
 from hoodie.errors import ConflictError, HoodieError, JobError, TableNotFound
+from hoodie.read.verify import VERIFY_WRITTEN, refuse_gaps
 from hoodie.services.clustering.strategy import rolls_back
 from hoodie.services.clustering.trigger import check as check_clustering
 from hoodie.services.inline import after_write
@@ -141,7 +142,7 @@ def _attempt(
         if staged is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
         find_replaced(storage, plan.context.snapshot, plan.request, plan.config, profile)
-        _refuse_numbered(storage, plan, profile)
+        _refuse_slices(storage, plan, profile)
         _refuse_out_of_order(storage, plan, profile)
         hindrances = _spare_pending(profile, plan, storage, first=True)
         plan.create_table(storage)
@@ -166,7 +167,7 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
     rehearse(engine, storage, plan)
     with _prepared(engine, frame, plan, storage) as (staged, profile):
         find_replaced(storage, plan.context.snapshot, plan.request, plan.config, profile)
-        _refuse_numbered(storage, plan, profile)
+        _refuse_slices(storage, plan, profile)
         _refuse_out_of_order(storage, plan, profile)
         _spare_pending(profile, plan, storage, first=True)
         parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
@@ -388,7 +389,11 @@ def _spare_pending(profile: Profile, plan: Plan, storage: Storage, first: bool =
     return hindrances
 
 
-def _refuse_numbered(storage: Storage, plan: Plan, profile: Profile) -> None:
+def _refuse_slices(storage: Storage, plan: Plan, profile: Profile) -> None:
+    """File groups that rows can't be written to: of the BUCKET index, or with files missing."""
+    if plan.new_properties is None and plan.config[VERIFY_WRITTEN]:
+        slices = {partition: profile.slices.get(partition, []) for partition in profile.listed}
+        refuse_gaps(plan.timeline, storage, plan.context.snapshot, slices)
     if plan.context.operation.brings_rows:
         found = [*profile.slices.values(), *profile.replaced.values()]
         ids = [slice_.file_id for group in found for slice_ in group]

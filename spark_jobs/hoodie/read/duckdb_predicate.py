@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoodie.errors import ConfigError
+from hoodie.read.pruning import checked_text
 
 if TYPE_CHECKING:
     import duckdb
@@ -111,9 +112,7 @@ def check(made: duckdb.DuckDBPyConnection, where: str, columns: Sequence[str] = 
     """
     import duckdb
 
-    if not isinstance(where, str):
-        raise ConfigError(f"where is {where!r}; give a predicate as a text, or leave it out for all rows")
-    if not where.strip():
+    if not checked_text(where).strip():
         raise wrong(where, "it is empty; leave it out for all rows", columns)
     try:
         # within parentheses and without them: a text that closes them itself fails as one of the two

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from hoodie.errors import ConfigError
 from hoodie.read.partition_values import PathColumns
 
 _TOKEN = re.compile(
@@ -56,13 +57,21 @@ class Term:
         return any(found) if self.any_of else all(found)
 
 
+def checked_text(where: str) -> str:
+    """Raises ConfigError for a predicate that is no text."""
+    if not isinstance(where, str):
+        raise ConfigError(f"where is {where!r}; give a predicate as a text, or leave it out for all rows")
+    return where
+
+
 def possible(where: str | None, told: PathColumns, partitions: Sequence[str]) -> list[str]:
     """The partition paths among these that may have rows for which `where` is true.
 
     Asked are the columns whose rows have the path's value, so that no row is left out that would be found.
     """
     names = {name.lower(): name for name in told.types}
-    found = [term for term in terms(where or "") if term.column in names] if names else []
+    text = checked_text(where or "")
+    found = [term for term in terms(text) if term.column in names] if names else []
     if not found:
         return list(partitions)
 

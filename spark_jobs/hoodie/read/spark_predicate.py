@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from hoodie.errors import ConfigError
+from hoodie.read.pruning import checked_text
 
 _TOKEN = re.compile(
     r"""\s+ | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*') |
@@ -29,9 +30,7 @@ _FUNCTIONS = frozenset(
 
 def check(where: str) -> None:
     """Raises ConfigError for a predicate with something that is not allowed."""
-    if not isinstance(where, str):
-        raise ConfigError(f"where is {where!r}; give a predicate as a text, or leave it out for all rows")
-    if not where.strip():
+    if not checked_text(where).strip():
         raise ConfigError("where is empty; leave it out for all rows", where=where)
     if "${" in where:
         raise _refused(where, "a variable (${…})")

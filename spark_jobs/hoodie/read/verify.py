@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hoodie.config.key import bool_key
 from hoodie.format.names import join
 from hoodie.storage import Storage
+from hoodie.table import properties
 from hoodie.table.properties import TableProperties
 from hoodie.table.view import FileSlice, Listing, Snapshot, merged_slices
 from hoodie.table.written import (
@@ -27,6 +28,14 @@ VERIFY_FILES = bool_key(
     "Hold the files that a query is going to read against the commits of the active timeline, and fail where "
     "one is missing or has lost bytes; false reads what is left.",
     group="read",
+)
+
+VERIFY_WRITTEN = bool_key(
+    "hoodie.write.verify.files",
+    True,
+    "Hold the latest files of the partitions that rows go to against the commits of the active timeline, and "
+    "refuse the write where one is missing: its rows would be lost for good, or stored twice. false writes "
+    "on top of what is left.",
 )
 
 #: (partition path, file id)
@@ -71,6 +80,24 @@ def refuse_damaged(
     slices = [item for partition in partitions for item in merged_slices(snapshot, listing, partition)]
     asked = (partitions, frozenset(groups), False)
     refuse(timeline.base_path, _lacking(timeline, storage, props, snapshot, slices, asked))
+
+
+def refuse_gaps(
+    timeline: Timeline, storage: Storage, snapshot: Snapshot, slices: Mapping[str, Sequence[FileSlice]]
+) -> None:
+    """Raises TableError where the latest slices of these partitions, as they were listed, lack files. Files
+    that have lost bytes say so themselves when they are opened.
+
+    A timeline that has changed since says nothing: the write is planned anew then.
+    """
+    latest = latest_written(timeline, storage, snapshot, frozenset(slices))
+    found = wrong_in(latest, [item for group in slices.values() for item in group])
+    wrong = [item for item in found if item.size is None]
+    if not wrong or Timeline.load(timeline.base_path, storage).instants != timeline.instants:
+        return
+    props = properties.load(storage, timeline.base_path)
+    wrong = [item for item in wrong if confirmed(timeline, storage, props, item)]
+    refuse(timeline.base_path, wrong, f"; {VERIFY_WRITTEN.name}=false writes on top of what is left")
 
 
 def _lacking(

@@ -117,6 +117,7 @@ class Plan:
     new_properties: Mapping[str, str] | None
     timeline_utc: bool
     table_schema: TableSchema
+    timeline: Timeline
 
     @property
     def action(self) -> Action:
@@ -178,8 +179,7 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
     given = Config.of(request.options)
     request, changed = _effective(request, given)
     operation, props = request.operation, _existing(storage, path)
-    config = given if props is None else merged(given, props)
-    config = replace(config, warnings=(*config.warnings, *changed))
+    config = _with_warnings(given if props is None else merged(given, props), changed)
     _check_supported(config, props, operation)
     name = _table_name(config, path)
     timeline = Timeline(path, (), {}) if props is None else Timeline.load(path, storage)
@@ -228,7 +228,12 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         new_properties=_new_properties(config, name, shape.keys, shape.merger) if props is None else None,
         timeline_utc=_utc(config, props),
         table_schema=table_schema,
+        timeline=timeline,
     )
+
+
+def _with_warnings(config: Config, warnings: tuple[str, ...]) -> Config:
+    return replace(config, warnings=(*config.warnings, *warnings))
 
 
 def _table_schema(storage: Storage, props: TableProperties | None, timeline: Timeline) -> TableSchema:

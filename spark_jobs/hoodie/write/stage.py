@@ -193,6 +193,7 @@ class _Stager:
                 for partition, found in self.listed.items()
                 if found or self.context.operation.brings_rows
             },
+            "listed": list(self.listed),
             "missing": self.missing,
             "dropped": self.dropped,
         }

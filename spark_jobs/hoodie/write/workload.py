@@ -75,7 +75,8 @@ class Profile:
     `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts. `missing`
     is how many rows of a delete have a key that is not there, `dropped` how many rows of an insert were left
     out as their key is. `replaced` are the latest slices, by partition, that the write takes out of sight;
-    `absent` the partitions to delete, or to overwrite with no rows, that are not there.
+    `absent` the partitions to delete, or to overwrite with no rows, that are not there. `listed` are the
+    partitions that were looked into.
     """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class Profile:
     dropped: int = 0
     replaced: dict[str, list[FileSlice]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
+    listed: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> Profile:
@@ -96,6 +98,7 @@ class Profile:
             profile.input_partitions += 1
             profile.missing += summary["missing"]
             profile.dropped += summary["dropped"]
+            profile.listed.update(summary["listed"])
             for partition, file_id, rows, size, samples in summary["groups"]:
                 total = profile.groups.setdefault((partition, file_id), [0, 0])
                 total[0] += rows

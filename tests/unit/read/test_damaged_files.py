@@ -13,7 +13,7 @@ import pytest
 import hoodie
 from hoodie.errors import TableError
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
-from tests.unit.write.support import OPTIONS
+from tests.unit.write.support import OPTIONS, data_files, listing
 
 UNVERIFIED = {"hoodie.read.verify.files": "false"}
 MOR = {**OPTIONS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
@@ -191,6 +191,22 @@ def test_what_lacks_files_is_not_rewritten(cow: tuple[Path, list[str]], mor: tup
     with pytest.raises(TableError, match=newest.name):
         cluster(path)
     assert not [*path.glob(".hoodie/*.replacecommit.*")]
+
+
+def test_rows_are_not_written_beside_missing_files(cow: tuple[Path, list[str]]) -> None:
+    """What is left would be the newest: rows of the missing file would be lost, or be there twice later."""
+    path, _ = cow
+    before = listing(path)
+    newest = data_files(path)[0]
+    newest.unlink()
+    rows = as_table(small_rows(range(30), 9), SMALL_SCHEMA)
+    for operation in ("upsert", "insert", "delete"):
+        with pytest.raises(TableError, match=rf"{newest.name} is missing.*hoodie.write.verify.files=false"):
+            hoodie.write_table(rows, str(path), operation=operation, options=OPTIONS)
+    with pytest.raises(TableError, match="is missing"):
+        hoodie.write_table(rows, str(path), options=OPTIONS, dry_run=True)
+    assert listing(path) == {name: text for name, text in before.items() if not name.endswith(newest.name)}
+    hoodie.write_table(rows, str(path), options=OPTIONS | {"hoodie.write.verify.files": "false"})
 
 
 def test_a_commit_is_archived_while_a_query_is_planned(

@@ -229,7 +229,7 @@ def test_a_partition_is_another_one_than_that_with_a_blank_more(tmp_path: Path) 
     with pytest.raises(InputError, match=r"no partition 'y ' with rows in the table; the nearest are y,"):
         hoodie.delete_partitions(path, ["y "])
     for wrong in (["y", ""], "/", ["y", None]):
-        with pytest.raises(InputError, match="name partition paths"):
+        with pytest.raises(InputError, match=r"name partition paths|pass a partition path"):
             hoodie.delete_partitions(path, wrong)  # type: ignore[arg-type]
     assert sorted(left()) == sorted(regions)
     assert hoodie.delete_partitions(path, "x ").partitions == ["x "]
