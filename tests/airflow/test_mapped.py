@@ -68,7 +68,7 @@ SOURCE = """
                          MaintenanceOperator, BackfillMaintenanceOperator, SavepointOperator):
                 submit = {{}} if kind is SavepointOperator else SUBMIT
                 kind.partial(task_id=kind.__name__, **submit).expand(table=[A])
-            for kind in (RollbackOperator, RestoreOperator):
+            for kind in (CancelOperator, RollbackOperator, RestoreOperator):
                 kind.partial(task_id=kind.__name__, table=A).expand(instant=["20260101000000000"])
             PartitionRelayOperator.partial(task_id="PartitionRelayOperator").expand(table=[A, B])
 
