@@ -34,8 +34,9 @@ def retained(
     """The files of the table as of `time`, which have to be there; none for the newest state.
 
     `name` is the option that asked for it. With `groups` only these file groups have to be whole, which
-    commits on the active timeline wrote. A savepoint's state is what the savepoint names. ConfigError, which
-    says from when on the table is whole, where it is known not to be so at that time.
+    commits on the active timeline wrote. A savepoint's state is what the savepoint names, and the commits
+    after it where none of them is archived. ConfigError, which says from when on the table is whole, where it
+    is known not to be so at that time.
     """
     past = Past(name, time)
     commits = [instant.time for instant in timeline.commits()]
@@ -57,7 +58,10 @@ def retained(
     if saved in timeline.instants and groups is None:
         data = timeline.read(saved, storage)
         if data:
-            return replace(past, needs=_savepoint_needs(SavepointMetadata.from_bytes(data)))
+            needs = _savepoint_needs(SavepointMetadata.from_bytes(data))
+            if commit >= (timeline.first_time or ""):  # what was cleaned before the savepoint is not in it
+                needs = {**needs_as_of(timeline, storage, time), **needs}
+            return replace(past, needs=needs)
     elif groups is None:
         kept = max(_kept_since(timeline, storage, plans), default=None)
         if kept is not None and time < kept:

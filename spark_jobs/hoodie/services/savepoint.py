@@ -17,6 +17,7 @@ from typing import Any
 
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableError
 from hoodie.format.names import join
+from hoodie.read.past import Past, needs_as_of
 from hoodie.services.clean.pending import pending_files, pending_plans
 from hoodie.services.clean.plan import last_clean
 from hoodie.services.results import ServiceResult, about
@@ -141,7 +142,9 @@ def _commit(target: Target, timeline: Timeline, instant: str | None) -> str:
 
 
 def _refuse_cleaned(target: Target, timeline: Timeline, commit: str) -> None:
-    """Apache Hudi's rule: not before what the last clean retains. The newest state is always whole."""
+    """Apache Hudi's rule: not before what the last clean retains. Nor where files of the commit's state are
+    gone, which that clean does not tell when policies have changed. The newest state is always whole.
+    """
     commits = [item.time for item in timeline.commits()]
     if commit == commits[-1]:
         return
@@ -156,6 +159,14 @@ def _refuse_cleaned(target: Target, timeline: Timeline, commit: str) -> None:
             instant=commit,
             earliest=earliest,
         )
+    if not timeline.filter([Action.CLEAN]) or commit < (timeline.first_time or ""):
+        return
+    past = Past("commit", commit, needs_as_of(timeline, target.storage, commit))
+    listing = storage_listing(target.storage, target.base_path)
+    try:
+        past.check({partition: listing(partition) for partition in past.partitions})
+    except ConfigError as error:
+        raise TableError(f"commit {commit} can't get a savepoint: {error.message}", instant=commit) from None
 
 
 def _files(target: Target, timeline: Timeline, commit: str) -> dict[str, tuple[str, ...]]:

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.errors import ConfigError
+from hoodie.errors import ConfigError, TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.table.partition import list_partitions
 from hoodie.table.view import Snapshot, merged_slices, storage_listing
-from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import Action
+from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.write.operation import WriteResult
 from tests.unit.read.support import Row
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS
@@ -170,6 +171,30 @@ def test_a_savepoint_is_answered_and_what_is_archived_after_it_not(tmp_path: Pat
     with pytest.raises(ConfigError, match=f"between the savepoint of {first} .* begins with"):
         read(path, as_of=second)
     assert read(path, as_of=fifth) == read(path)
+
+
+def test_a_state_of_which_files_are_cleaned_gets_no_savepoint(tmp_path: Path) -> None:
+    """Cleans by file versions do not say from when on all is kept; a savepoint would name what is left."""
+    path = tmp_path / "t"
+    write(path, rows("eu", 1))
+    second = write(path, rows("us", 1))
+    write(path, rows("eu", 2))
+    listing = {item: item.read_bytes() for item in (path / ".hoodie").iterdir() if item.is_file()}
+    hoodie.clean_table(str(path), options=VERSIONS)
+    with pytest.raises(TableError, match=f"commit {second} can't get a savepoint: .* is gone"):
+        hoodie.savepoint_table(str(path), instant=second)
+    assert all(item.read_bytes() == data for item, data in listing.items())
+    # one that somebody made all the same
+    left = [file.name for file in (path / "us").glob("*.parquet")]
+    saved = SavepointMetadata("me", 1, "", {"us": tuple(left)})
+    instant = Instant(second, Action.SAVEPOINT, State.COMPLETED)
+    create_instant(STORAGE, str(path), instant, saved.to_bytes())
+    with pytest.raises(ConfigError, match="is before what the cleaner kept"):
+        read(path, as_of=second)
+    third = write(path, rows("eu", 3))
+    hoodie.savepoint_table(str(path), instant=third)
+    write(path, rows("eu", 4))
+    assert read(path, as_of=third) == expected(*rows("eu", 3), *rows("us", 1))
 
 
 def test_files_of_a_pending_plan_are_as_good_as_gone(tmp_path: Path) -> None:
