@@ -424,8 +424,11 @@ class Transaction:
         """
         assert self._pending is not None
         instant, self._pending = self._pending, None
-        if self._published or not self._presence.service:
-            delete_states(self.storage, self.base_path, [instant.with_state(State.COMPLETED)])
+        completed = instant.with_state(State.COMPLETED)
+        visible = self._published or not self._presence.service
+        # whoever waits may take the instant for a dead writer's from here on, so no sync for nothing
+        if visible and self.storage.exists(instant_path(self.base_path, completed)):
+            delete_states(self.storage, self.base_path, [completed])
         if self._presence.service:
             if not lost:
                 self._undo(instant.time, ())
