@@ -20,7 +20,6 @@ import pytest
 
 import hoodie
 from hoodie.cli import main
-from scripts.environment import ROOT
 
 KEYED = ["--option", "hoodie.datasource.write.recordkey.field=id"]
 OPTIONS = [
@@ -499,9 +498,3 @@ def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> No
     assert time.monotonic() - started < 30
     job.stdout.close()
     assert sorted(os.listdir(Path(table, ".hoodie"))) == before
-
-
-def test_the_readme_names_the_commands_there_are() -> None:
-    text = (ROOT / "README.md").read_text()
-    for command in ("upsert", "insert", "bulk-insert", "read", "timeline", "files", "config"):
-        assert f"hoodie {command}" in text
