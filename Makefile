@@ -1,10 +1,11 @@
 # Each target calls a script of the same name, which does as well where make is missing: scripts/test, scripts/demo, ...
 SHELL := /bin/bash
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test test-all lint format bench lock clean
 
 help:
 	@echo "make demo    set up and run a week of daily upserts on Airflow and Spark"
-	@echo "make test    set up everything, then lint, types, import contracts and all tests"
+	@echo "make test    set up everything, then lint, types, import contracts and the fast tests"
+	@echo "make test-all  the same with every case of every test"
 	@echo "make setup   set up everything    make lint    style, types, import contracts"
 	@echo "make bench   benchmarks, JSON out (ARGS=... for options)"
 	@echo "make format  ruff fixes and formats    make lock  write requirements/*.lock anew (ARGS=--upgrade)"
@@ -18,6 +19,9 @@ demo:
 
 test:
 	@scripts/test $(ARGS)
+
+test-all:
+	@scripts/test --all $(ARGS)
 
 lint:
 	@scripts/lint

@@ -29,8 +29,14 @@ else:
     hypothesis.settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
     hypothesis.settings.load_profile("house")
 
+pytest_plugins = ("tests.support.tiers",)
+
 os.environ.update(environment.spark_environment(Path(sys.prefix)))
+# `make test` runs in a zone of its own, so that a time which is taken for a local one shows
+os.environ["TZ"] = os.environ.get("HOODIE_TESTS_TZ") or "UTC"
 time.tzset()
+# what the tests start would compile every module anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # py4j says goodbye when the interpreter ends, after pytest has closed its streams
 logging.getLogger("py4j").setLevel(logging.WARNING)
 

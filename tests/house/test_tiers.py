@@ -1,0 +1,87 @@
+"""The tiers of the suite: what CI prints last, and what a share runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.closing_line import total
+from scripts.environment import ROOT
+from tests.support.tiers import full_but
+
+SAMPLE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(40))
+def test_it(number):
+    with open({notes!r}, "a") as file:
+        print(number, file=file)
+"""
+
+
+def test_the_closing_line_is_the_sum_of_both_runs() -> None:
+    fast = "10 passed in 1s\n== 1 failed, 4113 passed, 1 skipped, 3 deselected in 540.44s (0:09:00) ==\n"
+    share = "== 1236 passed, 1 error, 23 xfailed, 4114 deselected in 1637.03s (0:27:17) ==\nexit code 1\n"
+    assert total([fast, share]).strip("= ") == (
+        "1 failed, 1 errors, 5349 passed, 1 skipped, 4117 deselected, 23 xfailed in 2177.47s (0:36:17)"
+    )
+
+
+def test_a_share_without_tests_adds_nothing() -> None:
+    assert (
+        total(["7 passed in 2.50s\n", "no tests ran in 0.50s\n"]).strip("= ") == "7 passed in 3.00s (0:00:03)"
+    )
+
+
+def test_a_run_that_ended_early_is_a_failure() -> None:
+    said = total(["7 passed in 2.50s\n", "Killed\n"])
+    assert "a run ended before pytest did\n" in said
+    assert "1 errors, 7 passed in 2.50s" in said
+
+
+def test_all_cases_but_the_kept_are_full() -> None:
+    cases = full_but({"b"}, ["a", pytest.param("b", id="the b"), pytest.param("c", marks=pytest.mark.slow)])
+    names = [[mark.name for mark in case.marks] for case in cases]
+    assert names == [["full"], [], ["slow", "full"]]
+    assert [case.id for case in cases] == [None, "the b", None]
+
+
+def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
+    """... which is another one at another commit, and nothing starts once the time is over."""
+
+    def numbers(*options: str) -> list[str]:
+        notes.write_text("")
+        line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.tiers"]
+        run = subprocess.run(
+            [*line, "--rootdir", str(tmp_path), *options, str(tmp_path)],
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
+        )
+        assert run.returncode in (0, 5), run.stdout
+        return notes.read_text().split()
+
+    notes = tmp_path / "notes"
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = xdist_group\n")
+    (tmp_path / "test_sample.py").write_text(SAMPLE.format(notes=str(notes)))
+    once = numbers("--share", "abc")
+    assert sorted(once, key=int) == [str(number) for number in range(40)]
+    assert once == numbers("--share", "abc", "--minutes", "5") != numbers("--share", "abd")
+    assert numbers("--share", "abc", "--minutes", "0") == []
+
+
+def test_the_page_lists_what_is_in_the_full_tier() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    marks = ("mark.full", "full_but(")
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
+    marked = {
+        name
+        for name in files
+        if name != "tests/house/test_tiers.py" and any(mark in (ROOT / name).read_text() for mark in marks)
+    }
+    listed = set(re.findall(r"^\| `(tests/\S+?\.py)", page, flags=re.MULTILINE))
+    assert marked == listed
