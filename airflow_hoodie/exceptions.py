@@ -21,14 +21,15 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException
 
 from hoodie.errors import HoodieError
+from hoodie.text import lines, visible
 
 
 class HoodieException(AirflowException):
-    """Root of what this provider raises on purpose."""
+    """Root of what this provider raises on purpose. Control characters in its message are escaped."""
 
     def __init__(self, message: str, *, code: str = "", values: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = lines(message)
+        super().__init__(self.message)
         self.code = code
         self.values = dict(values or {})
 
@@ -87,12 +88,12 @@ _BY_CODE: dict[str, type[HoodieException]] = {
 
 
 def from_report(report: Mapping[str, Any]) -> HoodieException:
-    """Exception for the JSON of a job's `HOODIE_ERROR` line; its message is the job's own."""
+    """Exception for the JSON of a job's `HOODIE_ERROR` line; its message is the job's own, on one line."""
     code = str(report.get("code", ""))
     values = report.get("values")
     cls = _BY_CODE.get(code, HoodieJobError)
     return cls(
-        str(report.get("message") or "the job reported an error without a message"),
+        visible(report.get("message") or "the job reported an error without a message"),
         code=code,
         values=values if isinstance(values, Mapping) else None,
     )
@@ -101,4 +102,4 @@ def from_report(report: Mapping[str, Any]) -> HoodieException:
 def from_error(error: HoodieError) -> HoodieException:
     """Exception for an error that was raised in this process."""
     cls = _BY_CODE.get(error.code, HoodieException)
-    return cls(error.message, code=error.code, values=error.values)
+    return cls(visible(error.message), code=error.code, values=error.values)

@@ -26,6 +26,7 @@ from airflow_hoodie.hooks.hoodie import resolved_path
 from airflow_hoodie.lineage import dataset_name, source_places
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize, storage_for
+from hoodie.text import visible
 from hoodie.timeline.active import Timeline
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ def table_columns(path: str, instant: str) -> Fields:
                 fields = _columns(json.loads(text)["fields"], {})
                 return [field for field in fields if not field.name.startswith("_hoodie_")]
     except (HoodieError, OSError, ValueError, KeyError, TypeError) as error:
-        log.debug("no columns of %s for OpenLineage: %s", path, error)
+        log.debug("no columns of %s for OpenLineage: %s", path, visible(error))
     return []
 
 

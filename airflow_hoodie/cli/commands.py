@@ -21,6 +21,7 @@ from airflow_hoodie.hooks.hoodie import (
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.table import is_absolute
 from hoodie.bundle import package_folder
+from hoodie.text import lines, visible
 
 #: plugins of this provider, and what is lost without them
 _PLUGINS = {
@@ -70,7 +71,7 @@ def _pass_on(command: str, args: Any, *more: str, action: Sequence[str] = ()) ->
         if args.json:
             print(json.dumps({"error": {"code": error.code or "configuration", "message": str(error)}}))
         else:
-            print(f"hoodie: {error}", file=sys.stderr)
+            print(f"hoodie: {visible(error)}", file=sys.stderr)
         sys.exit(1)
     flags = ["--json"] if args.json else []
     sys.exit(_hoodie([command, *action, "--table", path, *more, *flags], {}))
@@ -97,7 +98,7 @@ def _hoodie(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         check=False,
     )
     print(run.stdout, end="", flush=True)
-    print(run.stderr, end="", file=sys.stderr, flush=True)
+    print(lines(run.stderr), end="", file=sys.stderr, flush=True)
     return run.returncode
 
 

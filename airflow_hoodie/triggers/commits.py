@@ -29,6 +29,7 @@ from airflow_hoodie.progress import Progress, news
 from airflow_hoodie.table import is_template, table_path
 from hoodie.errors import HoodieError, TableNotFound
 from hoodie.storage import normalize
+from hoodie.text import visible
 from hoodie.timeline.active import Timeline
 
 log = logging.getLogger(__name__)
@@ -195,7 +196,9 @@ class TableStream(SharedStreamProducer):
                 timeline = await asyncio.to_thread(self._timeline)
             except (OSError, HoodieError) as error:
                 pause = min(pause * 2, max(_LONGEST_PAUSE, self._interval))
-                log.warning("%s can't be read, again in %g s: %s", self._reader.base_path, pause, error)
+                log.warning(
+                    "%s can't be read, again in %g s: %s", self._reader.base_path, pause, visible(error)
+                )
             else:
                 pause = self._interval
                 poll = Poll(self._reader, timeline)

@@ -20,6 +20,7 @@ from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieException, from_error, from_report
 from airflow_hoodie.table import table_path
 from hoodie.errors import ConfigError, HoodieError, TableNotFound
+from hoodie.text import visible
 
 #: so many polls in a row may fail before the task does
 MAX_FAILURES = 10
@@ -86,10 +87,10 @@ class ConditionTrigger(BaseTrigger):
         try:
             value = await self._wait()
         except HoodieError as error:
-            self.log.error("%s", error)
+            self.log.error("%s", visible(error))
             yield self._failed(error.to_dict())
         except HoodieException as error:
-            self.log.error("%s", error)
+            self.log.error("%s", visible(error))
             yield self._failed({"code": error.code or "configuration", "message": error.message})
         except _TimedOut:
             self.log.error("The sensor has timed out")
@@ -116,7 +117,7 @@ class ConditionTrigger(BaseTrigger):
                 failures += 1
                 if isinstance(error, (ConfigError, TableNotFound)) or failures >= MAX_FAILURES:
                     raise _known(error, reader.base_path) from error
-                self.log.warning("Poll %d of %s failed: %s", failures, reader.base_path, error)
+                self.log.warning("Poll %d of %s failed: %s", failures, reader.base_path, visible(error))
                 found = None
             if found is not None:
                 return found

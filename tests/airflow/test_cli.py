@@ -101,3 +101,15 @@ def test_looking_at_a_table(run: Run, tmp_path: Path) -> None:
     code, text = run("timeline", "--table", "orders", "--conn-id", "nowhere", "--json")
     assert code == 1
     assert json.loads(text)["error"]["message"].startswith("hoodie connection 'nowhere' is not defined")
+
+
+def test_names_in_a_table_are_text(run: Run, tmp_path: Path) -> None:
+    table = WrittenTimeline.create(tmp_path)
+    table.commit("eu\x1b[2J\nforged")
+    for command in (["timeline"], ["files"], ["services", "--json"], ["doctor"], ["files", "--json"]):
+        _, text = run(*command, "--table", table.path)
+        assert ("\x1b" in text, "\nforged" in text) == (False, False), command
+    code, text = run("files", "--table", f"{tmp_path}/a\x1b[2J\nforged")
+    assert (code, text.count("\n"), "a\\x1b[2J\\nforged" in text) == (1, 1, True)
+    _, text = run("files", "--table", "relative\x1b[2J\nforged")
+    assert ("\x1b" in text, "\nforged" in text) == (False, False)

@@ -57,3 +57,14 @@ def test_a_report_that_is_not_as_it_should_be() -> None:
 def test_a_missing_table_is_a_table_error() -> None:
     assert issubclass(exceptions.HoodieTableNotFoundError, exceptions.HoodieTableError)
     assert from_error(HoodieError("x")).code == "hoodie"
+
+
+def test_texts_of_a_table_begin_no_line_of_a_log() -> None:
+    """Reports are of one line; what a job printed last may have several, and no escape sequences."""
+    error = HoodieError("the key 'a\nERROR forged\x1b[2J' is stored twice", key="a\n")
+    for raised in (from_report(error.to_dict()), from_error(error)):
+        assert str(raised) == raised.message == "the key 'a\\nERROR forged\\x1b[2J' is stored twice"
+        assert raised.values == {"key": "a\n"}
+    assert (
+        str(HoodieJobError("it ended. Last output:\na\x1b[2J\nb")) == "it ended. Last output:\na\\x1b[2J\nb"
+    )

@@ -22,6 +22,7 @@ from airflow_hoodie import CommitSensor, FreshnessSensor, HoodieTable, Partition
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException, HoodieTableNotFoundError
 from airflow_hoodie.triggers import condition as module
 from airflow_hoodie.triggers.condition import ConditionTrigger
+from hoodie.errors import TableError
 from scripts.environment import ROOT
 
 from .timelines import WrittenTimeline
@@ -193,6 +194,21 @@ def test_hiccups_are_borne_and_a_dead_storage_is_not(
     with pytest.raises(HoodieException, match=r"orders can't be read: stale file handle") as caught:
         sensor(table).execute_complete({}, run(revived(trigger)))
     assert caught.value.code == "storage"
+
+
+def test_a_text_of_the_table_begins_no_line_of_the_log(
+    table: WrittenTimeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise TableError("partition 'a\nERROR forged\x1b[2J' is damaged")
+
+    monkeypatch.setattr(module, "look", broken)
+    monkeypatch.setattr(module, "MAX_FAILURES", 2)
+    event = run(ConditionTrigger(kind="commits", table=table.path, poke_interval=0))
+    with pytest.raises(HoodieException):
+        sensor(table).execute_complete({}, event)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "forged" in line]
+    assert ["a\\nERROR forged\\x1b[2J" in line for line in lines] == [True, True]
 
 
 def test_a_wrong_rendered_argument_is_an_error_of_the_task(table: WrittenTimeline) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from hoodie.cli import show
 from hoodie.cli.output import Answer, to_json
 from hoodie.errors import HoodieError
 from hoodie.jobs._main import terminated_by_signal
+from hoodie.text import lines, visible
 
 _EPILOG = """\
 exit codes: 0 done; 1 failed, with a message that says why; 2 wrong command line
@@ -72,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if as_json:
             _report({"code": "usage", "message": error.text})
         else:
-            print(f"{error.usage}hoodie: {error.text}", file=sys.stderr)
+            print(f"{lines(error.usage)}hoodie: {visible(error.text)}", file=sys.stderr)
         return 2
     except HoodieError as error:
         return _failed(error.to_dict(), as_json)
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  a bug; still one document
         if missing := _not_installed(error):
             return _failed(missing, as_json)
-        traceback.print_exc()
+        print(textwrap.indent(lines(traceback.format_exc()), "  "), end="", file=sys.stderr)
         return _failed({"code": "internal", "message": f"{type(error).__name__}: {error}"}, as_json)
 
 
@@ -431,7 +433,7 @@ def _failed(error: dict[str, Any], as_json: bool) -> int:
     if as_json:
         _report(error)
     else:
-        print(f"hoodie: {error['message']}", file=sys.stderr)
+        print(f"hoodie: {visible(error['message'])}", file=sys.stderr)
     return 1
 
 

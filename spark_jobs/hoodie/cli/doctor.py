@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import hoodie
 from hoodie.cli.output import Answer
@@ -34,7 +35,7 @@ def doctor(args: argparse.Namespace) -> Answer:
     findings = [*known, *check_machine(args.spark_submit), *table]
     status = worst(findings)
     document = {"status": status, "findings": [finding.to_dict() for finding in findings]}
-    return Answer(document, report(findings), code=1 if status == ERROR else 0)
+    return Answer.of(document, _report, code=1 if status == ERROR else 0)
 
 
 def _repair(path: str | None) -> list[Finding]:
@@ -48,6 +49,10 @@ def _repair(path: str | None) -> list[Finding]:
     except (HoodieError, OSError) as error:
         return [Finding("repair", ERROR, str(error))]
     return [Finding("repair", OK, f"archive files mended: {', '.join(names)}")] if names else []
+
+
+def _report(document: Mapping[str, Any]) -> str:
+    return report([Finding(**item) for item in document["findings"]])
 
 
 def report(findings: list[Finding]) -> str:

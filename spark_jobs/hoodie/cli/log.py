@@ -12,6 +12,7 @@ from hoodie.format.log_block import BlockType, HeaderKey, LogBlock
 from hoodie.format.log_data import read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage import normalize, storage_for
+from hoodie.text import visible
 
 #: rows of a block on screen
 _SHOWN = 20
@@ -97,7 +98,7 @@ def _text(document: dict[str, Any]) -> str:
         note += f", {document['corrupt_blocks']} of them corrupt: readers skip them"
     parts.append(note)
     if document["damage"]:
-        parts.append(f"reading ends here: {document['damage']}")
+        parts.append(f"reading ends here: {visible(document['damage'])}")
     return "\n\n".join(parts)
 
 

@@ -17,7 +17,7 @@ from hoodie.cli.write import progress_for, read_properties
 def plan(args: argparse.Namespace) -> Answer:
     """What each service would do now, and why, or why nothing."""
     result = hoodie.plan_services(args.table, only=args.only, options=_options(args)).to_dict()
-    return Answer(result, plan_text(result))
+    return Answer.of(result, plan_text)
 
 
 def plan_text(result: dict[str, Any]) -> str:
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> Answer:
             dry_run=args.dry_run,
             progress=progress_for(args),
         ).to_dict()
-    return Answer(result, run_text(result), 1 if result["failed"] else 0)
+    return Answer.of(result, run_text, 1 if result["failed"] else 0)
 
 
 def run_text(result: dict[str, Any]) -> str:

@@ -6,11 +6,13 @@ import base64
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any
+
+from hoodie.text import ascii_controls, lines, visible, visible_in
 
 _CELL = 36
 
@@ -23,14 +25,21 @@ class Answer:
     text: str
     code: int = 0
 
+    @classmethod
+    def of(cls, document: Mapping[str, Any], text: Callable[[Any], str], code: int = 0) -> Answer:
+        """`text` describes the document for people; the texts that it is given have no control characters."""
+        return cls(document, text(visible_in(document)), code)
+
     def print(self, as_json: bool) -> None:
-        print(to_json(self.document) if as_json else self.text)
+        print(to_json(self.document) if as_json else lines(self.text))
         sys.stdout.flush()
 
 
 def to_json(document: Mapping[str, Any]) -> str:
-    """One line. Decimals are texts, dates and times ISO 8601, bytes base64, NaN and infinities texts."""
-    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
+    """One line. Decimals are texts, dates and times ISO 8601, bytes base64, NaN and infinities texts; control
+    characters are escaped.
+    """
+    return ascii_controls(json.dumps(_plain(document), ensure_ascii=False, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
@@ -49,6 +58,7 @@ def _plain(value: Any) -> Any:
 
 def grid(heads: Sequence[str], rows: Sequence[Sequence[Any]], cell: int | None = None) -> str:
     """Aligned columns; numbers to the right. `cell` cuts longer texts."""
+    heads = [visible(head) for head in heads]
     texts = [[_cell(value, cell) for value in row] for row in rows]
     widths = [max([len(head), *(len(row[i]) for row in texts)]) for i, head in enumerate(heads)]
     right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
@@ -60,7 +70,7 @@ def grid(heads: Sequence[str], rows: Sequence[Sequence[Any]], cell: int | None =
         )
         return "  ".join(parts).rstrip()
 
-    return "\n".join([line(list(heads)), line(["-" * width for width in widths]), *map(line, texts)])
+    return "\n".join([line(heads), line(["-" * width for width in widths]), *map(line, texts)])
 
 
 def rows_grid(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -86,7 +96,7 @@ def _cell(value: Any, limit: int | None) -> str:
         text = json.dumps(_plain(value), ensure_ascii=False)
     else:
         text = str(value)
-    text = text.replace("\n", "\\n").replace("\t", "\\t")
+    text = visible(text)
     return text[: limit - 1] + "…" if limit and len(text) > limit else text
 
 

@@ -15,13 +15,13 @@ from hoodie.cli.write import progress_for, read_properties
 def compact(args: argparse.Namespace) -> Answer:
     """Schedule or run compactions of a merge-on-read table, and say what was done or why nothing was."""
     result = _rewritten(hoodie.compact_table, args)
-    return Answer(result, summary(result))
+    return Answer.of(result, summary)
 
 
 def cluster(args: argparse.Namespace) -> Answer:
     """Schedule or run clusterings of a table, and say what was done or why nothing was."""
     result = _rewritten(hoodie.cluster_table, args)
-    return Answer(result, cluster_summary(result))
+    return Answer.of(result, cluster_summary)
 
 
 def _rewritten(service: Callable[..., Any], args: argparse.Namespace) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def clean(args: argparse.Namespace) -> Answer:
         dry_run=args.dry_run,
         progress=progress_for(args),
     ).to_dict()
-    return Answer(result, clean_summary(result))
+    return Answer.of(result, clean_summary)
 
 
 def clean_summary(result: dict[str, Any]) -> str:
@@ -140,7 +140,7 @@ def archive(args: argparse.Namespace) -> Answer:
         dry_run=args.dry_run,
         progress=progress_for(args),
     ).to_dict()
-    return Answer(result, archive_summary(result))
+    return Answer.of(result, archive_summary)
 
 
 def archive_summary(result: dict[str, Any]) -> str:

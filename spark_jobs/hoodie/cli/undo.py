@@ -27,7 +27,7 @@ def savepoint(args: argparse.Namespace) -> Answer:
         result = hoodie.savepoint_table(
             args.table, args.instant, user=args.user, comments=args.comments, **given
         ).to_dict()
-    return Answer(result, savepoint_summary(result))
+    return Answer.of(result, savepoint_summary)
 
 
 def savepoint_summary(result: dict[str, Any]) -> str:
@@ -58,7 +58,7 @@ def rollback(args: argparse.Namespace) -> Answer:
         dry_run=args.dry_run,
         progress=progress_for(args),
     ).to_dict()
-    return Answer(result, rollback_summary(result))
+    return Answer.of(result, rollback_summary)
 
 
 def rollback_summary(result: dict[str, Any]) -> str:
@@ -83,7 +83,7 @@ def cancel(args: argparse.Namespace) -> Answer:
         dry_run=args.dry_run,
         progress=progress_for(args),
     ).to_dict()
-    return Answer(result, cancel_summary(result))
+    return Answer.of(result, cancel_summary)
 
 
 def cancel_summary(result: dict[str, Any]) -> str:
@@ -108,7 +108,7 @@ def restore(args: argparse.Namespace) -> Answer:
         dry_run=args.dry_run,
         progress=progress_for(args),
     ).to_dict()
-    return Answer(result, restore_summary(result))
+    return Answer.of(result, restore_summary)
 
 
 def restore_summary(result: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from hoodie.cli.output import Answer, grid, plural, size
 from hoodie.errors import ConfigError
 from hoodie.source import Source, target_schema
 from hoodie.table.properties import parse_properties
+from hoodie.text import visible
 
 _CHANGES = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}
 
@@ -32,7 +33,7 @@ def write(args: argparse.Namespace) -> Answer:
             dry_run=args.dry_run,
             progress=progress_for(args),
         ).to_dict()
-    return Answer(result, summary(result))
+    return Answer.of(result, summary)
 
 
 def delete_partition(args: argparse.Namespace) -> Answer:
@@ -45,7 +46,7 @@ def delete_partition(args: argparse.Namespace) -> Answer:
         dry_run=args.dry_run,
         progress=progress_for(args),
     ).to_dict()
-    return Answer(result, summary(result))
+    return Answer.of(result, summary)
 
 
 def read_properties(path: str | None) -> dict[str, str]:
@@ -145,7 +146,7 @@ def progress_for(args: argparse.Namespace) -> Callable[[str, str], None]:
 
 
 def _progress(step: str, text: str) -> None:
-    print(f"{step}: {text}", file=sys.stderr, flush=True)
+    print(visible(f"{step}: {text}"), file=sys.stderr, flush=True)
 
 
 def _silent(step: str, text: str) -> None:

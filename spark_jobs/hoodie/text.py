@@ -1,0 +1,51 @@
+"""Texts out of tables and files, as people may see them.
+
+A terminal obeys control characters, and a log's reader takes a line for a message. Here, and nowhere else,
+they are made visible: `\\x1b` for an escape. A backslash stays as it is, so that a visible text is its own
+visible form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+#: C0, DEL, C1; marks, overrides and isolates of the direction of writing; separators of lines and
+#: paragraphs; halves of characters, by which Python stands for bytes that are no text
+_CONTROL = "\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
+_ANY = re.compile(f"[{_CONTROL}]")
+_NO_NEWLINE = re.compile(f"(?!\\n)[{_CONTROL}]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def visible(value: object) -> str:
+    """The text of a value on one line: control characters as `\\n`, `\\x1b` or `\\u202e`."""
+    return _ANY.sub(_shown, str(value))
+
+
+def lines(text: str) -> str:
+    """A text of several lines: as `visible`, but newlines stay."""
+    return _NO_NEWLINE.sub(_shown, text)
+
+
+def visible_in(value: Any) -> Any:
+    """A copy of a document whose texts, keys included, are `visible`."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible_in(name): visible_in(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [visible_in(item) for item in value]
+    return value
+
+
+def ascii_controls(json_text: str) -> str:
+    """The same JSON with control characters as `\\u001b`; outside of its texts it must have none."""
+    return _ANY.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
+
+
+def _shown(match: re.Match[str]) -> str:
+    char = match[0]
+    code = ord(char)
+    return _SHORT.get(char) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
