@@ -153,6 +153,23 @@ def test_json_lines(tmp_path: Path) -> None:
     assert "absent" not in found.column_names
 
 
+def test_dates_and_times_in_json_become_the_tables(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.json",
+        '{"d": "2024-02-29", "s": {"ds": ["2024-01-01"]}, "t": "2024-01-01T02:00:00+02:00"}\n'
+        '{"d": null, "t": "2024-01-01 00:00:00"}\n',
+    )
+    nested = pa.struct([("ds", pa.list_(pa.date32()))])
+    found = rows(path, pa.schema([("d", pa.date32()), ("s", nested), ("t", pa.timestamp("us", "UTC"))]))
+    midnight = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+    assert found.to_pylist() == [
+        {"d": dt.date(2024, 2, 29), "s": {"ds": [dt.date(2024, 1, 1)]}, "t": midnight},
+        {"d": None, "s": None, "t": midnight},
+    ]
+    with pytest.raises(InputError, match="2024-02-30"):
+        rows(write(tmp_path / "b.json", '{"d": "2024-02-30"}\n'), pa.schema([("d", pa.date32())]))
+
+
 def test_parquet_files_of_different_schemas_are_united(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "a": ["x"]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"id": pa.array([2], pa.int64()), "b": [1.5]}), tmp_path / "2.parquet")

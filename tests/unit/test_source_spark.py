@@ -20,7 +20,9 @@ from tests.unit.test_source_arrow import CSV
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-KNOWN = pa.schema([("id", pa.int32()), ("price", pa.decimal128(9, 2)), ("a", pa.list_(pa.float64()))])
+KNOWN = pa.schema(
+    [("id", pa.int32()), ("price", pa.decimal128(9, 2)), ("a", pa.list_(pa.float64())), ("day", pa.date32())]
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bad.parquet").write_text("no parquet")
     (folder / "text.csv").write_text("id,price\nx,1\n")
     (folder / "a.json").write_text(
-        '{"id": 1, "a": [1], "s": {"x": 1}, "z": null}\n{"id": 2, "a": [], "s": {"x": 2.5}}\n'
+        '{"id": 1, "a": [1], "s": {"x": 1}, "z": null, "day": "2024-02-29",'
+        ' "at": "2024-01-01T02:00:00+02:00"}\n'
+        '{"id": 2, "a": [], "s": {"x": 2.5}, "day": null}\n'
     )
     (folder / "empty").mkdir()
     (folder / "united").mkdir()

@@ -199,12 +199,17 @@ def _json(source: Source, known: pa.Schema | None) -> pa.Table:
         )
         if wanted.equals(inferred.schema):
             return inferred
-        asked = pa.schema([field for field in wanted if not _has_map(field.type)])
-        return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=asked)).select(
-            wanted.names
+        flat = pa.schema([field for field in wanted if not _has_map(field.type)])
+        asked = pa.schema([pa.field(field.name, _dates_as_text(field.type)) for field in flat])
+        options = pa.json.ParseOptions(explicit_schema=asked)
+        rows = pa.json.read_json(path, parse_options=options).select(wanted.names)
+        return rows.cast(
+            pa.schema(
+                [flat.field(field.name) if field.name in flat.names else field for field in rows.schema]
+            )
         )
 
-    return _settled(_each(source, one), _as_text)
+    return _settled(_each(source, one), lambda dtype: dtype)
 
 
 def _as_text(dtype: pa.DataType) -> pa.DataType:
@@ -215,6 +220,17 @@ def _as_text(dtype: pa.DataType) -> pa.DataType:
         return pa.list_(_as_text(dtype.value_type))
     if pa.types.is_struct(dtype):
         return pa.struct([pa.field(field.name, _as_text(field.type)) for field in dtype])
+    return dtype
+
+
+def _dates_as_text(dtype: pa.DataType) -> pa.DataType:
+    """The type as which Arrow's JSON reader takes it: it reads no dates, and casts do."""
+    if pa.types.is_date(dtype):
+        return pa.string()
+    if pa.types.is_list(dtype):
+        return pa.list_(_dates_as_text(dtype.value_type))
+    if pa.types.is_struct(dtype):
+        return pa.struct([pa.field(field.name, _dates_as_text(field.type)) for field in dtype])
     return dtype
 
 

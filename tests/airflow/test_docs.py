@@ -1,0 +1,56 @@
+"""The Airflow examples of README and docs: each page's DAGs and tasks are made, its connections read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.test_docs import PAGES, blocks
+
+airflow = pytest.importorskip("airflow.sdk")
+[TABLE] = (text for page in PAGES if page.name == "airflow.md" for text in blocks(page, "python")[:1])
+AIRFLOW = re.compile(r"airflow|ORDERS")
+
+
+def examples(page: Path) -> list[str]:
+    return [text for text in blocks(page, "python") if AIRFLOW.search(text)]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.name)
+def test_airflow_accepts_them(page: Path) -> None:
+    values: dict[str, Any] = {}
+    with airflow.DAG("table", schedule=None):
+        exec(TABLE, values)  # noqa: S102
+    with airflow.DAG("docs", schedule=None, start_date=dt.datetime(2026, 1, 1)):
+        for text in examples(page):
+            exec(compile(text, str(page), "exec"), values)  # noqa: S102
+
+
+def exports() -> list[tuple[str, str]]:
+    text = "\n".join(text for page in PAGES for text in blocks(page, "bash"))
+    words = shlex.split(text, comments=True)
+    pairs = [word.partition("=") for before, word in pairwise(words) if before == "export"]
+    return [(name, value) for name, _, value in pairs]
+
+
+@pytest.mark.parametrize(("name", "value"), exports(), ids=[name for name, _ in exports()])
+def test_exports_are_read(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name.startswith("AIRFLOW_CONN_"):
+        from airflow.models.connection import Connection
+
+        connection = Connection.from_json(value)
+        assert connection.conn_type in ("hoodie", "spark")
+        assert isinstance(connection.extra_dejson, dict)
+    elif name == "AIRFLOW__HOODIE__TABLES":
+        assert all(os.path.isabs(path) for path in json.loads(value).values())
+    else:
+        assert name == "AIRFLOW__HOODIE__TABLES_OF_ASSETS"
+        assert value in ("True", "False")
