@@ -89,7 +89,7 @@ def delete_partitions(
     request = WriteRequest(
         path,
         Operation.DELETE_PARTITION,
-        _known(options),
+        options or {},
         extra_metadata or {},
         force,
         dry_run,
@@ -144,7 +144,7 @@ def read_table(
         columns=columns,
         where=where,
         meta=meta,
-        options=_known(options),
+        options=options or {},
     )
 
 
@@ -170,7 +170,7 @@ def read_batches(
     from hoodie.read.query import Query
 
     asked = Query.of(query, begin, end, as_of)
-    return read_arrow(path, query=asked, columns=columns, where=where, meta=meta, options=_known(options))
+    return read_arrow(path, query=asked, columns=columns, where=where, meta=meta, options=options or {})
 
 
 def compact_table(
@@ -194,7 +194,7 @@ def compact_table(
     from hoodie.services.compaction.run import compact
 
     engine = _service_engine(spark)
-    return compact(engine, path, mode, instant, _known(options), progress or _silent, extra_metadata, dry_run)
+    return compact(engine, path, mode, instant, options or {}, progress or _silent, extra_metadata, dry_run)
 
 
 def cluster_table(
@@ -219,7 +219,7 @@ def cluster_table(
     from hoodie.services.clustering.run import cluster
 
     engine = _service_engine(spark)
-    return cluster(engine, path, mode, instant, _known(options), progress or _silent, extra_metadata, dry_run)
+    return cluster(engine, path, mode, instant, options or {}, progress or _silent, extra_metadata, dry_run)
 
 
 def clean_table(
@@ -239,7 +239,7 @@ def clean_table(
     """
     from hoodie.services.clean.run import clean
 
-    return clean(path, mode, _known(options), dry_run, progress or _silent)
+    return clean(path, mode, options or {}, dry_run, progress or _silent)
 
 
 def archive_table(
@@ -257,7 +257,7 @@ def archive_table(
     """
     from hoodie.services.archive.run import archive
 
-    return archive(path, _known(options), dry_run, progress or _silent)
+    return archive(path, options or {}, dry_run, progress or _silent)
 
 
 def rollback_table(
@@ -277,7 +277,7 @@ def rollback_table(
     """
     from hoodie.services.rollback.run import rollback_instant
 
-    return rollback_instant(path, instant, _known(options), dry_run, progress or _silent)
+    return rollback_instant(path, instant, options or {}, dry_run, progress or _silent)
 
 
 def cancel_plan(
@@ -297,7 +297,7 @@ def cancel_plan(
     """
     from hoodie.services.rollback.run import cancel_plan as cancel
 
-    return cancel(path, instant, _known(options), dry_run, progress or _silent)
+    return cancel(path, instant, options or {}, dry_run, progress or _silent)
 
 
 def savepoint_table(
@@ -317,7 +317,7 @@ def savepoint_table(
     """
     from hoodie.services.savepoint import create_savepoint
 
-    return create_savepoint(path, instant, user, comments, _known(options), dry_run, progress or _silent)
+    return create_savepoint(path, instant, user, comments, options or {}, dry_run, progress or _silent)
 
 
 def delete_savepoint(
@@ -331,7 +331,7 @@ def delete_savepoint(
     """Leave the files of a savepoint to the cleaner again. Without one the result says so."""
     from hoodie.services.savepoint import delete_savepoint
 
-    return delete_savepoint(path, instant, _known(options), dry_run, progress or _silent)
+    return delete_savepoint(path, instant, options or {}, dry_run, progress or _silent)
 
 
 def restore_table(
@@ -350,7 +350,7 @@ def restore_table(
     """
     from hoodie.services.restore.run import restore
 
-    return restore(path, instant, _known(options), dry_run, progress or _silent)
+    return restore(path, instant, options or {}, dry_run, progress or _silent)
 
 
 def plan_services(
@@ -364,7 +364,7 @@ def plan_services(
     """
     from hoodie.services.planner.plan import plan
 
-    return plan(path, _known(options), only)
+    return plan(path, options or {}, only)
 
 
 def run_services(
@@ -390,16 +390,7 @@ def run_services(
     def engine() -> Engine:
         return _service_engine(spark() if callable(spark) else spark)
 
-    return run(path, _known(options), only, dry_run, engine, progress or _silent, extra_metadata)
-
-
-def _known(options: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The options; whatever was imported before, the same names are known."""
-    if options:
-        from hoodie.config import pages
-
-        pages.settings()
-    return options or {}
+    return run(path, options or {}, only, dry_run, engine, progress or _silent, extra_metadata)
 
 
 def _silent(step: str, text: str) -> None:

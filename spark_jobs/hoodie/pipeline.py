@@ -29,7 +29,8 @@ from hoodie.config.key import Config
 from hoodie.engine import BatchFunction, Engine, Frame
 from hoodie.engine.files import FileFrame, OverFiles
 from hoodie.errors import ConflictError, HoodieError, JobError, TableNotFound
-from hoodie.read.verify import VERIFY_WRITTEN, refuse_gaps
+from hoodie.read.settings import VERIFY_WRITTEN
+from hoodie.read.verify import refuse_gaps
 from hoodie.services.clustering.strategy import rolls_back
 from hoodie.services.clustering.trigger import check as check_clustering
 from hoodie.services.inline import after_write
@@ -39,7 +40,7 @@ from hoodie.storage.settings import FSYNC
 from hoodie.table import properties
 from hoodie.table.buckets import refuse_numbered
 from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
-from hoodie.table.queue import WAIT_MS
+from hoodie.table.settings import WAIT_MS
 from hoodie.table.view import storage_listing
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline

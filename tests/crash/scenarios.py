@@ -18,7 +18,7 @@ from hoodie.engine.local import LocalEngine
 from hoodie.pipeline import write
 from hoodie.services.compaction.run import CompactionResult
 from hoodie.services.compaction.run import compact as compaction
-from hoodie.table.queue import WAIT_MS
+from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.faults import Faults, Phase, injected

@@ -16,7 +16,6 @@ import pytest
 
 from hoodie.codec.avro import schema_json
 from hoodie.errors import TableError
-from hoodie.format.base_file import Codec
 from hoodie.format.log_block import BlockType, HeaderKey, LogBlock, encode_block, rollback_headers
 from hoodie.format.log_data import (
     encode_data_block,
@@ -28,6 +27,7 @@ from hoodie.format.log_data import (
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import LogFileName
 from hoodie.format.schema import from_avro
+from hoodie.format.settings import Codec
 from hoodie.storage.local import LocalStorage
 from tests.support.rows import assert_same_rows
 from tests.unit.log.reference import read_avro, walk

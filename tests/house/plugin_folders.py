@@ -1,6 +1,6 @@
 """An import-linter contract: in a folder of plugins, only the folder's own __init__ imports a plugin.
 
-A module with a leading underscore is no plugin but what several plugins share.
+A module with a leading underscore, and one named in `shared`, is no plugin but what several plugins share.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ class PluginFolders(Contract):
     type_name = "plugin_folders"
 
     folders = fields.ListField(subfield=fields.StringField())
+    shared = fields.SetField(subfield=fields.StringField(), required=False, default=set())
 
     def check(self, graph, verbose):
         found = []
@@ -19,7 +20,11 @@ class PluginFolders(Contract):
             if folder not in graph.modules:
                 continue
             members = graph.find_children(folder)
-            plugins = {member for member in members if not member.rpartition(".")[2].startswith("_")}
+            plugins = {
+                member
+                for member in members - set(self.shared)
+                if not member.rpartition(".")[2].startswith("_")
+            }
             found += [
                 (importer, plugin)
                 for importer in sorted(members)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from hoodie.config import pages
-from hoodie.config.key import REGISTRY
+from hoodie.config.catalogue import declared, keys
 from hoodie.config.known import HudiSetting, hudi_settings
 from hoodie.config.unsupported import SILENT, UNSUPPORTED
 from scripts.environment import ROOT
@@ -13,22 +11,12 @@ from scripts.environment import ROOT
 
 def test_the_settings_page_is_fresh() -> None:
     remedy = "run .venv/bin/python -m hoodie.config.pages > docs/settings.md"
-    assert (ROOT / "docs" / "settings.md").read_text() == pages.markdown(pages.settings()), remedy
-
-
-def test_every_declared_setting_is_found() -> None:
-    """A key that is declared where the page does not look would be missing from it."""
-    named = {name for key in pages.settings() for name in (key.name, *key.aliases)}
-    declared: set[str] = set()
-    for source in (ROOT / "spark_jobs" / "hoodie").rglob("*.py"):
-        declared |= set(re.findall(r'_key\(\s*"(hoodie\.[^"]+)"', source.read_text()))
-    assert len(declared) > 20
-    assert declared <= named
+    assert (ROOT / "docs" / "settings.md").read_text() == pages.markdown(declared()), remedy
 
 
 def test_refused_settings_are_hudis_and_not_supported_here() -> None:
     """A setting that becomes a Key loses its rule: the rule would be dead."""
-    names = {name for key in pages.settings() for name in (key.name, *key.aliases)}
+    names = {name for key in declared() for name in (key.name, *key.aliases)}
     assert names & {*UNSUPPORTED, *SILENT} == set()
     assert {*UNSUPPORTED, *SILENT} <= set(hudi_settings())
 
@@ -43,7 +31,6 @@ def test_what_apache_hudi_does_by_default_is_not_refused() -> None:
 
 def test_names_that_hudi_gave_up_mean_what_their_successors_mean() -> None:
     """Apache Hudi 1.2.0 calls the cleaner's settings anew: as another name of a Key they keep files."""
-    pages.settings()
     for old, new in (
         ("hoodie.cleaner.policy", "hoodie.clean.policy"),
         ("hoodie.cleaner.commits.retained", "hoodie.clean.commits.retained"),
@@ -52,7 +39,7 @@ def test_names_that_hudi_gave_up_mean_what_their_successors_mean() -> None:
         ("hoodie.datasource.write.recordkey.field", "hoodie.table.recordkey.fields"),
         ("hoodie.record.merge.mode", "hoodie.write.record.merge.mode"),
     ):
-        assert REGISTRY[old] is REGISTRY[new]
+        assert keys()[old] is keys()[new]
 
 
 def test_the_list_of_hudis_settings_is_whole() -> None:

@@ -27,13 +27,13 @@ from hoodie.format.bloom import (
     MIN_KEY_KEY,
     BloomFilter,
     BloomSize,
-    BloomType,
     KeyHashes,
     in_range,
     java_max,
     java_min,
     key_range,
 )
+from hoodie.format.settings import BloomType
 
 # ---- reference: one key, one bit at a time, as Java does it
 

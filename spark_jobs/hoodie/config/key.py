@@ -1,7 +1,7 @@
 """Settings: declared once, typed, validated all at once.
 
-A `Key` is declared in the module that uses it; declaring registers it. `Config` is an immutable view of
-the texts a user gave; `config[KEY]` is the typed value or the default. `Config.of` checks every given
+A `Key` is declared in a `settings` module (hoodie.config.catalogue). `Config` is an immutable view of the
+texts a user gave; `config[KEY]` is the typed value or the default. `Config.of` checks every given
 name and value in one go and raises one ConfigError that lists all problems.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from hoodie.config.catalogue import declare, keys
 from hoodie.config.known import hudi_settings, is_known
 from hoodie.config.unsupported import SILENT, UNSUPPORTED, refused
 from hoodie.errors import ConfigError
@@ -95,19 +96,13 @@ class Key(Generic[T]):
     group: str = "write"
 
     def __post_init__(self) -> None:
-        for name in (self.name, *self.aliases):
-            if REGISTRY.setdefault(name, self) is not self and REGISTRY[name].name != self.name:
-                raise AssertionError(f"setting {name} declared twice")
-        REGISTRY[self.name] = self
+        declare(self)
 
     def read(self, text: str) -> T:
         value = self.parse(text)
         if self.minimum is not None and isinstance(value, (int, float)) and value < self.minimum:
             raise ValueError(f"must be at least {self.minimum:g}")
         return value
-
-
-REGISTRY: dict[str, Key[Any]] = {}
 
 
 def bool_key(name: str, default: bool, doc: str, **kw: Any) -> Key[bool]:
@@ -136,11 +131,6 @@ def paths_key(name: str, default: tuple[str, ...], doc: str, **kw: Any) -> Key[t
 
 def enum_key(name: str, default: Any, doc: str, **kw: Any) -> Key[Any]:
     return Key(name, default, doc, parse_enum(type(default)), **kw)
-
-
-def declared() -> list[Key[Any]]:
-    """Every declared key once, by name. Import the modules that use keys first (see hoodie.config.pages)."""
-    return sorted({key.name: key for key in REGISTRY.values()}.values(), key=lambda key: key.name)
 
 
 @dataclass(frozen=True)
@@ -174,7 +164,7 @@ class Config(Mapping[Any, Any]):
             if not is_unicode(text):
                 problems.append(f"{name}={text!r} is no valid text")
                 continue
-            key = REGISTRY.get(name)
+            key = keys().get(name)
             if key is None:
                 texts[name] = text
                 if problem := refused(name, text):
@@ -241,5 +231,5 @@ def _text(raw: Any) -> str:
 
 
 def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, [*REGISTRY, *hudi_settings()], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, [*keys(), *hudi_settings()], n=1, cutoff=0.6)
     return f", did you mean {near[0]!r}?" if near else ""

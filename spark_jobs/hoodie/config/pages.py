@@ -6,17 +6,13 @@
 from __future__ import annotations
 
 import enum
-import importlib
-import pkgutil
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from hoodie.config.key import Key, declared
+from hoodie.config.catalogue import declared
+from hoodie.config.key import Key
 from hoodie.config.unsupported import UNSUPPORTED
-
-#: they declare no settings and need pyspark, or run something
-_NOT_IMPORTED = ("hoodie.jobs", "hoodie.cli", "hoodie.engine.spark")
 
 #: groups in the order of the page; others follow by name
 _TITLES = {
@@ -30,16 +26,6 @@ _TITLES = {
     "memory": "Memory",
     "concurrency": "Concurrency",
 }
-
-
-def settings() -> list[Key[Any]]:
-    """Every declared key by name: imports all modules of the package but the scripts and the Spark engine."""
-    import hoodie
-
-    for module in pkgutil.walk_packages(hoodie.__path__, "hoodie."):
-        if not any(module.name == name or module.name.startswith(f"{name}.") for name in _NOT_IMPORTED):
-            importlib.import_module(module.name)
-    return declared()
 
 
 def describe(key: Key[Any]) -> dict[str, Any]:
@@ -144,4 +130,4 @@ def _title(group: str) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(settings()), end="")
+    print(markdown(declared()), end="")

@@ -6,7 +6,6 @@ Writer and reader both stream: the writer holds one row group, the reader one ba
 from __future__ import annotations
 
 import contextlib
-import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hoodie.config.key import Config, Key, bool_key, enum_key, float_key, int_key, parse_fraction
+from hoodie.config.key import Config
 from hoodie.errors import StorageError, TableError
 from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
@@ -25,76 +24,26 @@ from hoodie.format.bloom import (
     MAX_KEY_KEY,
     MIN_KEY_KEY,
     BloomFilter,
-    BloomType,
     java_max,
     java_min,
     key_range,
 )
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from hoodie.format.names import BaseFileName
+from hoodie.format.settings import (
+    BLOCK_SIZE,
+    BLOOM_ENABLED,
+    BLOOM_ENTRIES,
+    BLOOM_FPP,
+    BLOOM_MAX_ENTRIES,
+    BLOOM_TYPE,
+    COMPRESSION_CODEC,
+    FILE_SLACK,
+    MAX_FILE_SIZE,
+    BloomType,
+    Codec,
+)
 from hoodie.storage import Storage
-
-
-class Codec(enum.Enum):
-    ZSTD = "zstd"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4_raw"
-    UNCOMPRESSED = "uncompressed"
-
-
-COMPRESSION_CODEC = enum_key(
-    "hoodie.parquet.compression.codec",
-    Codec.ZSTD,
-    "Parquet codec of base files. Apache Hudi's default is gzip; zstd writes many times faster "
-    "at a similar size.",
-    group="storage",
-)
-MAX_FILE_SIZE = int_key(
-    "hoodie.parquet.max.file.size",
-    125829120,
-    "Bytes of a base file at which further new rows go to another one.",
-    minimum=1,
-    group="storage",
-)
-FILE_SLACK = float_key(
-    "hoodie.parquet.compression.ratio",
-    0.1,
-    "Share by which the last of the new rows may take a base file over the maximum, so as to make no tiny "
-    "one. Rows that are stored already stay in their file up to 1.25 times the maximum.",
-    minimum=0,
-    group="storage",
-)
-BLOCK_SIZE = int_key(
-    "hoodie.parquet.block.size",
-    33554432,
-    "Bytes of rows (uncompressed) in one row group; also what a merge holds in memory.",
-    minimum=4096,
-    group="storage",
-)
-BLOOM_ENABLED = bool_key(
-    "hoodie.parquet.bloom.filter.enabled", True, "Write a bloom filter into every base file.", group="storage"
-)
-BLOOM_ENTRIES = int_key(
-    "hoodie.index.bloom.num_entries", 60000, "Keys a bloom filter is sized for.", minimum=1, group="index"
-)
-BLOOM_FPP: Key[float] = Key(
-    "hoodie.index.bloom.fpp",
-    1e-9,
-    "False positive rate a bloom filter is sized for, between 0 and 1.",
-    parse_fraction,
-    group="index",
-)
-BLOOM_TYPE = enum_key(
-    "hoodie.bloom.index.filter.type", BloomType.DYNAMIC_V0, "Kind of bloom filter written.", group="index"
-)
-BLOOM_MAX_ENTRIES = int_key(
-    "hoodie.bloom.index.filter.dynamic.max.entries",
-    100000,
-    "Keys up to which a dynamic bloom filter grows.",
-    minimum=1,
-    group="index",
-)
 
 _SAMPLE_ROWS = 4096
 #: a column is written with a dictionary when the sample has at most this share of distinct values

@@ -14,7 +14,6 @@ import string
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -35,6 +34,7 @@ from hoodie.codec.hashing import (
 )
 from hoodie.codec.hashing import KeyHashes as KeyHashes
 from hoodie.errors import ConfigError, InputError, TableError
+from hoodie.format.settings import BloomType
 
 ByteArray: TypeAlias = npt.NDArray[np.uint8]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -63,24 +63,6 @@ _ONE = np.uint8(1)
 _SEXTETS = np.full(256, 0xFF, np.uint8)
 _BASE64 = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
 _SEXTETS[np.frombuffer(_BASE64.encode(), np.uint8)] = np.arange(64)
-
-
-class BloomType(Enum):
-    """``hoodie.bloom.index.filter.type``; the value is the footer's type code."""
-
-    SIMPLE = "SIMPLE"
-    DYNAMIC_V0 = "DYNAMIC_V0"
-
-    @classmethod
-    def of(cls, code: str | None) -> BloomType:
-        """Parse a type code, whatever its case; None, an absent footer entry, means SIMPLE."""
-        try:
-            return cls.SIMPLE if code is None else cls(code.upper())
-        except ValueError:
-            known = ", ".join(kind.value for kind in cls)
-            raise ConfigError(
-                f"bloom filter type {code!r} is unknown; use one of {known}", type=code
-            ) from None
 
 
 @dataclass(frozen=True)

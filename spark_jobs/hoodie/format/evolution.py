@@ -19,17 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from hoodie.config.key import bool_key
 from hoodie.errors import InputError, SchemaError
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.schema import array_of, is_list, map_of, normalized, stored_type, type_text
+from hoodie.format.settings import NULL_FOR_MISSING
 from hoodie.format.type_changes import changed, changes
-
-NULL_FOR_MISSING = bool_key(
-    "hoodie.write.set.null.for.missing.columns",
-    False,
-    "Write null into columns of the table that the incoming rows lack; otherwise such rows are refused.",
-)
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute

@@ -9,7 +9,6 @@ Content versions 1 to 3 differ in nothing that matters here. DELETE blocks are i
 
 from __future__ import annotations
 
-import enum
 import struct
 import zlib
 from collections.abc import Sequence
@@ -19,16 +18,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.codec.arrow_avro import decode_records, encode_records
-from hoodie.config.key import enum_key, int_key
 from hoodie.errors import InputError, TableError
-from hoodie.format.base_file import Codec, parquet_writer
+from hoodie.format.base_file import parquet_writer
 from hoodie.format.by_id import FileColumns
 from hoodie.format.evolution import read_as
 from hoodie.format.log_block import IS_PARTIAL, BlockType, Buffer, LogBlock
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block, read_delete_block
 from hoodie.format.schema import from_avro
+from hoodie.format.settings import Codec, LogBlockFormat
 
 __all__ = [
+    "BLOCK_TYPES",
     "DeleteRecords",
     "encode_data_block",
     "encode_delete_block",
@@ -37,33 +37,7 @@ __all__ = [
     "record_count",
 ]
 
-
-class LogBlockFormat(enum.Enum):
-    AVRO = "avro"
-    PARQUET = "parquet"
-
-    @property
-    def block_type(self) -> BlockType:
-        return BlockType.AVRO_DATA if self is LogBlockFormat.AVRO else BlockType.PARQUET_DATA
-
-
-LOG_FILE_MAX_SIZE = int_key(
-    "hoodie.logfile.max.size", 1 << 30, "Bytes a log file may reach.", minimum=1, group="storage"
-)
-LOG_BLOCK_MAX_SIZE = int_key(
-    "hoodie.logfile.data.block.max.size",
-    1 << 28,
-    "Bytes of rows in one block of a log file; also what a reader of logs holds in memory.",
-    minimum=1,
-    group="storage",
-)
-LOG_BLOCK_FORMAT = enum_key(
-    "hoodie.logfile.data.block.format",
-    LogBlockFormat.AVRO,
-    "How rows are stored in log files.",
-    group="storage",
-)
-
+BLOCK_TYPES = {LogBlockFormat.AVRO: BlockType.AVRO_DATA, LogBlockFormat.PARQUET: BlockType.PARQUET_DATA}
 CONTENT_VERSION = 3
 _CONTENT_VERSIONS = (1, 2, 3)
 _HEAD = struct.Struct(">ii")

@@ -12,20 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.config.key import Config, bool_key
+from hoodie.config.key import Config
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.bloom import KeyHashes, in_range
-from hoodie.index import Tags, mark_found
+from hoodie.index.settings import PRUNE_BY_RANGES
+from hoodie.index.tags import Tags, mark_found
 from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile
-
-PRUNE_BY_RANGES = bool_key(
-    "hoodie.bloom.index.prune.by.ranges",
-    True,
-    "Skip files whose key range holds none of the incoming keys; pays for keys that grow with time.",
-    group="index",
-)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.index import Tags, mark_found
+from hoodie.index.tags import Tags, mark_found
 from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile

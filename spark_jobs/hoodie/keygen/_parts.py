@@ -17,13 +17,6 @@ from hoodie.codec.arrays import Array, Coded, Column, Rows, array, coded_texts, 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
 from hoodie.format.names import DEFAULT_PARTITION
-from hoodie.keygen import (
-    CONSISTENT_TIMESTAMP,
-    HIVE_STYLE,
-    PARTITIONPATH_FIELD,
-    RECORDKEY_FIELD,
-    URL_ENCODE,
-)
 from hoodie.keygen._text import (
     check_keyable,
     column,
@@ -32,6 +25,13 @@ from hoodie.keygen._text import (
     is_string,
     sample_row,
     texts,
+)
+from hoodie.keygen.settings import (
+    CONSISTENT_TIMESTAMP,
+    HIVE_STYLE,
+    PARTITIONPATH_FIELD,
+    RECORDKEY_FIELD,
+    URL_ENCODE,
 )
 
 NULL_PART = "__null__"

@@ -17,7 +17,18 @@ import pyarrow as pa
 from hoodie.codec.arrays import Array, Coded, Ints, Rows, array, coded_texts, pc, whole
 from hoodie.config.key import Config, Key
 from hoodie.errors import ConfigError, InputError
-from hoodie.keygen import (
+from hoodie.keygen._joda import Bad, BadValue, Parsed, Pattern
+from hoodie.keygen._text import (
+    check_keyable,
+    column,
+    column_type,
+    epoch_micros,
+    escape,
+    is_string,
+    sample_row,
+)
+from hoodie.keygen._zones import UTC, Zone
+from hoodie.keygen.settings import (
     CONSISTENT_TIMESTAMP,
     HIVE_STYLE,
     INPUT_FORMAT,
@@ -33,17 +44,6 @@ from hoodie.keygen import (
     TimestampType,
     TimeUnit,
 )
-from hoodie.keygen._joda import Bad, BadValue, Parsed, Pattern
-from hoodie.keygen._text import (
-    check_keyable,
-    column,
-    column_type,
-    epoch_micros,
-    escape,
-    is_string,
-    sample_row,
-)
-from hoodie.keygen._zones import UTC, Zone
 
 #: (multiply, divide) to milliseconds
 _SCALES = {

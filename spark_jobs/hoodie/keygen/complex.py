@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.keygen import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 from hoodie.keygen._parts import FieldKeys, ValuePart, key_fields, persist_entries
+from hoodie.keygen.settings import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 
 
 @dataclass(frozen=True)

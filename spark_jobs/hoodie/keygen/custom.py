@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.keygen import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 from hoodie.keygen._parts import FieldKeys, Part, ValuePart, key_fields, persist_entries
 from hoodie.keygen._time_part import TimePart, timebased_entries
+from hoodie.keygen.settings import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.keygen import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 from hoodie.keygen._parts import FieldKeys, key_fields, persist_entries
+from hoodie.keygen.settings import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.keygen import CONSISTENT_TIMESTAMP
 from hoodie.keygen._parts import FieldKeys, ValuePart, key_fields, only_one, persist_entries
+from hoodie.keygen.settings import CONSISTENT_TIMESTAMP
 
 
 @dataclass(frozen=True)

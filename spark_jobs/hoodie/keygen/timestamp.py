@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.keygen import CONSISTENT_TIMESTAMP
 from hoodie.keygen._parts import FieldKeys, key_fields, only_one, persist_entries
 from hoodie.keygen._time_part import TimePart, timebased_entries
+from hoodie.keygen.settings import CONSISTENT_TIMESTAMP
 
 
 @dataclass(frozen=True)

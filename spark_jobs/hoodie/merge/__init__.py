@@ -11,15 +11,15 @@ order of equal ordering values in a batch fixed: the later row wins.
 
 from __future__ import annotations
 
-import enum
 import importlib
 import pkgutil
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hoodie.config.key import Config, Key, parse_enum, str_key
+from hoodie.config.key import Config
 from hoodie.errors import ConfigError
+from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,55 +33,6 @@ if TYPE_CHECKING:
 
 DELETED_COLUMN = "_hoodie_is_deleted"
 
-PRECOMBINE_FIELD = str_key(
-    "hoodie.datasource.write.precombine.field",
-    None,
-    "Ordering column: of two rows with the same key the larger value wins. Unset: the later row.",
-    aliases=(
-        "hoodie.payload.ordering.field",
-        "hoodie.table.ordering.fields",
-        "hoodie.table.precombine.field",
-    ),
-    group="merge",
-)
-PAYLOAD_CLASS = str_key(
-    "hoodie.datasource.write.payload.class",
-    None,
-    "How rows with the same key are merged: Apache Hudi's payload class name, a short name (event_time, "
-    "commit_time, overwrite_non_defaults, partial_update) or your own `module:Class`. Unset: event_time "
-    "where there is an ordering column, else commit_time.",
-    aliases=("hoodie.compaction.payload.class",),
-    group="merge",
-)
-
-
-class MergeMode(enum.Enum):
-    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
-    CUSTOM = "CUSTOM"
-
-
-MERGE_MODE: Key[MergeMode | None] = Key(
-    "hoodie.record.merge.mode",
-    None,
-    "EVENT_TIME_ORDERING (larger ordering value wins, also against the table), COMMIT_TIME_ORDERING (the "
-    "newer write wins) or CUSTOM (the payload class decides).",
-    parse_enum(MergeMode),
-    aliases=("hoodie.write.record.merge.mode",),
-    group="merge",
-)
-DELETE_FIELD = str_key(
-    "hoodie.payload.delete.field",
-    None,
-    "Column that marks deletes (event_time only), instead of `_hoodie_is_deleted`.",
-    group="merge",
-)
-DELETE_MARKER = str_key(
-    "hoodie.payload.delete.marker",
-    None,
-    "Value of the delete column that means: delete this record.",
-    group="merge",
-)
 
 _MODE_NAMES = {MergeMode.EVENT_TIME_ORDERING: "event_time", MergeMode.COMMIT_TIME_ORDERING: "commit_time"}
 
@@ -182,7 +133,7 @@ def registry() -> dict[str, Any]:
     """Every plugin class of this folder by lower-case name: Java classes and short names."""
     plugins: dict[str, Any] = {}
     for info in pkgutil.iter_modules(__path__):
-        if not info.name.startswith("_"):
+        if not info.name.startswith("_") and info.name != "settings":
             plugin = importlib.import_module(f"{__name__}.{info.name}").PLUGIN
             plugins.update({name.lower(): plugin for name in (plugin.java_class, *plugin.aliases)})
     return plugins

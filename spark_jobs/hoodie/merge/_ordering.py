@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, Column, Ints, Rows, array, pc, whole
 from hoodie.errors import ConfigError, InputError
-from hoodie.merge import DELETED_COLUMN, PRECOMBINE_FIELD
+from hoodie.merge import DELETED_COLUMN
+from hoodie.merge.settings import PRECOMBINE_FIELD
 
 _NAN = np.int64(0x7FF8000000000000)
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)

@@ -15,8 +15,9 @@ import pyarrow as pa
 from hoodie.codec.arrays import Bools, Rows, pc
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.merge import DELETE_FIELD, DELETE_MARKER, DELETED_COLUMN, Outcome
+from hoodie.merge import DELETED_COLUMN, Outcome
 from hoodie.merge._ordering import OrderedRows, bools, checked, needed, stored_is_newer
+from hoodie.merge.settings import DELETE_FIELD, DELETE_MARKER
 
 
 @dataclass(frozen=True)

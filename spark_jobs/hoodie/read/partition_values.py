@@ -15,19 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.config.key import bool_key
 from hoodie.errors import TableError
+from hoodie.read.settings import FROM_PATH
 from hoodie.table.partition import partition_texts
 from hoodie.table.properties import TableProperties
-
-FROM_PATH = bool_key(
-    "hoodie.datasource.read.extract.partition.values.from.path",
-    False,
-    "Take the values of all partition columns from the partition path. Without it those come from there that "
-    "the path holds as they are (simple and complex keys; text, whole numbers, dates, booleans), and those "
-    "that no file holds.",
-    group="read",
-)
 
 #: key generators whose partition paths are the columns' values as texts
 _PLAIN = re.compile(r"\.(Simple|Complex)(Avro)?KeyGenerator$")

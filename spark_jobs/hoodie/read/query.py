@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from hoodie.config.key import enum_key
 from hoodie.errors import ConfigError
 from hoodie.timeline.instant import BOOTSTRAPS
 
@@ -20,20 +19,6 @@ class QueryType(enum.Enum):
     INCREMENTAL = "incremental"
     TIME_TRAVEL = "time_travel"
 
-
-class Holes(enum.Enum):
-    FAIL = "FAIL"
-    BLOCK = "BLOCK"
-
-
-HOLES_POLICY = enum_key(
-    "hoodie.read.timeline.holes.resolution.policy",
-    Holes.FAIL,
-    "What incremental and time travel queries do when a write that began earlier than a completed commit is "
-    "still in flight, so that its rows may come later: FAIL with an error, or BLOCK: show nothing from there "
-    "on.",
-    group="read",
-)
 
 EARLIEST = "earliest"
 #: sorts before every instant; Apache Hudi's users write it for "from the beginning"

@@ -9,7 +9,8 @@ from hoodie.codec.avro import read_record
 from hoodie.errors import ConfigError
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.past import Need, Past, gone, needs_as_of
-from hoodie.read.query import EARLIEST, HOLES_POLICY, Holes
+from hoodie.read.query import EARLIEST
+from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.storage import Storage
 from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties

@@ -11,23 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.key_split import SPILL_SEED, key_fractions
-from hoodie.config.key import int_key, str_key
 from hoodie.errors import StorageError
 from hoodie.format.meta_fields import RECORD_KEY
-
-MERGE_BUDGET = int_key(
-    "hoodie.memory.merge.max.size",
-    1073741824,
-    "Bytes of rows that one task holds in memory while it merges them with those of a file; more is spilled.",
-    minimum=1 << 16,
-    group="memory",
-)
-SPILL_PATH = str_key(
-    "hoodie.memory.spillable.map.path",
-    None,
-    "Folder for spilled rows; default: the system's folder for temporary files.",
-    group="memory",
-)
+from hoodie.read.settings import SPILL_PATH
 
 #: open files of one spill
 _MOST_PARTS = 512

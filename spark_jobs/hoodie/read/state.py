@@ -18,8 +18,8 @@ from hoodie.format.meta_fields import without_meta
 from hoodie.read.arrow import view_batches
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
+from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.spark import view_frame
-from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.table_view import TableView, table_merger
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties

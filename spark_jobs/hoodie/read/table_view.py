@@ -13,15 +13,16 @@ from hoodie.errors import ConfigError, TableError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without_meta
 from hoodie.format.schema import from_avro
-from hoodie.merge import PAYLOAD_CLASS, Merger, merger
+from hoodie.merge import Merger, merger
+from hoodie.merge.settings import PAYLOAD_CLASS
 from hoodie.read.log_merge import SliceContext
-from hoodie.read.partition_values import FROM_PATH, PathColumns
+from hoodie.read.partition_values import PathColumns
 from hoodie.read.past import Past
 from hoodie.read.pruning import possible
-from hoodie.read.query import HOLES_POLICY, Query, QueryType
+from hoodie.read.query import Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole, retained
-from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
-from hoodie.read.verify import VERIFY_FILES, sound
+from hoodie.read.settings import FROM_PATH, HOLES_POLICY, MERGE_BUDGET, SPILL_PATH, VERIFY_FILES
+from hoodie.read.verify import sound
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
 from hoodie.table.partition import list_partitions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from hoodie.config.key import bool_key
 from hoodie.format.names import join
+from hoodie.read.settings import VERIFY_FILES, VERIFY_WRITTEN
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties
@@ -21,22 +21,6 @@ from hoodie.table.written import (
     wrong_in,
 )
 from hoodie.timeline.active import Timeline
-
-VERIFY_FILES = bool_key(
-    "hoodie.read.verify.files",
-    True,
-    "Hold the files that a query is going to read against the commits of the active timeline, and fail where "
-    "one is missing or has lost bytes; false reads what is left.",
-    group="read",
-)
-
-VERIFY_WRITTEN = bool_key(
-    "hoodie.write.verify.files",
-    True,
-    "Hold the latest files of the partitions that rows go to against the commits of the active timeline, and "
-    "refuse the write where one is missing: its rows would be lost for good, or stored twice. false writes "
-    "on top of what is left.",
-)
 
 #: (partition path, file id)
 Groups = Collection[tuple[str, str]]

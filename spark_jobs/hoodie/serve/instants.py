@@ -19,7 +19,8 @@ from typing import Any
 
 from hoodie.errors import ConfigError
 from hoodie.serve.tables import ShownTable
-from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat
+from hoodie.table.heartbeat import Beat
+from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
 from hoodie.timeline.clock import instant_millis, parse_instant

@@ -5,41 +5,26 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
-from hoodie.config.key import Config, bool_key
+from hoodie.config.key import Config
 from hoodie.engine import Engine
 from hoodie.errors import HoodieError, ServiceError
-from hoodie.services.archive.policy import AUTOMATIC as ARCHIVE
 from hoodie.services.archive.run import archive
-from hoodie.services.clean.policy import AUTOMATIC as CLEAN
+from hoodie.services.archive.settings import AUTOMATIC as ARCHIVE
 from hoodie.services.clean.run import clean
+from hoodie.services.clean.settings import AUTOMATIC as CLEAN
 from hoodie.services.clustering.execute import pending as pending_clusterings
 from hoodie.services.clustering.run import cluster
-from hoodie.services.clustering.trigger import ASYNC as ASYNC_CLUSTER
-from hoodie.services.clustering.trigger import INLINE as CLUSTER
-from hoodie.services.clustering.trigger import SCHEDULE_INLINE as SCHEDULE_CLUSTER
+from hoodie.services.clustering.settings import ASYNC as ASYNC_CLUSTER
+from hoodie.services.clustering.settings import INLINE as CLUSTER
+from hoodie.services.clustering.settings import SCHEDULE_INLINE as SCHEDULE_CLUSTER
 from hoodie.services.compaction.execute import pending
 from hoodie.services.compaction.run import compact
-from hoodie.services.compaction.trigger import INLINE, SCHEDULE_INLINE
+from hoodie.services.compaction.settings import INLINE, SCHEDULE_INLINE
+from hoodie.services.settings import ENABLED, FAIL
 from hoodie.services.target import Target
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline
-from hoodie.write.persisted import TABLE_TYPE
-
-ENABLED = bool_key(
-    "hoodie.table.services.enabled",
-    True,
-    "Run the services that other settings ask for after a write; off, a write does nothing but write, and a "
-    "service run of its own makes up for it.",
-    group="services",
-)
-FAIL = bool_key(
-    "hoodie.fail.writes.on.inline.table.service.exception",
-    False,
-    "What an inline service fails at: false, a warning of the write; true, an error with the code `service`, "
-    "after all services have had their turn. The rows are committed either way; the retry of a task finds "
-    "them. (Apache Hudi's default is true.)",
-    group="services",
-)
+from hoodie.write.settings import TABLE_TYPE
 
 
 def after_write(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.services.archive.policy import MAX_COMMITS, MIN_COMMITS
-from hoodie.services.clean.policy import COMMITS_RETAINED, POLICY, Policy
+from hoodie.services.archive.settings import MAX_COMMITS, MIN_COMMITS
+from hoodie.services.clean.settings import COMMITS_RETAINED, POLICY, Policy
 
 
 def check_retention(config: Config) -> None:

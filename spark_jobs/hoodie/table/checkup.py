@@ -17,10 +17,11 @@ from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
 from hoodie.table.audit import audit
 from hoodie.table.features import features
-from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat, read_beats
+from hoodie.table.heartbeat import Beat, read_beats
 from hoodie.table.markers import marker_instants
 from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties, TableType
+from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_folder, unmended
 from hoodie.timeline.clock import instant_millis

@@ -17,26 +17,10 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from hoodie.config.key import int_key
 from hoodie.errors import HoodieError
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
-
-INTERVAL_MS = int_key(
-    "hoodie.client.heartbeat.interval_in_ms",
-    60000,
-    "Milliseconds between two beats of a live writer.",
-    minimum=100,
-    group="concurrency",
-)
-TOLERABLE_MISSES = int_key(
-    "hoodie.client.heartbeat.tolerable.misses",
-    2,
-    "Beats a writer may miss before it counts as dead and its write is rolled back.",
-    minimum=1,
-    group="concurrency",
-)
 
 _FOLDER = f"{META_FOLDER}/.heartbeat"
 

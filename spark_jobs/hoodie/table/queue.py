@@ -17,23 +17,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hoodie.config.key import int_key
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import Heartbeat, read_beats, remove_beat
+from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import META_FOLDER
 
 T = TypeVar("T")
 Progress = Callable[[str, str], None]
 
-WAIT_MS = int_key(
-    "hoodie.write.wait.for.writer.ms",
-    0,
-    "Milliseconds to wait until the table is free, in the order of arrival, while another writer is at work; "
-    "0: a second writer is refused at once.",
-    minimum=0,
-    group="concurrency",
-)
 
 FOLDER = f"{META_FOLDER}/.aux/waiting"
 _SHORTEST_S, _LONGEST_S = 0.02, 1.0

@@ -4,35 +4,14 @@ rows in the order that the sort mode asks for.
 
 from __future__ import annotations
 
-import enum
 import math
 
-from hoodie.config.key import Config, enum_key
-from hoodie.format.base_file import MAX_FILE_SIZE
+from hoodie.config.key import Config
 from hoodie.format.names import new_file_id
-from hoodie.read.spill import MERGE_BUDGET
+from hoodie.format.settings import MAX_FILE_SIZE
+from hoodie.read.settings import MERGE_BUDGET
+from hoodie.write.settings import SORT_MODE, SortMode
 from hoodie.write.workload import Assignment, Bucket, Parallelism, Profile, balance_weights
-
-
-class SortMode(enum.Enum):
-    NONE = "NONE"
-    GLOBAL_SORT = "GLOBAL_SORT"
-    PARTITION_SORT = "PARTITION_SORT"
-    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
-
-    @property
-    def sorts(self) -> bool:
-        return self in (SortMode.GLOBAL_SORT, SortMode.PARTITION_SORT)
-
-
-SORT_MODE = enum_key(
-    "hoodie.bulkinsert.sort.mode",
-    SortMode.NONE,
-    "GLOBAL_SORT: files of a partition hold consecutive key ranges, sorted, so that key-range pruning works; "
-    "PARTITION_SORT: every file is sorted; PARTITION_PATH_REPARTITION and NONE: rows as they come. In every "
-    "mode the rows of one partition are gathered, so there are as few files as the sizes allow. Also for "
-    "insert_overwrite.",
-)
 
 #: rows in memory are about this many times larger than in a compressed file
 COMPRESSION = 4

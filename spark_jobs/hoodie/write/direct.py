@@ -17,13 +17,14 @@ from hoodie.config.key import Config
 from hoodie.engine import Task
 from hoodie.engine.files import FileFrame, FileScan, Piece, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
-from hoodie.index import NOWHERE
+from hoodie.index.tags import NOWHERE
 from hoodie.storage import Storage, storage_for
 from hoodie.table.view import storage_listing
-from hoodie.write.bulk import SORT_MODE, bulk_assignment
+from hoodie.write.bulk import bulk_assignment
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
 from hoodie.write.partition_check import check_apart, check_partition
+from hoodie.write.settings import SORT_MODE
 from hoodie.write.stage import key_columns, keyed_rows, travelling
 from hoodie.write.staged import SUMMARY, error_message, message
 from hoodie.write.workload import Bucket, Parallelism, Profile

@@ -8,7 +8,6 @@ meets a stored one, where 0.15.0 and this take the last.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,16 +17,24 @@ import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.codec.arrays import Bools, array, whole
-from hoodie.config.key import Config, bool_key, enum_key
+from hoodie.config.key import Config
 from hoodie.errors import ConfigError, DuplicateKey
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.index import NOWHERE, Tags
+from hoodie.index.tags import NOWHERE, Tags
 from hoodie.merge.commit_time import CommitTime
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.write.operation import Operation, WriteRequest
+from hoodie.write.settings import (
+    ALLOW_DUPLICATES,
+    COMBINE_BEFORE_INSERT,
+    COMBINE_BEFORE_UPSERT,
+    DROP_DUPLICATES,
+    DUPLICATE_POLICY,
+    Known,
+)
 
 if TYPE_CHECKING:
     from hoodie.write.context import WriteContext
@@ -35,54 +42,6 @@ if TYPE_CHECKING:
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
 
-
-class Known(enum.Enum):
-    """What an insert does with a row whose key the table has."""
-
-    NONE = "none"
-    DROP = "drop"
-    FAIL = "fail"
-
-
-DUPLICATE_POLICY = enum_key(
-    "hoodie.datasource.insert.dup.policy",
-    Known.NONE,
-    "insert and bulk_insert, of a row whose key its partition has already: none stores it beside the other, "
-    "drop leaves it out and counts it (num_dropped), fail refuses the write before anything is written. For "
-    "an upsert drop makes it an insert, with a warning, and fail is the same. Overwrites and deletes are not "
-    "affected.",
-)
-DROP_DUPLICATES = bool_key(
-    "hoodie.datasource.write.insert.drop.duplicates",
-    False,
-    "Incoming rows never replace stored ones: the same as the policy drop.",
-)
-ALLOW_DUPLICATES = bool_key(
-    "hoodie.merge.allow.duplicate.on.inserts",
-    True,
-    "An insert that fills up a small file may store a key there again. false: its rows are merged with the "
-    "rows of that file by key; other files are not looked at.",
-)
-COMBINE_BEFORE_UPSERT = bool_key(
-    "hoodie.combine.before.upsert",
-    True,
-    "De-duplicate the batch before an upsert. false: in a file that is there, the last of a key's rows in "
-    "the batch is merged with the stored one, whatever the ordering column says; a new file holds every row "
-    "of a new key, so that the key is there twice. Rows for logs are de-duplicated always, as their readers "
-    "would do it.",
-)
-COMBINE_BEFORE_INSERT = bool_key(
-    "hoodie.combine.before.insert",
-    False,
-    "De-duplicate the batch before insert, bulk_insert and insert_overwrite. Unset: where rows whose key is "
-    "stored are dropped or refused.",
-)
-COMBINE_BEFORE_DELETE = bool_key(
-    "hoodie.combine.before.delete",
-    True,
-    "De-duplicate the keys of a delete. The table is the same either way: a key is deleted once, and counted "
-    "once.",
-)
 
 #: of a key's rows the last one stays, whatever its ordering value
 LAST: Any = CommitTime(None)

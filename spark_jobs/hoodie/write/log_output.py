@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from hoodie.config.key import Config
 from hoodie.engine import Task
 from hoodie.errors import AlreadyExists
-from hoodie.format.base_file import COMPRESSION_CODEC, Codec
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey
-from hoodie.format.log_data import LOG_BLOCK_FORMAT, LOG_BLOCK_MAX_SIZE, LOG_FILE_MAX_SIZE
+from hoodie.format.log_data import BLOCK_TYPES
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import LogFileName, join
+from hoodie.format.settings import (
+    COMPRESSION_CODEC,
+    LOG_BLOCK_FORMAT,
+    LOG_BLOCK_MAX_SIZE,
+    LOG_FILE_MAX_SIZE,
+    Codec,
+)
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.view import FileSlice
@@ -42,7 +48,7 @@ class LogFormat:
     def of(cls, config: Config, avro_schema: str, ordering: str | None) -> LogFormat:
         return cls(
             avro_schema,
-            config[LOG_BLOCK_FORMAT].block_type,
+            BLOCK_TYPES[config[LOG_BLOCK_FORMAT]],
             config[COMPRESSION_CODEC],
             config[LOG_FILE_MAX_SIZE],
             config[LOG_BLOCK_MAX_SIZE],

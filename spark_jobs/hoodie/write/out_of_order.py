@@ -9,22 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hoodie.config.key import Config, bool_key
+from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.merge import PRECOMBINE_FIELD, Merger
+from hoodie.merge import Merger
+from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.intervals import interval_of, later_commits
 from hoodie.write.duplicates import Duplicates
 from hoodie.write.operation import Operation, WriteRequest
-
-ALLOWED = bool_key(
-    "hoodie.write.allow.out.of.order",
-    False,
-    "Let the write of an older data interval of an Airflow task replace what a newer interval has written to "
-    "the same partitions, where no ordering column keeps the newer rows.",
-    group="merge",
-)
+from hoodie.write.settings import ALLOW_OUT_OF_ORDER
 
 
 def refuse_out_of_order(
@@ -40,7 +34,7 @@ def refuse_out_of_order(
     A write without a token of a data interval (timeline.intervals) is of no order.
     """
     if (
-        config[ALLOWED]
+        config[ALLOW_OUT_OF_ORDER]
         or not partitions
         or not request.token
         or _any_order(request.operation, config, merger)
@@ -57,12 +51,12 @@ def refuse_out_of_order(
                 f"this {request.operation.value} is of {task}'s data interval {interval} and would undo what "
                 f"its later interval {later} wrote to partition {both[0]!r} in commit {commit.instant}: "
                 f"{_why(request.operation)}. {_remedy(request.operation)}, or allow it by "
-                f"{ALLOWED.name}=true (allow_out_of_order=True of an operator)",
+                f"{ALLOW_OUT_OF_ORDER.name}=true (allow_out_of_order=True of an operator)",
                 interval=str(interval),
                 later_interval=str(later),
                 instant=commit.instant,
                 partition=both[0],
-                setting=ALLOWED.name,
+                setting=ALLOW_OUT_OF_ORDER.name,
             )
 
 

@@ -7,36 +7,15 @@ replaced. Spark's own spark.sql.sources.partitionOverwriteMode is not asked: its
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection
 from dataclasses import replace
 
-from hoodie.config.key import Config, Key, parse_enum, paths_key
+from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
 from hoodie.write.operation import Operation, WriteRequest
+from hoodie.write.settings import OVERWRITE_MODE, STATIC_PARTITIONS, OverwriteMode
 
 _SHOWN = 3
-
-
-class OverwriteMode(enum.Enum):
-    STATIC = "STATIC"
-    DYNAMIC = "DYNAMIC"
-
-
-OVERWRITE_MODE: Key[OverwriteMode | None] = Key(
-    "hoodie.datasource.overwrite.mode",
-    None,
-    "What insert_overwrite replaces. DYNAMIC: the partitions that it has rows for. STATIC: those of "
-    "hoodie.static.overwrite.partition.paths, or, where none are named, all of the table, as "
-    "insert_overwrite_table. Unset: STATIC where partitions are named, else DYNAMIC.",
-    parse_enum(OverwriteMode),
-)
-STATIC_PARTITIONS = paths_key(
-    "hoodie.static.overwrite.partition.paths",
-    (),
-    "Partition paths that insert_overwrite replaces, with rows for them or not. Rows of other partitions are "
-    "an error.",
-)
 
 
 def overwriting(request: WriteRequest, config: Config) -> tuple[WriteRequest, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from hoodie.errors import InputError
 from hoodie.format.names import join
-from hoodie.keygen import URL_ENCODE
+from hoodie.keygen.settings import URL_ENCODE
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.partition import PARTITION_FILE
 

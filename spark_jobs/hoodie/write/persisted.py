@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pyarrow as pa
 
 from hoodie import keygen, merge
-from hoodie.config.key import REGISTRY, Config, Key, enum_key, str_key
+from hoodie.config.catalogue import keys
+from hoodie.config.key import Config, Key
 from hoodie.config.unsupported import UNSUPPORTED
 from hoodie.errors import ConfigError, SchemaError, TableMismatch
 from hoodie.format.schema import type_text
-from hoodie.keygen import (
+from hoodie.keygen import KeyGenerator
+from hoodie.keygen.settings import (
     HIVE_STYLE,
     KEYGENERATOR_CLASS,
     KEYGENERATOR_TYPE,
     PARTITIONPATH_FIELD,
     RECORDKEY_FIELD,
     URL_ENCODE,
-    KeyGenerator,
 )
-from hoodie.merge import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode, Merger
+from hoodie.merge import Merger
+from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
 from hoodie.table import properties
-from hoodie.table.properties import TableProperties, TableType
-
-
-def _folder_name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text.strip()) or text.strip() == "metadata":
-        raise ValueError("expected the name of one folder")
-    return text.strip()
-
-
-TABLE_NAME = str_key(
-    "hoodie.table.name", None, "Name of the table; default: the last part of its path.", group="table"
-)
-DATABASE_NAME = str_key("hoodie.database.name", None, "Database the table belongs to.", group="table")
-TABLE_TYPE = enum_key(
-    "hoodie.datasource.write.table.type",
-    TableType.COPY_ON_WRITE,
-    "COPY_ON_WRITE: an update writes a file anew; MERGE_ON_READ: updates are appended to logs, which queries "
-    "and compactions merge.",
-    aliases=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
-    group="table",
-)
-ARCHIVE_FOLDER: Key[str] = Key(
-    properties.ARCHIVE_FOLDER,
-    "archived",
-    "Folder of a new table's archived timeline, below .hoodie.",
-    _folder_name,
-    group="table",
-)
+from hoodie.table.properties import TableProperties
+from hoodie.write.settings import DATABASE_NAME, TABLE_NAME, TABLE_TYPE
 
 #: (setting, the property that persists it); settings and properties of one name need no entry
 _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
@@ -197,7 +172,7 @@ def _same(key: Key[Any], given: Config, stored: str) -> bool:
 
 
 def _equal(name: str, asked: str, stored: str) -> bool:
-    key = REGISTRY.get(name)
+    key = keys().get(name)
     if key is None:
         return asked.strip().lower() == stored.strip().lower()
     try:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConflictError, TableError
 from hoodie.storage import Storage
-from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat, Heartbeat, read_beats, remove_beat
+from hoodie.table.heartbeat import Beat, Heartbeat, read_beats, remove_beat
 from hoodie.table.pending import clustering_plan
-from hoodie.table.queue import WAIT_MS, Progress, Queue
+from hoodie.table.queue import Progress, Queue
+from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES, WAIT_MS
 from hoodie.timeline.active import instant_path
 from hoodie.timeline.instant import Action, Instant, State
 

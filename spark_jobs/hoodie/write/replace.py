@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from hoodie.config.key import Config, paths_key
+from hoodie.config.key import Config
 from hoodie.errors import ConflictError, InputError
 from hoodie.storage import Storage, normalize
 from hoodie.table.partition import list_partitions
@@ -21,15 +21,9 @@ from hoodie.table.pending import BusyGroups
 from hoodie.table.view import FileSlice, Snapshot, merged_slices, storage_listing
 from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest
-from hoodie.write.overwrite import STATIC_PARTITIONS, refuse_outside
+from hoodie.write.overwrite import refuse_outside
+from hoodie.write.settings import PARTITIONS_TO_DELETE, STATIC_PARTITIONS
 from hoodie.write.workload import Profile
-
-PARTITIONS_TO_DELETE = paths_key(
-    "hoodie.datasource.write.partitions.to.delete",
-    (),
-    "Partition paths that delete_partition deletes where its call names none; `*` stands for any text, and "
-    "blanks belong to the names between the commas.",
-)
 
 _LISTERS = 8
 _SHOWN = 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,18 +10,22 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie import merge
-from hoodie.config.key import Config, enum_key, int_key
+from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, InputError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
-from hoodie.format.evolution import NULL_FOR_MISSING, evolve
+from hoodie.format.evolution import evolve
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import canonical, record_full_name, to_avro_text
-from hoodie.index import INDEX_TYPE, IndexType, index_for
-from hoodie.keygen import PARTITIONPATH_FIELD, RECORDKEY_FIELD, KeyGenerator, key_generator
+from hoodie.format.settings import NULL_FOR_MISSING
+from hoodie.index import index_for
+from hoodie.index.settings import INDEX_TYPE, IndexType
+from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
-from hoodie.merge import PRECOMBINE_FIELD, Merger, merger
+from hoodie.keygen.settings import PARTITIONPATH_FIELD, RECORDKEY_FIELD
+from hoodie.merge import Merger, merger
 from hoodie.merge._hard_delete import HardDelete
-from hoodie.read.spill import MERGE_BUDGET, SPILL_PATH
+from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
+from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.storage.settings import FSYNC
 from hoodie.table import properties
@@ -34,17 +37,12 @@ from hoodie.table.view import Snapshot
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.instant import Action
-from hoodie.write.bulk import SORT_MODE
 from hoodie.write.context import WriteContext
-from hoodie.write.duplicates import Duplicates, Known, dropping_inserts
+from hoodie.write.duplicates import Duplicates, dropping_inserts
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import overwriting
 from hoodie.write.persisted import (
-    ARCHIVE_FOLDER,
-    DATABASE_NAME,
-    TABLE_NAME,
-    TABLE_TYPE,
     check_key_types,
     check_keys,
     check_new,
@@ -53,43 +51,23 @@ from hoodie.write.persisted import (
     merged,
 )
 from hoodie.write.presence import ATTEMPTS
+from hoodie.write.settings import (
+    ARCHIVE_FOLDER,
+    BULK_PARALLELISM,
+    CONCURRENCY_MODE,
+    DATABASE_NAME,
+    DELETE_PARALLELISM,
+    INSERT_PARALLELISM,
+    SORT_MODE,
+    TABLE_NAME,
+    TABLE_TYPE,
+    TIMELINE_ZONE,
+    UPSERT_PARALLELISM,
+    ConcurrencyMode,
+    Known,
+    TimelineZone,
+)
 from hoodie.write.workload import Parallelism, average_record_size
-
-
-class ConcurrencyMode(enum.Enum):
-    SINGLE_WRITER = "SINGLE_WRITER"
-    OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
-
-
-class TimelineZone(enum.Enum):
-    LOCAL = "LOCAL"
-    UTC = "UTC"
-
-
-TIMELINE_ZONE = enum_key(
-    "hoodie.table.timeline.timezone",
-    TimelineZone.LOCAL,
-    "Time zone of instants of a new table.",
-    group="table",
-)
-CONCURRENCY_MODE = enum_key(
-    "hoodie.write.concurrency.mode",
-    ConcurrencyMode.SINGLE_WRITER,
-    "SINGLE_WRITER: a second live writer is refused, or waits its turn (hoodie.write.wait.for.writer.ms). "
-    "Others are not supported yet.",
-    group="concurrency",
-)
-_PARALLELISM_DOC = (
-    "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside "
-    "the number of input partitions. The files are the same either way. (Apache Hudi writes each file in a "
-    "task of its own whatever this is: its 0, as many as there are input partitions, is for shuffles that "
-    "de-duplicate and look up, of which there are none here.)"
-)
-UPSERT_PARALLELISM = int_key("hoodie.upsert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
-INSERT_PARALLELISM = int_key("hoodie.insert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
-BULK_PARALLELISM = int_key("hoodie.bulkinsert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
-
-DELETE_PARALLELISM = int_key("hoodie.delete.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
 
 _PARALLELISM = {
     Operation.UPSERT: UPSERT_PARALLELISM,
@@ -373,7 +351,7 @@ def _check_logged(merging: Merger) -> None:
     """Rows in logs are merged by whoever reads them, so every reader must know how."""
     if type(merging) not in merge.registry().values():
         raise ConfigError(
-            f"{merge.PAYLOAD_CLASS.name}={merging.java_class!r} is a merger of your own, which other readers "
+            f"{PAYLOAD_CLASS.name}={merging.java_class!r} is a merger of your own, which other readers "
             f"of a {TableType.MERGE_ON_READ.value} table lack; use a payload of Apache Hudi's, or "
             f"{TABLE_TYPE.name}={TableType.COPY_ON_WRITE.value}",
             value=merging.java_class,

@@ -20,12 +20,13 @@ from hoodie.engine import Task
 from hoodie.errors import HoodieError
 from hoodie.format.evolution import check_texts, conform
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.index import NOWHERE, REPEATED, Tags
+from hoodie.index.tags import NOWHERE, REPEATED, Tags
 from hoodie.storage import Storage, storage_for
 from hoodie.table.view import FileSlice, merged_slices, storage_listing
 from hoodie.write.context import STORED_ROW, WriteContext
-from hoodie.write.duplicates import Known, known_keys, refuse_known
+from hoodie.write.duplicates import known_keys, refuse_known
 from hoodie.write.partition_check import check_partition
+from hoodie.write.settings import Known
 from hoodie.write.staged import SUMMARY, encode_rows, error_message, message, rows_batch
 from hoodie.write.workload import tell_slice
 

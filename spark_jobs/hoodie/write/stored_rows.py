@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
-from hoodie.index import REPEATED
+from hoodie.index.tags import REPEATED
 from hoodie.read.matching import Part, Places
 from hoodie.write.context import STORED_ROW
 

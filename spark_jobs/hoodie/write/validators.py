@@ -14,55 +14,23 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from hoodie.config.key import Config, Key, fields_key
+from hoodie.config.key import Config, Key
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ValidationFailed
-from hoodie.read.spill import SPILL_PATH
+from hoodie.read.settings import SPILL_PATH
 from hoodie.read.state import Ask, QueryError, sql_about, state_view
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.write.resolve import Plan
+from hoodie.write.settings import EQUALITY, INEQUALITY, SINGLE, VALIDATORS
 
 #: what stands for the table in a query
 TABLE_NAME = "<TABLE_NAME>"
 _BEFORE, _AFTER = "hoodie_state_before", "hoodie_state_after"
 _PACKAGE = "org.apache.hudi.client.validator."
 _SHOWN = 5
-
-
-def _queries(text: str) -> tuple[str, ...]:
-    return tuple(query.strip() for query in text.split(";") if query.strip())
-
-
-VALIDATORS = fields_key(
-    "hoodie.precommit.validators",
-    (),
-    "Quality gates of a write: SqlQueryEqualityPreCommitValidator, SqlQueryInequalityPreCommitValidator, "
-    "SqlQuerySingleResultPreCommitValidator (Apache Hudi's class names, with their package or without), or "
-    "equality, inequality, single. Their queries see the partitions that the write touches, and an answer "
-    "that is not the expected one withdraws the write. Spark SQL on Spark, else DuckDB's.",
-)
-
-
-def _queries_key(name: str, doc: str) -> Key[tuple[str, ...]]:
-    return Key(f"hoodie.precommit.validators.{name}.sql.queries", (), doc, _queries)
-
-
-EQUALITY = _queries_key(
-    "equality",
-    "SELECTs, separated by `;`, that must give the same rows before and after the write, in any order; "
-    "`<TABLE_NAME>` stands for the table.",
-)
-INEQUALITY = _queries_key(
-    "inequality", "SELECTs, separated by `;`, that must not give the same rows before and after the write."
-)
-SINGLE = _queries_key(
-    "single.value",
-    "`SELECT…#expected`, separated by `;`: each gives one value after the write, which must be the expected "
-    "one, as a text or as a number.",
-)
 
 
 class Kind(enum.Enum):

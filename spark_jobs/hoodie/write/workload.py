@@ -11,47 +11,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hoodie.config.key import Config, bool_key, float_key, int_key
-from hoodie.format.base_file import MAX_FILE_SIZE
+from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
+from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, Snapshot, merged_slices
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
 from hoodie.write.partition_check import check_apart
-
-SMALL_FILE_LIMIT = int_key(
-    "hoodie.parquet.small.file.limit",
-    104857600,
-    "Base files smaller than this many bytes take inserts before new files are made; 0 turns packing off.",
-    minimum=0,
-    group="storage",
-)
-RECORD_SIZE_ESTIMATE = int_key(
-    "hoodie.copyonwrite.record.size.estimate",
-    1024,
-    "Bytes a record is taken to need in a base file until a commit tells better.",
-    minimum=1,
-)
-RECORD_SIZE_THRESHOLD = float_key(
-    "hoodie.record.size.estimation.threshold",
-    1.0,
-    "The record size is learnt from the newest commit that wrote more than this share of the small-file "
-    "limit; where that is 0, from the newest one that wrote rows.",
-    minimum=0,
-)
-AUTO_SPLIT = bool_key(
-    "hoodie.copyonwrite.insert.auto.split",
-    True,
-    "Cut a partition's inserts into new files by the record size; else by the split size.",
-)
-SMALL_GROUPS = int_key(
-    "hoodie.merge.small.file.group.candidates.limit",
-    1,
-    "Merge-on-read: so many of a partition's smallest base files take inserts, if they have no logs; each is "
-    "written anew.",
-    minimum=0,
-)
-SPLIT_SIZE = int_key(
-    "hoodie.copyonwrite.insert.split.size", 500000, "Rows of a new file without auto split.", minimum=1
+from hoodie.write.settings import (
+    AUTO_SPLIT,
+    RECORD_SIZE_ESTIMATE,
+    RECORD_SIZE_THRESHOLD,
+    SMALL_FILE_LIMIT,
+    SMALL_GROUPS,
+    SPLIT_SIZE,
 )
 
 #: bytes of work a write task should at least have before another task is worth starting

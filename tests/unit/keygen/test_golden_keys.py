@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hoodie.config.key import REGISTRY, Config
+from hoodie.config.catalogue import keys
+from hoodie.config.key import Config
 from hoodie.keygen import key_generator
 
 TABLES = [
@@ -28,7 +29,7 @@ TABLES = [
 def test_keys_and_paths_as_hudi_stored_them(golden_tables: Path, name: str) -> None:
     folder = golden_tables / "0.15.0-v6" / name
     options = json.loads((folder / "meta.json").read_text())["write_options"]
-    known = {k: v for k, v in options.items() if k in REGISTRY and REGISTRY[k].group == "keys"}
+    known = {k: v for k, v in options.items() if k in keys() and keys()[k].group == "keys"}
     files = [path for path in (folder / "table").rglob("[!.]*.parquet") if ".hoodie" not in path.parts]
     assert files
     for path in files:
@@ -42,7 +43,7 @@ def test_keys_and_paths_as_hudi_stored_them(golden_tables: Path, name: str) -> N
 def test_persisted_entries_as_hudi_stored_them(golden_tables: Path, name: str) -> None:
     folder = golden_tables / "0.15.0-v6" / name
     options = json.loads((folder / "meta.json").read_text())["write_options"]
-    known = {k: v for k, v in options.items() if k in REGISTRY and REGISTRY[k].group == "keys"}
+    known = {k: v for k, v in options.items() if k in keys() and keys()[k].group == "keys"}
     lines = (folder / "table" / ".hoodie" / "hoodie.properties").read_text().splitlines()
     stored = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
     file = next(path for path in (folder / "table").rglob("[!.]*.parquet") if ".hoodie" not in path.parts)

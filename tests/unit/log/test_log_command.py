@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from hoodie.cli import main
-from hoodie.format.base_file import Codec
 from hoodie.format.log_block import BlockType, rollback_headers
 from hoodie.format.log_data import DeleteRecords, encode_data_block, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.schema import to_avro_text
+from hoodie.format.settings import Codec
 from hoodie.storage.local import LocalStorage
 from tests.unit.log.reference import block
 

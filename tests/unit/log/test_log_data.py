@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hoodie.errors import TableError
-from hoodie.format.base_file import Codec
 from hoodie.format.log_block import BlockType, LogBlock
 from hoodie.format.log_data import encode_data_block, read_data_block, record_count
 from hoodie.format.schema import to_avro_text
+from hoodie.format.settings import Codec
 from tests.unit.log.reference import avro_content, avro_records
 
 TABLE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from hoodie.errors import TableError
-from hoodie.format.base_file import Codec
 from hoodie.format.log_block import BlockType, LogBlock, encode_block, rollback_headers
 from hoodie.format.log_data import (
     DeleteRecords,
@@ -22,6 +21,7 @@ from hoodie.format.log_data import (
 )
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.schema import to_avro_text
+from hoodie.format.settings import Codec
 from tests.unit.log.reference import OneFile, walk
 
 TABLE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])

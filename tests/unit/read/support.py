@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
-from hoodie.format.base_file import Codec
 from hoodie.format.log_block import BlockType, HeaderKey, rollback_headers
 from hoodie.format.log_data import DeleteRecords, encode_data_block, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.meta_fields import META_COLUMNS, with_meta
 from hoodie.format.names import LogFileName
 from hoodie.format.schema import to_avro_text
+from hoodie.format.settings import Codec
 from hoodie.merge import merger
 from hoodie.read.log_merge import SliceContext
 from hoodie.storage.local import LocalStorage

@@ -13,7 +13,7 @@ import hoodie
 from hoodie.codec.avro import write_record
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ConflictError, ServiceError, TableError
-from hoodie.services.inline import FAIL
+from hoodie.services.settings import FAIL
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.timeline.active import create_instant

@@ -9,7 +9,7 @@ import pytest
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.services.clustering import strategy
+from hoodie.services.clustering import settings
 from hoodie.services.clustering.strategy import candidates, eligible, groups, rolls_back
 from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.clustering_plan import ClusteringGroup
@@ -136,10 +136,10 @@ def test_metrics_are_those_of_apache_hudi() -> None:
     ("options", "rolled_back"),
     [
         ({}, False),
-        ({strategy.ROLLBACK_ON_CONFLICT.name: True}, True),
-        ({strategy.ROLLBACK_ON_CONFLICT.name: True, strategy.UPDATES.name: "SparkAllowUpdateStrategy"}, True),
-        ({strategy.ROLLBACK_ON_CONFLICT.name: True, strategy.UPDATES.name: "reject"}, False),
-        ({strategy.UPDATES.name: "allow"}, False),
+        ({settings.ROLLBACK_ON_CONFLICT.name: True}, True),
+        ({settings.ROLLBACK_ON_CONFLICT.name: True, settings.UPDATES.name: "SparkAllowUpdateStrategy"}, True),
+        ({settings.ROLLBACK_ON_CONFLICT.name: True, settings.UPDATES.name: "reject"}, False),
+        ({settings.UPDATES.name: "allow"}, False),
     ],
 )
 def test_when_a_pending_clustering_gives_way(options: dict[str, Any], rolled_back: bool) -> None:
@@ -154,8 +154,8 @@ def test_when_a_pending_clustering_gives_way(options: dict[str, Any], rolled_bac
             JAVA + "SparkRecentDayClusteringPlan",
             "SparkRecentDaysClusteringPlanStrategy",
         ),
-        (strategy.UPDATES.name, "SparkAllowsUpdateStrategy", "SparkAllowUpdateStrategy"),
-        (strategy.EXECUTION.name, "sort_and_sise", "sort_and_size"),
+        (settings.UPDATES.name, "SparkAllowsUpdateStrategy", "SparkAllowUpdateStrategy"),
+        (settings.EXECUTION.name, "sort_and_sise", "sort_and_size"),
     ],
 )
 def test_an_unknown_class_is_an_error_with_the_nearest(name: str, value: str, nearest: str) -> None:

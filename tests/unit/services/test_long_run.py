@@ -9,8 +9,8 @@ import pytest
 
 import hoodie
 from hoodie.config.key import Config
-from hoodie.services.archive.policy import MAX_COMMITS
-from hoodie.services.clean.policy import COMMITS_RETAINED
+from hoodie.services.archive.settings import MAX_COMMITS
+from hoodie.services.clean.settings import COMMITS_RETAINED
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action

@@ -7,7 +7,8 @@ import pytest
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.services.compaction.schedule import plan
-from hoodie.services.compaction.strategy import STRATEGY, Strategy, candidates, choose, operation
+from hoodie.services.compaction.settings import STRATEGY, Strategy
+from hoodie.services.compaction.strategy import candidates, choose, operation
 from hoodie.storage import FileInfo
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, Snapshot
 from hoodie.timeline.compaction_plan import CompactionOperation

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.config.key import REGISTRY
+from hoodie.config.catalogue import keys
 from hoodie.errors import (
     ConfigError,
     HoodieError,
@@ -324,7 +324,7 @@ def test_options_that_contradict_the_table(stored: Path, option: str, value: Any
     with pytest.raises(TableMismatch, match=r"options contradict table 'trips': .*Leave them out") as caught:
         hoodie.write_table(ROWS, str(stored), options={option: value})
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    name = REGISTRY[option].name if option in REGISTRY else option
+    name = keys()[option].name if option in keys() else option
     assert f"{name}={text!r}, the table has " in str(caught.value)
     assert listing(stored) == before
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from hoodie.config.key import Config, declared
-from hoodie.config.pages import default_text, settings
+from hoodie.config.catalogue import declared
+from hoodie.config.key import Config
+from hoodie.config.pages import default_text
 from hoodie.errors import ConfigError
-from hoodie.format.base_file import BLOOM_FPP, COMPRESSION_CODEC, MAX_FILE_SIZE, Codec
-from hoodie.keygen import HIVE_STYLE, PARTITIONPATH_FIELD, RECORDKEY_FIELD
-from hoodie.merge import PAYLOAD_CLASS, PRECOMBINE_FIELD
-from hoodie.write.duplicates import COMBINE_BEFORE_UPSERT
-from hoodie.write.workload import RECORD_SIZE_THRESHOLD, SMALL_FILE_LIMIT
+from hoodie.format.settings import BLOOM_FPP, COMPRESSION_CODEC, MAX_FILE_SIZE, Codec
+from hoodie.keygen.settings import HIVE_STYLE, PARTITIONPATH_FIELD, RECORDKEY_FIELD
+from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
+from hoodie.write.settings import COMBINE_BEFORE_UPSERT, RECORD_SIZE_THRESHOLD, SMALL_FILE_LIMIT
 
 
 def test_defaults() -> None:
@@ -152,7 +152,6 @@ def test_travels_to_executors() -> None:
 
 
 def test_every_default_passes_its_own_check() -> None:
-    settings()
     for key in declared():
         text = default_text(key)
         if text is not None:

@@ -11,7 +11,7 @@ import pytest
 import hoodie
 from hoodie.errors import ConfigError
 from hoodie.timeline.intervals import interval_of
-from hoodie.write.out_of_order import ALLOWED
+from hoodie.write.settings import ALLOW_OUT_OF_ORDER as ALLOWED
 from tests.unit.write.support import KEY, ORDERING, PARTITION
 
 MODE, PAYLOAD = "hoodie.record.merge.mode", "hoodie.datasource.write.payload.class"

@@ -23,7 +23,8 @@ from hoodie.pipeline import write
 from hoodie.storage.local import LocalStorage
 from hoodie.table import queue as module
 from hoodie.table.heartbeat import heartbeat_path
-from hoodie.table.queue import FOLDER, WAIT_MS
+from hoodie.table.queue import FOLDER
+from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.stage import Stage

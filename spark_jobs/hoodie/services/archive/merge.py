@@ -11,32 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.config.key import Config, bool_key, int_key
+from hoodie.config.key import Config
 from hoodie.errors import TableError
+from hoodie.services.archive.settings import MERGE_BATCH, MERGE_ENABLED, MERGE_SMALL_FILE_LIMIT
 from hoodie.storage import FileInfo, Storage, delete_all
 from hoodie.timeline.archived import MERGE_PLAN_NAME, archive_files, archive_name, archive_version
 from hoodie.timeline.plans import AvroFile
-
-ENABLED = bool_key(
-    "hoodie.archive.merge.enable",
-    False,
-    "Merge small archive files into larger ones.",
-    group="archive",
-)
-SMALL_FILE_LIMIT = int_key(
-    "hoodie.archive.merge.small.file.limit.bytes",
-    20 << 20,
-    "Archive files of at most so many bytes are small.",
-    minimum=0,
-    group="archive",
-)
-MERGE_BATCH = int_key(
-    "hoodie.archive.merge.files.batch.size",
-    10,
-    "So many small archive files, the newest in a row, are merged.",
-    minimum=2,
-    group="archive",
-)
 
 
 @dataclass(frozen=True)
@@ -72,7 +52,7 @@ def candidates(files: Sequence[FileInfo], config: Config) -> list[FileInfo]:
     """
     found: list[FileInfo] = []
     for item in reversed(files):
-        if item.size > config[SMALL_FILE_LIMIT]:
+        if item.size > config[MERGE_SMALL_FILE_LIMIT]:
             break
         found.append(item)
     return found[::-1] if len(found) >= config[MERGE_BATCH] else []
@@ -108,7 +88,7 @@ def merge(storage: Storage, folder: str, config: Config) -> MergePlan | None:
 
     An archive file is a chain of blocks, so that the merged one is the small ones in their order.
     """
-    if not config[ENABLED]:
+    if not config[MERGE_ENABLED]:
         return None
     files = archive_files(storage, folder)
     small = candidates(files, config)

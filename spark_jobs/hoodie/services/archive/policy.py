@@ -5,47 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hoodie.config.key import Config, bool_key, int_key
-from hoodie.services.compaction.trigger import MAX_DELTA_COMMITS, TRIGGER, Trigger
+from hoodie.config.key import Config
+from hoodie.services.archive.settings import BEYOND_SAVEPOINT, MAX_COMMITS, MIN_COMMITS
+from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, TRIGGER, Trigger
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
-
-AUTOMATIC = bool_key(
-    "hoodie.archive.automatic",
-    True,
-    "After each write, and after its clean, move old instants into the archived timeline. What fails there "
-    "is a warning of the write, which stays.",
-    group="archive",
-)
-MAX_COMMITS = int_key(
-    "hoodie.keep.max.commits",
-    30,
-    "Commits, cleans and rollbacks, each counted apart, that the active timeline may have; beyond it the "
-    "oldest are archived.",
-    minimum=2,
-    group="archive",
-)
-MIN_COMMITS = int_key(
-    "hoodie.keep.min.commits",
-    20,
-    "So many of the newest commits, cleans and rollbacks are left on the active timeline. More than "
-    "hoodie.cleaner.commits.retained, else as many as the cleaner needs.",
-    minimum=1,
-    group="archive",
-)
-BATCH = int_key(
-    "hoodie.commits.archival.batch",
-    10,
-    "Instant files in one block of an archive file.",
-    minimum=1,
-    group="archive",
-)
-BEYOND_SAVEPOINT = bool_key(
-    "hoodie.archive.beyond.savepoint",
-    False,
-    "Archive commits that are newer than a savepoint, too; those with a savepoint stay.",
-    group="archive",
-)
 
 _WRITES = frozenset({*COMMIT_ACTIONS, Action.COMPACTION, Action.LOGCOMPACTION})
 #: counted on their own: they may be older or newer than the commits that stay

@@ -20,7 +20,8 @@ from hoodie.errors import AlreadyExists, TableError, TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.services.archive import merge
 from hoodie.services.archive.mend import mend
-from hoodie.services.archive.policy import BATCH, Choice, Facts, choose
+from hoodie.services.archive.policy import Choice, Facts, choose
+from hoodie.services.archive.settings import BATCH, MERGE_ENABLED
 from hoodie.services.clean.policy import Retention
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
@@ -283,7 +284,7 @@ def _unmerged(target: Target) -> bool:
     folder = archive_folder(target.base_path, target.props.archive_folder)
     if storage.exists(merge.plan_path(folder)):
         return True
-    enabled: bool = target.config[merge.ENABLED]
+    enabled: bool = target.config[MERGE_ENABLED]
     return enabled and bool(merge.candidates(archive_files(storage, folder), target.config))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join
-from hoodie.services.clean.policy import INCREMENTAL, MAX_COMMITS, Retention
+from hoodie.services.clean.policy import Retention
+from hoodie.services.clean.settings import INCREMENTAL, MAX_COMMITS
 from hoodie.services.clean.slices import Group, Holds, PartitionClean, PartitionFiles, choose
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.partition import list_partitions

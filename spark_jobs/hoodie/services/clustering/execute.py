@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hoodie.engine import Engine
 from hoodie.errors import ConflictError, TableError
 from hoodie.services.clustering.order import Order
+from hoodie.services.clustering.settings import TARGET_BYTES, executes
 from hoodie.services.clustering.split import shares_of
-from hoodie.services.clustering.strategy import TARGET_BYTES, executes
 from hoodie.services.clustering.task import ClusterShares
 from hoodie.services.modes import Executed
 from hoodie.services.rewrite import rewrite_context, run_tasks

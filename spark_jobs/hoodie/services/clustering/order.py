@@ -8,7 +8,6 @@ come behind all other values, and nulls last.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,61 +17,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from hoodie.config.key import Config, Key, enum_key, fields_key, int_key, parse_fields
+from hoodie.config.key import Config, parse_fields
 from hoodie.errors import ConfigError
 from hoodie.services.clustering import curves
+from hoodie.services.clustering.settings import (
+    BUILD_METHOD,
+    LAYOUT,
+    SAMPLE_SIZE,
+    SORT_COLUMNS,
+    BuildMethod,
+    Layout,
+)
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
 
-
-class Layout(enum.Enum):
-    LINEAR = "linear"
-    ZORDER = "z-order"
-    HILBERT = "hilbert"
-
-
-class BuildMethod(enum.Enum):
-    DIRECT = "direct"
-    SAMPLE = "sample"
-
-
-def parse_layout(text: str) -> Layout:
-    name = text.strip().lower()
-    try:
-        return Layout.ZORDER if name == "zorder" else Layout(name)
-    except ValueError:
-        raise ValueError(f"expected one of {', '.join(item.value for item in Layout)}") from None
-
-
-SORT_COLUMNS = fields_key(
-    "hoodie.clustering.plan.strategy.sort.columns",
-    (),
-    "Columns by which a clustering sorts rows; none: rows stay in the order of their files.",
-    group="clustering",
-)
-LAYOUT: Key[Layout] = Key(
-    "hoodie.layout.optimize.strategy",
-    Layout.LINEAR,
-    "Order of the sort columns: one after the other (linear), or along a z-order or hilbert curve, for "
-    "queries that filter by any of several columns.",
-    parse_layout,
-    group="clustering",
-)
-BUILD_METHOD = enum_key(
-    "hoodie.layout.optimize.curve.build.method",
-    BuildMethod.DIRECT,
-    "Curves: cells of equal width between a column's least and greatest value (direct), or of about equally "
-    "many rows (sample), which is better for values that are spread unevenly.",
-    group="clustering",
-)
-SAMPLE_SIZE = int_key(
-    "hoodie.layout.optimize.build.curve.sample.size",
-    200000,
-    "Rows that are looked at to find the cells of a curve, and where a group is cut into tasks.",
-    minimum=100,
-    group="clustering",
-)
 
 #: column with a row's place on the curve
 PLACE = "_hoodie_clustering_place"

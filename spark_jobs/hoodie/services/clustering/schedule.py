@@ -13,13 +13,17 @@ from functools import cache, partial
 from hoodie.config.key import Config
 from hoodie.read.verify import refuse_damaged
 from hoodie.services.clustering import strategy, trigger
-from hoodie.services.clustering.order import (
+from hoodie.services.clustering.order import Order, refuse_repeated
+from hoodie.services.clustering.settings import (
     BUILD_METHOD,
+    EXECUTION_CLASS,
     LAYOUT,
+    MAX_GROUP_BYTES,
+    MAX_GROUPS,
+    SMALL_FILE_LIMIT,
     SORT_COLUMNS,
+    TARGET_BYTES,
     Layout,
-    Order,
-    refuse_repeated,
 )
 from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.rewrite import rewrite_context
@@ -63,23 +67,23 @@ def plan(
         small = list(pool.map(look, wanted))
     count = sum(map(len, small))
     if not count:
-        limit = config[strategy.SMALL_FILE_LIMIT]
-        return Planned(None, f"no file is smaller than {limit} bytes ({strategy.SMALL_FILE_LIMIT.name})")
+        limit = config[SMALL_FILE_LIMIT]
+        return Planned(None, f"no file is smaller than {limit} bytes ({SMALL_FILE_LIMIT.name})")
     free = [[item for item in items if (item.partition, item.file_id) not in busy] for items in small]
     if not any(free):
         return Planned(None, f"all {count} small file slices are in pending plans already")
     chosen = [group for items in free for group in strategy.groups(items, config, settled)]
     if not chosen:
         return Planned(None, f"rewriting the {sum(map(len, free))} small file slices would change nothing")
-    groups = tuple(chosen[: config[strategy.MAX_GROUPS]])
-    return Planned(ClusteringPlan(groups, strategy.EXECUTION_CLASS, params(config)))
+    groups = tuple(chosen[: config[MAX_GROUPS]])
+    return Planned(ClusteringPlan(groups, EXECUTION_CLASS, params(config)))
 
 
 def params(config: Config) -> dict[str, str]:
     """Strategy parameters of a plan: how it is to be executed. Apache Hudi reads the sort columns of them,
     and asks its own settings for the rest.
     """
-    sizes = {key.name: str(config[key]) for key in (strategy.TARGET_BYTES, strategy.MAX_GROUP_BYTES)}
+    sizes = {key.name: str(config[key]) for key in (TARGET_BYTES, MAX_GROUP_BYTES)}
     sorted_by = config[SORT_COLUMNS]
     if not sorted_by:
         return sizes

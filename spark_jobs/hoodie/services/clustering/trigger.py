@@ -4,49 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hoodie.config.key import Config, bool_key, int_key
+from hoodie.config.key import Config
 from hoodie.errors import ConfigError
+from hoodie.services.clustering.settings import (
+    ASYNC,
+    ASYNC_MAX_COMMITS,
+    INLINE,
+    INLINE_MAX_COMMITS,
+    SCHEDULE_INLINE,
+)
 from hoodie.storage import Storage
 from hoodie.table.pending import clustering_plan
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant
-
-INLINE = bool_key(
-    "hoodie.clustering.inline",
-    False,
-    "After each write run pending clusterings, then schedule and run one if it is due. What fails there is a "
-    "warning of the write, which stays.",
-    aliases=("hoodie.datasource.clustering.inline.enable",),
-    group="clustering",
-)
-SCHEDULE_INLINE = bool_key(
-    "hoodie.clustering.schedule.inline",
-    False,
-    "After each write schedule a clustering if none is pending; another job runs it.",
-    group="clustering",
-)
-INLINE_MAX_COMMITS = int_key(
-    "hoodie.clustering.inline.max.commits",
-    4,
-    "Commits since the last clustering that make the next inline one due.",
-    minimum=1,
-    group="clustering",
-)
-ASYNC = bool_key(
-    "hoodie.clustering.async.enabled",
-    False,
-    "After each write schedule a clustering if it is due and none is pending; another job runs it beside the "
-    "writers.",
-    aliases=("hoodie.datasource.clustering.async.enable",),
-    group="clustering",
-)
-ASYNC_MAX_COMMITS = int_key(
-    "hoodie.clustering.async.max.commits",
-    4,
-    "Commits since the last clustering that make the next one due, with hoodie.clustering.async.enabled.",
-    minimum=1,
-    group="clustering",
-)
 
 
 @dataclass(frozen=True)

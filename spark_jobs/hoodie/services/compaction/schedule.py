@@ -13,6 +13,7 @@ from functools import cache, partial
 from hoodie.config.key import Config
 from hoodie.read.verify import refuse_damaged
 from hoodie.services.compaction import strategy, trigger
+from hoodie.services.compaction.settings import STRATEGY
 from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.target import Target
 from hoodie.table.bootstrap import source_uri
@@ -41,7 +42,7 @@ def plan(
         return Planned(None, f"all {len(slices)} file slices with logs are in pending plans already")
     chosen = strategy.choose([strategy.operation(item, config) for item in free], config)
     if not chosen:
-        name = config[strategy.STRATEGY].value
+        name = config[STRATEGY].value
         return Planned(None, f"the strategy {name} takes none of the {len(free)} file slices with logs")
     return Planned(CompactionPlan(chosen))
 

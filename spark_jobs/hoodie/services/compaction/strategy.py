@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Sequence
 from datetime import date
 
-from hoodie.config.key import Config, Key, int_key
+from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.format.base_file import MAX_FILE_SIZE
+from hoodie.format.settings import MAX_FILE_SIZE
+from hoodie.services.compaction.settings import (
+    NUM_THRESHOLD,
+    SIZE_THRESHOLD,
+    STRATEGY,
+    TARGET_IO,
+    TARGET_PARTITIONS,
+    Strategy,
+)
 from hoodie.table.view import FileSlice
 from hoodie.timeline.compaction_plan import (
     TOTAL_IO_MB,
@@ -18,75 +25,6 @@ from hoodie.timeline.compaction_plan import (
     TOTAL_LOG_FILES,
     TOTAL_LOG_FILES_SIZE,
     CompactionOperation,
-)
-
-
-class Strategy(enum.Enum):
-    UNBOUNDED = "unbounded"
-    BOUNDED_IO = "bounded_io"
-    LOG_FILE_SIZE = "log_file_size"
-    LOG_FILE_NUM = "log_file_num"
-    DAY_BASED = "day_based"
-
-
-_JAVA = "org.apache.hudi.table.action.compact.strategy."
-_CLASSES = {
-    "UnBoundedCompactionStrategy": Strategy.UNBOUNDED,
-    "BoundedIOCompactionStrategy": Strategy.BOUNDED_IO,
-    "LogFileSizeBasedCompactionStrategy": Strategy.LOG_FILE_SIZE,
-    "LogFileNumBasedCompactionStrategy": Strategy.LOG_FILE_NUM,
-    "DayBasedCompactionStrategy": Strategy.DAY_BASED,
-}
-_NAMES = {strategy.value: strategy for strategy in Strategy} | {
-    (_JAVA + name).lower(): strategy for name, strategy in _CLASSES.items()
-}
-
-
-def parse_strategy(text: str) -> Strategy:
-    try:
-        return _NAMES[text.strip().lower()]
-    except KeyError:
-        names = ", ".join(strategy.value for strategy in Strategy)
-        raise ValueError(f"expected one of {names}, or Apache Hudi's class name of one") from None
-
-
-STRATEGY: Key[Strategy] = Key(
-    "hoodie.compaction.strategy",
-    Strategy.LOG_FILE_SIZE,
-    "Which file slices a compaction takes: all (unbounded), those within the target I/O in the table's order "
-    "(bounded_io), or by descending size (log_file_size) or number (log_file_num) of logs, or those of the "
-    "newest days' partitions (day_based). Apache Hudi's class names name the same.",
-    parse_strategy,
-    group="compaction",
-)
-TARGET_IO = int_key(
-    "hoodie.compaction.target.io",
-    512000,
-    "MB that one compaction reads and writes; the slice that passes it is the last (bounded_io, "
-    "log_file_size, log_file_num).",
-    minimum=1,
-    group="compaction",
-)
-SIZE_THRESHOLD = int_key(
-    "hoodie.compaction.logfile.size.threshold",
-    0,
-    "Bytes of logs from which a slice is compacted (log_file_size).",
-    minimum=0,
-    group="compaction",
-)
-NUM_THRESHOLD = int_key(
-    "hoodie.compaction.logfile.num.threshold",
-    0,
-    "Number of log files from which a slice is compacted (log_file_num).",
-    minimum=0,
-    group="compaction",
-)
-TARGET_PARTITIONS = int_key(
-    "hoodie.compaction.daybased.target.partitions",
-    10,
-    "Partitions of the newest days that are compacted (day_based).",
-    minimum=1,
-    group="compaction",
 )
 
 _MEGABYTE = 1 << 20

@@ -2,59 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
-from hoodie.config.key import Config, bool_key, enum_key, int_key
+from hoodie.config.key import Config
+from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, MAX_DELTA_SECONDS, TRIGGER, Trigger
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import parse_instant
 from hoodie.timeline.instant import Action, Instant
-
-
-class Trigger(enum.Enum):
-    NUM_COMMITS = "NUM_COMMITS"
-    NUM_COMMITS_AFTER_LAST_REQUEST = "NUM_COMMITS_AFTER_LAST_REQUEST"
-    TIME_ELAPSED = "TIME_ELAPSED"
-    NUM_AND_TIME = "NUM_AND_TIME"
-    NUM_OR_TIME = "NUM_OR_TIME"
-
-
-INLINE = bool_key(
-    "hoodie.compact.inline",
-    False,
-    "Merge-on-read: after each write run pending compactions, then schedule and run one if it is due. What "
-    "fails there is a warning of the write, which stays.",
-    group="compaction",
-)
-SCHEDULE_INLINE = bool_key(
-    "hoodie.compact.schedule.inline",
-    False,
-    "Merge-on-read: after each write schedule a compaction if it is due and none is pending; another job "
-    "runs it.",
-    group="compaction",
-)
-TRIGGER = enum_key(
-    "hoodie.compact.inline.trigger.strategy",
-    Trigger.NUM_COMMITS,
-    "When a compaction is due: by delta commits since the last one (completed, or also requested), by the "
-    "time since then, by both, or by either.",
-    group="compaction",
-)
-MAX_DELTA_COMMITS = int_key(
-    "hoodie.compact.inline.max.delta.commits",
-    5,
-    "Delta commits since the last compaction that make the next one due.",
-    minimum=1,
-    group="compaction",
-)
-MAX_DELTA_SECONDS = int_key(
-    "hoodie.compact.inline.max.delta.seconds",
-    3600,
-    "Seconds since the last compaction (before there is one: since the first delta commit) that make the "
-    "next one due.",
-    minimum=0,
-    group="compaction",
-)
 
 
 @dataclass(frozen=True)

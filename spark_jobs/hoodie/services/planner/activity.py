@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.services.target import Target
-from hoodie.table.heartbeat import INTERVAL_MS, TOLERABLE_MISSES, Beat, read_beats
+from hoodie.table.heartbeat import Beat, read_beats
 from hoodie.table.pending import clustering_plan
+from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 

@@ -15,10 +15,14 @@ from hoodie.engine.local import LocalEngine
 from hoodie.format.names import join
 from hoodie.services.archive import policy as archive_policy
 from hoodie.services.archive.run import archive
+from hoodie.services.archive.settings import MAX_COMMITS as ARCHIVE_MAX_COMMITS
 from hoodie.services.clean.policy import Retention
 from hoodie.services.clean.run import clean
 from hoodie.services.clustering import trigger as clustering_trigger
 from hoodie.services.clustering.run import ClusteringResult, cluster
+from hoodie.services.clustering.settings import ASYNC as CLUSTER_ASYNC
+from hoodie.services.clustering.settings import INLINE as CLUSTER_INLINE
+from hoodie.services.clustering.settings import SCHEDULE_INLINE as CLUSTER_SCHEDULE_INLINE
 from hoodie.services.compaction import trigger as compaction_trigger
 from hoodie.services.compaction.run import CompactionResult, compact
 from hoodie.services.planner.repair import finish_restore, repair
@@ -147,10 +151,10 @@ def _cluster_why(target: Target, timeline: Timeline) -> str:
 
 def _unasked_clustering(target: Target) -> str:
     """It rewrites a whole table, which not every table wants."""
-    switches = (clustering_trigger.INLINE, clustering_trigger.SCHEDULE_INLINE, clustering_trigger.ASYNC)
+    switches = (CLUSTER_INLINE, CLUSTER_SCHEDULE_INLINE, CLUSTER_ASYNC)
     if any(target.config[switch] for switch in switches):
         return ""
-    return f"nobody asks for it: name the service, or set {clustering_trigger.ASYNC.name}"
+    return f"nobody asks for it: name the service, or set {CLUSTER_ASYNC.name}"
 
 
 def _clean(call: Call) -> ServiceResult:
@@ -179,7 +183,7 @@ def _archive_work(result: Mapping[str, Any]) -> Work:
 
 
 def _archive_why(target: Target, timeline: Timeline) -> str:
-    return archive_policy.counts(timeline, target.config[archive_policy.MAX_COMMITS])
+    return archive_policy.counts(timeline, target.config[ARCHIVE_MAX_COMMITS])
 
 
 def _count(number: int, noun: str) -> str:

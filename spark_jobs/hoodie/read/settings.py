@@ -1,0 +1,58 @@
+"""Settings of queries, and of the memory that merges take."""
+
+from __future__ import annotations
+
+import enum
+
+from hoodie.config.key import bool_key, enum_key, int_key, str_key
+
+FROM_PATH = bool_key(
+    "hoodie.datasource.read.extract.partition.values.from.path",
+    False,
+    "Take the values of all partition columns from the partition path. Without it those come from there that "
+    "the path holds as they are (simple and complex keys; text, whole numbers, dates, booleans), and those "
+    "that no file holds.",
+    group="read",
+)
+
+
+class Holes(enum.Enum):
+    FAIL = "FAIL"
+    BLOCK = "BLOCK"
+
+
+HOLES_POLICY = enum_key(
+    "hoodie.read.timeline.holes.resolution.policy",
+    Holes.FAIL,
+    "What incremental and time travel queries do when a write that began earlier than a completed commit is "
+    "still in flight, so that its rows may come later: FAIL with an error, or BLOCK: show nothing from there "
+    "on.",
+    group="read",
+)
+MERGE_BUDGET = int_key(
+    "hoodie.memory.merge.max.size",
+    1073741824,
+    "Bytes of rows that one task holds in memory while it merges them with those of a file; more is spilled.",
+    minimum=1 << 16,
+    group="memory",
+)
+SPILL_PATH = str_key(
+    "hoodie.memory.spillable.map.path",
+    None,
+    "Folder for spilled rows; default: the system's folder for temporary files.",
+    group="memory",
+)
+VERIFY_FILES = bool_key(
+    "hoodie.read.verify.files",
+    True,
+    "Hold the files that a query is going to read against the commits of the active timeline, and fail where "
+    "one is missing or has lost bytes; false reads what is left.",
+    group="read",
+)
+VERIFY_WRITTEN = bool_key(
+    "hoodie.write.verify.files",
+    True,
+    "Hold the latest files of the partitions that rows go to against the commits of the active timeline, and "
+    "refuse the write where one is missing: its rows would be lost for good, or stored twice. false writes "
+    "on top of what is left.",
+)

@@ -1,0 +1,254 @@
+"""Settings of writes, and those that make a table."""
+
+from __future__ import annotations
+
+import enum
+import re
+
+from hoodie.config.key import (
+    Key,
+    bool_key,
+    enum_key,
+    fields_key,
+    float_key,
+    int_key,
+    parse_enum,
+    paths_key,
+    str_key,
+)
+from hoodie.table import properties
+from hoodie.table.properties import TableType
+
+
+class SortMode(enum.Enum):
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
+
+    @property
+    def sorts(self) -> bool:
+        return self in (SortMode.GLOBAL_SORT, SortMode.PARTITION_SORT)
+
+
+SORT_MODE = enum_key(
+    "hoodie.bulkinsert.sort.mode",
+    SortMode.NONE,
+    "GLOBAL_SORT: files of a partition hold consecutive key ranges, sorted, so that key-range pruning works; "
+    "PARTITION_SORT: every file is sorted; PARTITION_PATH_REPARTITION and NONE: rows as they come. In every "
+    "mode the rows of one partition are gathered, so there are as few files as the sizes allow. Also for "
+    "insert_overwrite.",
+)
+
+
+class Known(enum.Enum):
+    """What an insert does with a row whose key the table has."""
+
+    NONE = "none"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+DUPLICATE_POLICY = enum_key(
+    "hoodie.datasource.insert.dup.policy",
+    Known.NONE,
+    "insert and bulk_insert, of a row whose key its partition has already: none stores it beside the other, "
+    "drop leaves it out and counts it (num_dropped), fail refuses the write before anything is written. For "
+    "an upsert drop makes it an insert, with a warning, and fail is the same. Overwrites and deletes are not "
+    "affected.",
+)
+DROP_DUPLICATES = bool_key(
+    "hoodie.datasource.write.insert.drop.duplicates",
+    False,
+    "Incoming rows never replace stored ones: the same as the policy drop.",
+)
+ALLOW_DUPLICATES = bool_key(
+    "hoodie.merge.allow.duplicate.on.inserts",
+    True,
+    "An insert that fills up a small file may store a key there again. false: its rows are merged with the "
+    "rows of that file by key; other files are not looked at.",
+)
+COMBINE_BEFORE_UPSERT = bool_key(
+    "hoodie.combine.before.upsert",
+    True,
+    "De-duplicate the batch before an upsert. false: in a file that is there, the last of a key's rows in "
+    "the batch is merged with the stored one, whatever the ordering column says; a new file holds every row "
+    "of a new key, so that the key is there twice. Rows for logs are de-duplicated always, as their readers "
+    "would do it.",
+)
+COMBINE_BEFORE_INSERT = bool_key(
+    "hoodie.combine.before.insert",
+    False,
+    "De-duplicate the batch before insert, bulk_insert and insert_overwrite. Unset: where rows whose key is "
+    "stored are dropped or refused.",
+)
+COMBINE_BEFORE_DELETE = bool_key(
+    "hoodie.combine.before.delete",
+    True,
+    "De-duplicate the keys of a delete. The table is the same either way: a key is deleted once, and counted "
+    "once.",
+)
+ALLOW_OUT_OF_ORDER = bool_key(
+    "hoodie.write.allow.out.of.order",
+    False,
+    "Let the write of an older data interval of an Airflow task replace what a newer interval has written to "
+    "the same partitions, where no ordering column keeps the newer rows.",
+    group="merge",
+)
+
+
+class OverwriteMode(enum.Enum):
+    STATIC = "STATIC"
+    DYNAMIC = "DYNAMIC"
+
+
+OVERWRITE_MODE: Key[OverwriteMode | None] = Key(
+    "hoodie.datasource.overwrite.mode",
+    None,
+    "What insert_overwrite replaces. DYNAMIC: the partitions that it has rows for. STATIC: those of "
+    "hoodie.static.overwrite.partition.paths, or, where none are named, all of the table, as "
+    "insert_overwrite_table. Unset: STATIC where partitions are named, else DYNAMIC.",
+    parse_enum(OverwriteMode),
+)
+STATIC_PARTITIONS = paths_key(
+    "hoodie.static.overwrite.partition.paths",
+    (),
+    "Partition paths that insert_overwrite replaces, with rows for them or not. Rows of other partitions are "
+    "an error.",
+)
+
+
+def _folder_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text.strip()) or text.strip() == "metadata":
+        raise ValueError("expected the name of one folder")
+    return text.strip()
+
+
+TABLE_NAME = str_key(
+    "hoodie.table.name", None, "Name of the table; default: the last part of its path.", group="table"
+)
+DATABASE_NAME = str_key("hoodie.database.name", None, "Database the table belongs to.", group="table")
+TABLE_TYPE = enum_key(
+    "hoodie.datasource.write.table.type",
+    TableType.COPY_ON_WRITE,
+    "COPY_ON_WRITE: an update writes a file anew; MERGE_ON_READ: updates are appended to logs, which queries "
+    "and compactions merge.",
+    aliases=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
+    group="table",
+)
+ARCHIVE_FOLDER: Key[str] = Key(
+    properties.ARCHIVE_FOLDER,
+    "archived",
+    "Folder of a new table's archived timeline, below .hoodie.",
+    _folder_name,
+    group="table",
+)
+PARTITIONS_TO_DELETE = paths_key(
+    "hoodie.datasource.write.partitions.to.delete",
+    (),
+    "Partition paths that delete_partition deletes where its call names none; `*` stands for any text, and "
+    "blanks belong to the names between the commas.",
+)
+
+
+class ConcurrencyMode(enum.Enum):
+    SINGLE_WRITER = "SINGLE_WRITER"
+    OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
+
+
+class TimelineZone(enum.Enum):
+    LOCAL = "LOCAL"
+    UTC = "UTC"
+
+
+TIMELINE_ZONE = enum_key(
+    "hoodie.table.timeline.timezone",
+    TimelineZone.LOCAL,
+    "Time zone of instants of a new table.",
+    group="table",
+)
+CONCURRENCY_MODE = enum_key(
+    "hoodie.write.concurrency.mode",
+    ConcurrencyMode.SINGLE_WRITER,
+    "SINGLE_WRITER: a second live writer is refused, or waits its turn (hoodie.write.wait.for.writer.ms). "
+    "Others are not supported yet.",
+    group="concurrency",
+)
+_PARALLELISM_DOC = (
+    "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside "
+    "the number of input partitions. The files are the same either way. (Apache Hudi writes each file in a "
+    "task of its own whatever this is: its 0, as many as there are input partitions, is for shuffles that "
+    "de-duplicate and look up, of which there are none here.)"
+)
+UPSERT_PARALLELISM = int_key("hoodie.upsert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
+INSERT_PARALLELISM = int_key("hoodie.insert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
+BULK_PARALLELISM = int_key("hoodie.bulkinsert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
+DELETE_PARALLELISM = int_key("hoodie.delete.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
+
+
+def _queries(text: str) -> tuple[str, ...]:
+    return tuple(query.strip() for query in text.split(";") if query.strip())
+
+
+VALIDATORS = fields_key(
+    "hoodie.precommit.validators",
+    (),
+    "Quality gates of a write: SqlQueryEqualityPreCommitValidator, SqlQueryInequalityPreCommitValidator, "
+    "SqlQuerySingleResultPreCommitValidator (Apache Hudi's class names, with their package or without), or "
+    "equality, inequality, single. Their queries see the partitions that the write touches, and an answer "
+    "that is not the expected one withdraws the write. Spark SQL on Spark, else DuckDB's.",
+)
+
+
+def _queries_key(name: str, doc: str) -> Key[tuple[str, ...]]:
+    return Key(f"hoodie.precommit.validators.{name}.sql.queries", (), doc, _queries)
+
+
+EQUALITY = _queries_key(
+    "equality",
+    "SELECTs, separated by `;`, that must give the same rows before and after the write, in any order; "
+    "`<TABLE_NAME>` stands for the table.",
+)
+INEQUALITY = _queries_key(
+    "inequality", "SELECTs, separated by `;`, that must not give the same rows before and after the write."
+)
+SINGLE = _queries_key(
+    "single.value",
+    "`SELECT…#expected`, separated by `;`: each gives one value after the write, which must be the expected "
+    "one, as a text or as a number.",
+)
+SMALL_FILE_LIMIT = int_key(
+    "hoodie.parquet.small.file.limit",
+    104857600,
+    "Base files smaller than this many bytes take inserts before new files are made; 0 turns packing off.",
+    minimum=0,
+    group="storage",
+)
+RECORD_SIZE_ESTIMATE = int_key(
+    "hoodie.copyonwrite.record.size.estimate",
+    1024,
+    "Bytes a record is taken to need in a base file until a commit tells better.",
+    minimum=1,
+)
+RECORD_SIZE_THRESHOLD = float_key(
+    "hoodie.record.size.estimation.threshold",
+    1.0,
+    "The record size is learnt from the newest commit that wrote more than this share of the small-file "
+    "limit; where that is 0, from the newest one that wrote rows.",
+    minimum=0,
+)
+AUTO_SPLIT = bool_key(
+    "hoodie.copyonwrite.insert.auto.split",
+    True,
+    "Cut a partition's inserts into new files by the record size; else by the split size.",
+)
+SMALL_GROUPS = int_key(
+    "hoodie.merge.small.file.group.candidates.limit",
+    1,
+    "Merge-on-read: so many of a partition's smallest base files take inserts, if they have no logs; each is "
+    "written anew.",
+    minimum=0,
+)
+SPLIT_SIZE = int_key(
+    "hoodie.copyonwrite.insert.split.size", 500000, "Rows of a new file without auto split.", minimum=1
+)
