@@ -72,6 +72,12 @@ def _of_rollback(path: str, timeline: Timeline) -> bool:
     return len(found) == 1 and found[0].type is BlockType.COMMAND and found[0].instant in times
 
 
+def litter(path: Path) -> list[Path]:
+    """Markers, heartbeats and temporaries."""
+    folders = (".hoodie/.temp/*", ".hoodie/.heartbeat/*", f"**/*{TMP_SUFFIX}")
+    return [found for pattern in folders for found in path.glob(pattern)]
+
+
 def leftovers(path: str | Path) -> list[str]:
     """Everything on storage that does not belong there once no write is going on, and what lacks."""
     base = str(path)

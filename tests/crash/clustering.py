@@ -116,9 +116,16 @@ class GiveWay(Scenario):
 CLUSTERINGS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
-        Clustering("cluster_schedule", many, NO_ROWS, many_rows, mode="schedule"),
-        Clustering("cluster_execute", planned, NO_ROWS, planned_rows, mode="execute"),
-        Clustering("cluster_execute_again", interrupted, NO_ROWS, planned_rows, mode="execute"),
+        Clustering("cluster_schedule", many, NO_ROWS, many_rows, mode="schedule", like=("schedule",)),
+        Clustering("cluster_execute", planned, NO_ROWS, planned_rows, mode="execute", like=("execute",)),
+        Clustering(
+            "cluster_execute_again",
+            interrupted,
+            NO_ROWS,
+            planned_rows,
+            mode="execute",
+            like=("cluster_execute", "execute_again"),
+        ),
         Clustering(
             "mor_cluster_execute",
             mor_planned_clustering,
@@ -126,8 +133,11 @@ CLUSTERINGS: dict[str, Scenario] = {
             mor_logs_rows,
             options=MOR_OPTIONS,
             mode="execute",
+            like=("cluster_execute",),
         ),
-        GiveWay("give_way", interrupted, CHANGES, planned_rows),
+        GiveWay(
+            "give_way", interrupted, CHANGES, planned_rows, like=("repair", "repair_overwrite", "upsert")
+        ),
     )
 }
 SCENARIOS.update(CLUSTERINGS)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from tests.crash.cases import Case, Kind, chosen, every, step
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, our_rows
-from tests.crash.scenarios import Make, Scenario, copy_table
+from tests.crash.scenarios import SCENARIOS, Make, Scenario, copy_table
 from tests.crash.worker import Worker
-from tests.support.faults import Change, Faults, Phase
+from tests.support.faults import Change, Faults, InjectedFault, Phase
+
+T = TypeVar("T")
 
 
 class Bench:
@@ -23,6 +28,7 @@ class Bench:
         self._request = request
         self._made: dict[Make, Path] = {}
         self._changes: dict[str, list[Change]] = {}
+        self._left: dict[str, object] = {}
         self._new: dict[str, Rows] = {}
 
     def golden(self, name: str) -> Path:
@@ -62,6 +68,46 @@ class Bench:
             scenario.run(self.table(scenario), faults)
             self._changes[scenario.name] = faults.log
         return self._changes[scenario.name]
+
+    def undisturbed(self, scenario: Scenario, left: Callable[[Path], T]) -> T:
+        """What an undisturbed run leaves."""
+        if scenario.name not in self._left:
+            path = self.table(scenario)
+            before = left(path)
+            scenario.run(path)
+            self._left[scenario.name] = left(path)
+            assert self._left[scenario.name] != before, "there was something to do"
+        return self._left[scenario.name]  # type: ignore[return-value]
+
+    def cases(self, scenario: Scenario, kind: Kind, rest: bool) -> list[Case]:
+        """Failures of this kind that stand for all, or all the others."""
+        picked = chosen(self._steps(scenario), [self._steps(SCENARIOS[name]) for name in scenario.like], kind)
+        few = [
+            case
+            for case in every(self.changes(scenario), kind, thorough=False)
+            if (case.number, case.phase) in picked
+        ]
+        if not rest:
+            return few
+        return [case for case in every(self.changes(scenario), kind, scenario.thorough) if case not in few]
+
+    def _steps(self, scenario: Scenario) -> list[str]:
+        return [step(change, str(self._root / scenario.name)) for change in self.changes(scenario)]
+
+    def fail(self, scenario: Scenario, path: Path, case: Case) -> bool | None:
+        """Run it until it fails; did it say so? None: it was killed."""
+        if case.kind is Kind.KILL:
+            assert self.kill(scenario, path, case.number, case.phase) == -signal.SIGKILL
+            return None
+        faults, raised = case.faults(), True
+        try:
+            scenario.run(path, faults)
+            raised = False
+        except InjectedFault:
+            pass
+        # an inflight file of an earlier attempt is not created again, so nothing fails after that
+        assert faults.tripped or (case.phase is Phase.AFTER and case.change.path.endswith(".inflight"))
+        return raised
 
     def place(self, scenario: Scenario, name: str, ending: str) -> int:
         """Number of the first change of this name whose path ends so."""

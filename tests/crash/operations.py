@@ -80,16 +80,60 @@ def failed_overwrite(kit: Kit, path: Path) -> None:
 OPERATIONS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
-        Repeatable("delete", base, GONE, lambda kit: BASE, Operation.DELETE),
-        Repeatable("mor_delete", mor_base, GONE, mor_rows, Operation.DELETE, MOR_OPTIONS),
-        Repeatable("insert_overwrite", base, OVER, lambda kit: BASE, Operation.INSERT_OVERWRITE),
-        Repeatable("mor_insert_overwrite", mor_base, OVER, mor_rows, Operation.INSERT_OVERWRITE, MOR_OPTIONS),
-        Repeatable("insert_overwrite_table", base, OVER, lambda kit: BASE, Operation.INSERT_OVERWRITE_TABLE),
-        PartitionDelete("delete_partition", base, NO_ROWS, lambda kit: BASE, Operation.DELETE_PARTITION),
-        PartitionDelete(
-            "mor_delete_partition", mor_base, NO_ROWS, mor_rows, Operation.DELETE_PARTITION, MOR_OPTIONS
+        Repeatable("delete", base, GONE, lambda kit: BASE, Operation.DELETE, like=("upsert",)),
+        Repeatable(
+            "mor_delete", mor_base, GONE, mor_rows, Operation.DELETE, MOR_OPTIONS, like=("mor_upsert",)
         ),
-        Repeatable("repair_overwrite", failed_overwrite, OVER, lambda kit: BASE, Operation.INSERT_OVERWRITE),
+        Repeatable(
+            "insert_overwrite",
+            base,
+            OVER,
+            lambda kit: BASE,
+            Operation.INSERT_OVERWRITE,
+            like=("upsert", "first"),
+        ),
+        Repeatable(
+            "mor_insert_overwrite",
+            mor_base,
+            OVER,
+            mor_rows,
+            Operation.INSERT_OVERWRITE,
+            MOR_OPTIONS,
+            like=("insert_overwrite",),
+        ),
+        Repeatable(
+            "insert_overwrite_table",
+            base,
+            OVER,
+            lambda kit: BASE,
+            Operation.INSERT_OVERWRITE_TABLE,
+            like=("insert_overwrite",),
+        ),
+        PartitionDelete(
+            "delete_partition",
+            base,
+            NO_ROWS,
+            lambda kit: BASE,
+            Operation.DELETE_PARTITION,
+            like=("insert_overwrite", "empty"),
+        ),
+        PartitionDelete(
+            "mor_delete_partition",
+            mor_base,
+            NO_ROWS,
+            mor_rows,
+            Operation.DELETE_PARTITION,
+            MOR_OPTIONS,
+            like=("delete_partition",),
+        ),
+        Repeatable(
+            "repair_overwrite",
+            failed_overwrite,
+            OVER,
+            lambda kit: BASE,
+            Operation.INSERT_OVERWRITE,
+            like=("repair", "insert_overwrite"),
+        ),
         Scenario("upsert_after_overwrite", failed_overwrite, CHANGES, lambda kit: BASE, options=OPTIONS),
     )
 }

@@ -231,7 +231,10 @@ def golden_rows(kit: Kit, name: str) -> list[Row]:
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """`make` builds the table to begin with, None: there is none. `old`: its rows, None: it can't be read."""
+    """`make` builds the table to begin with, None: there is none. `old`: its rows, None: it can't be read.
+
+    `like` names scenarios that make some of the same changes, and `thorough` ones fail in every way at each.
+    """
 
     name: str
     make: Make | None
@@ -240,6 +243,8 @@ class Scenario:
     operation: Operation = Operation.UPSERT
     options: Mapping[str, str] = field(default_factory=lambda: OPTIONS)
     schema: pa.Schema = SMALL_SCHEMA
+    like: tuple[str, ...] = field(default=(), kw_only=True)
+    thorough: bool = field(default=False, kw_only=True)
 
     def new(self, kit: Kit) -> list[Row]:
         made = Model(["id"], ["region"], "ts")
@@ -299,12 +304,17 @@ class Compaction(Scenario):
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
-        Scenario("upsert", base, CHANGES, lambda kit: BASE),
+        Scenario("upsert", base, CHANGES, lambda kit: BASE, thorough=True),
         Scenario(
-            "waiting_upsert", base, CHANGES, lambda kit: BASE, options={**OPTIONS, WAIT_MS.name: "60000"}
+            "waiting_upsert",
+            base,
+            CHANGES,
+            lambda kit: BASE,
+            options={**OPTIONS, WAIT_MS.name: "60000"},
+            like=("upsert",),
         ),
-        Scenario("first", None, MORE, lambda kit: None),
-        Scenario("repair", failed, CHANGES, lambda kit: BASE),
+        Scenario("first", None, MORE, lambda kit: None, like=("upsert",)),
+        Scenario("repair", failed, CHANGES, lambda kit: BASE, like=("upsert",)),
         Scenario(
             "metadata_table",
             metadata_table,
@@ -312,22 +322,43 @@ SCENARIOS: dict[str, Scenario] = {
             lambda kit: golden_rows(kit, "mdt_files_only"),
             options={},
             schema=GOLDEN_SCHEMA,
+            like=("upsert",),
         ),
-        Scenario("mor_upsert", mor_base, CHANGES, mor_rows, options=MOR_OPTIONS),
-        Scenario("mor_first", None, MORE, lambda kit: None, options=MOR_OPTIONS),
-        Scenario("mor_repair", mor_failed, CHANGES, mor_rows, options=MOR_OPTIONS),
-        Scenario("mor_repair_shared", mor_shared, CHANGES, mor_rows, options=MOR_OPTIONS),
-        Scenario("mor_insert", mor_base, MORE, mor_rows, Operation.INSERT, options=MOR_OPTIONS),
-        Compaction("schedule", mor_logs, NO_ROWS, mor_logs_rows, mode="schedule"),
-        Compaction("execute", mor_planned, NO_ROWS, mor_planned_rows, mode="execute"),
-        Compaction("execute_again", mor_compacting, NO_ROWS, mor_planned_rows, mode="execute"),
-        Compaction("compact", mor_logs, NO_ROWS, mor_logs_rows),
+        Scenario("mor_upsert", mor_base, CHANGES, mor_rows, options=MOR_OPTIONS, like=("upsert",)),
+        Scenario(
+            "mor_first", None, MORE, lambda kit: None, options=MOR_OPTIONS, like=("first", "mor_upsert")
+        ),
+        Scenario(
+            "mor_repair", mor_failed, CHANGES, mor_rows, options=MOR_OPTIONS, like=("repair", "mor_upsert")
+        ),
+        Scenario(
+            "mor_repair_shared", mor_shared, CHANGES, mor_rows, options=MOR_OPTIONS, like=("mor_repair",)
+        ),
+        Scenario(
+            "mor_insert",
+            mor_base,
+            MORE,
+            mor_rows,
+            Operation.INSERT,
+            options=MOR_OPTIONS,
+            like=("mor_upsert", "first"),
+        ),
+        Compaction(
+            "schedule", mor_logs, NO_ROWS, mor_logs_rows, mode="schedule", like=("upsert",), thorough=True
+        ),
+        Compaction("execute", mor_planned, NO_ROWS, mor_planned_rows, mode="execute", thorough=True),
+        Compaction(
+            "execute_again", mor_compacting, NO_ROWS, mor_planned_rows, mode="execute", like=("execute",)
+        ),
+        Compaction("compact", mor_logs, NO_ROWS, mor_logs_rows, like=("execute", "schedule")),
         Scenario("left", base, in_region(small_rows(range(6000, 6005), 1), "us"), lambda kit: BASE),
         Scenario("right", base, in_region(small_rows(range(7000, 7005), 1), "us"), lambda kit: BASE),
-        Scenario("empty", base, NO_ROWS, lambda kit: BASE),
-        Scenario("insert", base, MORE, lambda kit: BASE, Operation.INSERT),
-        Scenario("bulk_insert", base, MORE, lambda kit: BASE, Operation.BULK_INSERT),
-        Direct("direct", base, VENUS, lambda kit: BASE, Operation.BULK_INSERT),
-        Once("once", base, MORE, lambda kit: BASE, Operation.INSERT),
+        Scenario("empty", base, NO_ROWS, lambda kit: BASE, like=("upsert",)),
+        Scenario("insert", base, MORE, lambda kit: BASE, Operation.INSERT, like=("upsert", "first")),
+        Scenario(
+            "bulk_insert", base, MORE, lambda kit: BASE, Operation.BULK_INSERT, like=("upsert", "first")
+        ),
+        Direct("direct", base, VENUS, lambda kit: BASE, Operation.BULK_INSERT, like=("upsert", "first")),
+        Once("once", base, MORE, lambda kit: BASE, Operation.INSERT, like=("upsert", "first")),
     )
 }

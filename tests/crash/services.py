@@ -125,10 +125,12 @@ class Service(Scenario):
 SERVICES = {
     scenario.name: scenario
     for scenario in (
-        Service("clean", uncleaned, NO_ROWS, rows, service=clean),
-        Service("clean_and_archive", uncleaned, NO_ROWS, rows),
-        Service("archive", history, NO_ROWS, rows, service=archive),
-        Service("mor_services", mor_history, NO_ROWS, mor_rows, options=MOR_OPTIONS),
+        Service("clean", uncleaned, NO_ROWS, rows, service=clean, like=("upsert",), thorough=True),
+        Service("clean_and_archive", uncleaned, NO_ROWS, rows, like=("clean", "archive"), thorough=True),
+        Service("archive", history, NO_ROWS, rows, service=archive, thorough=True),
+        Service(
+            "mor_services", mor_history, NO_ROWS, mor_rows, options=MOR_OPTIONS, like=("clean_and_archive",)
+        ),
     )
 }
 SCENARIOS.update(SERVICES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pytest
@@ -14,14 +15,16 @@ from hoodie.pipeline import write
 from hoodie.write.operation import WriteRequest
 from hoodie.write.staged import ERROR
 from hoodie.write.task import WriteBuckets
-from tests.crash.checks import leftovers
+from tests.crash.checks import hudi_rs_rows, leftovers, our_rows
 from tests.crash.conftest import Bench
 from tests.crash.scenarios import SCENARIOS, Scenario
+from tests.support.faults import Change, Faults, injected
 from tests.support.tables import SMALL_SCHEMA, as_table
 
 pytestmark = pytest.mark.crash
 
 OTHERS = 1000
+T = TypeVar("T")
 
 
 class Speculative(LocalEngine):
@@ -50,9 +53,26 @@ class Speculative(LocalEngine):
         return super().map_batches(frame, twice, schema)
 
 
-def run(scenario: Scenario, path: Path, engine: Speculative) -> None:
-    rows = engine.frame(as_table(scenario.rows, SMALL_SCHEMA))
-    write(engine, rows, WriteRequest(str(path), scenario.operation, scenario.options, {}))
+def run(
+    scenario: Scenario, path: Path, engine: Speculative, last: Callable[[Change], bool] | None = None
+) -> None:
+    """`last`: the disk is dead after this change."""
+    faults = DiesAfter(last) if last else Faults()
+    with injected(faults):
+        rows = engine.frame(as_table(scenario.rows, SMALL_SCHEMA))
+        write(engine, rows, WriteRequest(str(path), scenario.operation, scenario.options, {}))
+    assert last is None or faults.tripped
+
+
+class DiesAfter(Faults):
+    def __init__(self, last: Callable[[Change], bool]) -> None:
+        super().__init__()
+        self._last = last
+
+    def run(self, name: str, path: str, call: Callable[[], T], half: Callable[[], None] | None = None) -> T:
+        result = super().run(name, path, call, half)
+        self.tripped |= self._last(self.log[-1])
+        return result
 
 
 @pytest.mark.parametrize("name", ["upsert", "mor_upsert"])
@@ -75,6 +95,19 @@ def test_files_of_lost_attempts_are_deleted_at_commit(bench: Bench, whole: bool,
     assert engine.lost <= seen | logs, "the lost attempts did write"
     assert bool(engine.lost & logs) == (name == "mor_upsert")
     bench.check_after_repair(scenario, path)
+
+
+@pytest.mark.parametrize("name", ["upsert", "mor_upsert"])
+def test_files_of_lost_attempts_are_gone_when_the_commit_is_seen(bench: Bench, name: str) -> None:
+    """The disk is dead after the publishing."""
+    scenario = SCENARIOS[name]
+    path = bench.table(scenario)
+
+    def publishes(change: Change) -> bool:
+        return change.path.endswith((".commit", ".deltacommit"))
+
+    run(scenario, path, Speculative(whole=True), publishes)
+    assert our_rows(path) == hudi_rs_rows(path) == bench.new(scenario)
 
 
 @pytest.mark.parametrize("name", ["upsert", "mor_upsert"])

@@ -1,4 +1,4 @@
-"""Compactions that fail or are killed, second ones, and writers beside them: no row ever changes."""
+"""Executions of one compaction that meet, and writers beside them: no row ever changes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ import hoodie
 from hoodie.errors import ConflictError
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
-from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, our_rows
+from tests.crash.checks import Rows, counted, hudi_rs_rows, leftovers, our_rows
 from tests.crash.conftest import Bench
 from tests.crash.scenarios import MOR_OPTIONS, NO_ROWS, SCENARIOS, Scenario, compact, in_region, run
-from tests.crash.test_kill import sampled
-from tests.crash.test_sweep import cases
 from tests.crash.worker import Worker, answer
-from tests.support.faults import Faults, InjectedFault, Phase, wait_for
+from tests.support.faults import Phase, wait_for
 from tests.support.tables import small_rows
 
 pytestmark = pytest.mark.crash
 
 EXECUTE = SCENARIOS["execute"]
-EVERY = [(phase, once) for once in (False, True) for phase in Phase]
 
 
 def pending(path: Path) -> list[str]:
@@ -46,52 +43,6 @@ def check_mended(scenario: Scenario, path: Path, rows: Rows) -> None:
     assert our_rows(path) == rows
     assert hudi_rs_rows(path) == rows
     assert hoodie.read_table(str(path), query="read_optimized").num_rows == rows.total()
-
-
-@pytest.mark.parametrize("name", ["schedule", "execute", "execute_again", "compact"])
-def test_a_compaction_fails_at_every_change(bench: Bench, name: str) -> None:
-    scenario = SCENARIOS[name]
-    kinds = EVERY if name in ("schedule", "execute") else [(Phase.BEFORE, False), (Phase.AFTER, True)]
-    rows = bench.new(scenario)
-    for faults in cases(bench.changes(scenario), *kinds):
-        try:
-            check_fault(bench, scenario, rows, faults)
-        except Exception as error:
-            raise AssertionError(f"{name}, {faults}") from error
-
-
-def check_fault(bench: Bench, scenario: Scenario, rows: Rows, faults: Faults) -> None:
-    path = bench.table(scenario)
-    before, planned = committed(path), pending(path)
-    raised = True
-    try:
-        scenario.run(path, faults)
-        raised = False
-    except InjectedFault:
-        pass
-    found = faults.log[faults.at - 1].path.endswith(".compaction.inflight")  # it was there, and still is
-    assert faults.tripped or (found and faults.phase is Phase.AFTER)
-    check_failed(path, rows)
-    done = bool(committed(path) - before)
-    if scenario.name != "schedule":
-        assert done != raised, "an error says that nothing was committed"
-    assert done or set(planned) <= set(pending(path)), "the plan stays"
-    check_mended(scenario, path, rows)
-
-
-@pytest.mark.parametrize("name", ["schedule", "execute", "execute_again", "compact"])
-def test_a_killed_compaction_is_mended_by_the_next(bench: Bench, name: str) -> None:
-    scenario = SCENARIOS[name]
-    rows = bench.new(scenario)
-    for number, phase in sampled(bench.changes(scenario)):
-        where = f"{name}, killed {phase.value} change {number}: {bench.changes(scenario)[number - 1]}"
-        path = bench.table(scenario)
-        assert bench.kill(scenario, path, number, phase) == -signal.SIGKILL, where
-        try:
-            check_failed(path, rows)
-            check_mended(scenario, path, rows)
-        except Exception as error:
-            raise AssertionError(where) from error
 
 
 def test_a_writer_after_a_killed_execution_leaves_it_alone(bench: Bench) -> None:

@@ -227,7 +227,7 @@ def test_not_synced_when_told_so(tmp_path: Path) -> None:
     assert len(history.states[-1]) == 60
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(5))
 def test_at_many_points(history: History, seed: int, tmp_path: Path) -> None:
     points = random.Random(seed).sample(range(1, len(history.changes) + 1), 40)

@@ -18,6 +18,7 @@ from tests.crash.scenarios import copy_table
 from tests.support.evolved import changed, commits
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.rows import assert_same_rows
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.crash
 
@@ -28,8 +29,11 @@ def _upsert(path: Path, rows: pa.Table, faults: Faults) -> None:
         write(engine, engine.frame(rows), WriteRequest(str(path), Operation.UPSERT))
 
 
+@pytest.mark.parametrize("phase", full_but({Phase.BEFORE, Phase.DURING}, Phase))
 @pytest.mark.parametrize("name", ["evolved_cow", "evolved_mor"])
-def test_a_write_fails_around_its_schemacommit(evolved_tables: Path, tmp_path: Path, name: str) -> None:
+def test_a_write_fails_around_its_schemacommit(
+    evolved_tables: Path, tmp_path: Path, name: str, phase: Phase
+) -> None:
     base = tmp_path / "base"
     shutil.copytree(evolved_tables / name, base)
     before = hoodie.read_table(str(base), meta=False)
@@ -49,24 +53,23 @@ def test_a_write_fails_around_its_schemacommit(evolved_tables: Path, tmp_path: P
     assert len(steps) >= 5
     tried = range(steps[0], min(steps[-1] + 5, len(changes.log)) + 1)
     for number in tried:
-        for phase in Phase:
-            if phase is Phase.DURING and not changes.log[number - 1].splits:
-                continue
-            path, faults = tmp_path / f"{number}-{phase.name}", Faults(at=number, phase=phase)
-            copy_table(base, path)
-            try:
-                _upsert(path, rows, faults)
-                done = True
-            except InjectedFault:
-                done = False
-            where = f"{faults}"
-            assert_same_rows(hoodie.read_table(str(path), meta=False), after if done else before, what=where)
-            result = hoodie.write_table(rows, str(path))
-            assert_same_rows(hoodie.read_table(str(path), meta=False), after, what=where)
-            left = {item.name.split(".")[0] for item in (path / ".hoodie/.schema").iterdir()}
-            assert left <= set(commits(path)), where
-            history = parse_history((path / f".hoodie/.schema/{result.instant}.schemacommit").read_text())
-            versions = [schema.version for schema in history]
-            assert versions == sorted(set(versions)), where
-            assert str(versions[-1]) in commits(path), where
-            shutil.rmtree(path)
+        if phase is Phase.DURING and not changes.log[number - 1].splits:
+            continue
+        path, faults = tmp_path / str(number), Faults(at=number, phase=phase)
+        copy_table(base, path)
+        try:
+            _upsert(path, rows, faults)
+            done = True
+        except InjectedFault:
+            done = False
+        where = f"{faults}"
+        assert_same_rows(hoodie.read_table(str(path), meta=False), after if done else before, what=where)
+        result = hoodie.write_table(rows, str(path))
+        assert_same_rows(hoodie.read_table(str(path), meta=False), after, what=where)
+        left = {item.name.split(".")[0] for item in (path / ".hoodie/.schema").iterdir()}
+        assert left <= set(commits(path)), where
+        history = parse_history((path / f".hoodie/.schema/{result.instant}.schemacommit").read_text())
+        versions = [schema.version for schema in history]
+        assert versions == sorted(set(versions)), where
+        assert str(versions[-1]) in commits(path), where
+        shutil.rmtree(path)

@@ -1,69 +1,53 @@
-"""A write that fails at every one of its changes: readers see old or new rows, and the next run mends all."""
+"""Every scenario, failed or killed at its changes: readers see what they may, and the next run mends all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import pytest
 
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action
 from hoodie.timeline.plans import RollbackMetadata
-from tests.crash.checks import committed
+from tests.crash import clustering, operations, services, undo  # noqa: F401  their scenarios join the others
+from tests.crash.cases import Case, Kind
 from tests.crash.conftest import Bench
-from tests.crash.scenarios import SCENARIOS, Scenario
-from tests.support.faults import Change, Faults, InjectedFault, Phase
+from tests.crash.scenarios import SCENARIOS
+from tests.crash.survival import survival
 
 pytestmark = pytest.mark.crash
 
-
-def cases(changes: list[Change], *kinds: tuple[Phase, bool]) -> Iterator[Faults]:
-    """A failure at every change, for every (phase, once); a phase in the middle where there is one."""
-    for number, change in enumerate(changes, 1):
-        for phase, once in kinds:
-            if phase is not Phase.DURING or change.splits:
-                yield Faults(at=number, phase=phase, once=once)
+#: of other tests
+UNSWEPT = ("left", "right", "upsert_after_overwrite")
+SWEPT = [(name, kind) for name in SCENARIOS if name not in UNSWEPT for kind in Kind]
+IDS = [f"{name}-{kind.value}" for name, kind in SWEPT]
 
 
-def check_exception(bench: Bench, scenario: Scenario, faults: Faults) -> None:
-    path = bench.table(scenario)
-    before = committed(path)
-    raised = True
-    try:
-        scenario.run(path, faults)
-        raised = False
-    except InjectedFault:
-        pass
-    assert faults.tripped
-    done = bench.check_before_repair(scenario, path, before)
-    assert done != raised, "an error says that nothing was committed"
-    scenario.again(path, done)
-    bench.check_after_repair(scenario, path)
-
-
-def sweep(bench: Bench, name: str, *kinds: tuple[Phase, bool]) -> None:
+def sweep(bench: Bench, name: str, cases: Sequence[Case]) -> None:
     scenario = SCENARIOS[name]
-    for faults in cases(bench.changes(scenario), *kinds):
+    for case in cases:
+        path = bench.table(scenario)
         try:
-            check_exception(bench, scenario, faults)
+            check = survival(bench, scenario, path)
+            check.failed(bench.fail(scenario, path, case))
+            check.mended()
         except Exception as error:
-            raise AssertionError(f"{name}, {faults}") from error
+            raise AssertionError(f"{name}, {case}") from error
 
 
-@pytest.mark.parametrize("once", [False, True], ids=["dead disk", "hiccup"])
-def test_upsert_fails_at_every_change(bench: Bench, once: bool) -> None:
-    sweep(bench, "upsert", *((phase, once) for phase in Phase))
+@pytest.mark.parametrize(("name", "kind"), SWEPT, ids=IDS)
+def test_every_scenario_survives(bench: Bench, name: str, kind: Kind) -> None:
+    """A failure of each class."""
+    cases = bench.cases(SCENARIOS[name], kind, rest=False)
+    assert cases
+    sweep(bench, name, cases)
 
 
-@pytest.mark.parametrize(
-    "name", ["first", "repair", "metadata_table", "empty", "insert", "bulk_insert", "direct", "once"]
-)
-def test_other_writes_fail_at_every_change(bench: Bench, name: str) -> None:
-    sweep(bench, name, (Phase.BEFORE, False), (Phase.DURING, False), (Phase.AFTER, True))
-
-
-@pytest.mark.parametrize("name", ["mor_upsert", "mor_first", "mor_repair", "mor_repair_shared", "mor_insert"])
-def test_delta_commits_fail_at_every_change(bench: Bench, name: str) -> None:
-    """They append to logs, pack into a file, make new ones, and roll back others that did."""
-    sweep(bench, name, (Phase.BEFORE, False), (Phase.DURING, False), (Phase.AFTER, True))
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "kind"), SWEPT, ids=IDS)
+def test_every_scenario_survives_all_else(bench: Bench, name: str, kind: Kind) -> None:
+    """Every failure that the classes leave out."""
+    sweep(bench, name, bench.cases(SCENARIOS[name], kind, rest=True))
 
 
 def test_the_rollback_of_a_delta_commit_deletes_its_logs_and_voids_its_blocks_among_others(
@@ -78,3 +62,12 @@ def test_the_rollback_of_a_delta_commit_deletes_its_logs_and_voids_its_blocks_am
         deleted = RollbackMetadata.from_bytes(done.read_bytes()).partitions["eu"].deleted
         assert [file for file in deleted if ".log." in file]
         assert len(list(path.glob("eu/.*.log.*_1-0-1"))) == commands
+
+
+def test_a_pending_overwrite_is_a_failed_write(bench: Bench) -> None:
+    """Unlike a pending clustering, which is a replacecommit, too."""
+    scenario = SCENARIOS["upsert_after_overwrite"]
+    path = bench.table(scenario)
+    (pending,) = Timeline.load(str(path)).pending()
+    assert pending.action is Action.REPLACECOMMIT
+    assert scenario.run(path).rolled_back == [pending.time]

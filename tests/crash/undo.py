@@ -183,9 +183,17 @@ def scenario(
     act: Callable[[str | Path], Any],
     *states: tuple[list[Row], ...],
     options: Mapping[str, str] = MOR_OPTIONS,
+    like: tuple[str, ...] = (),
 ) -> Undo:
     return Undo(
-        name, make, NO_ROWS, lambda kit: upserted(*states[0]), options=options, act=act, states=states
+        name,
+        make,
+        NO_ROWS,
+        lambda kit: upserted(*states[0]),
+        options=options,
+        like=like,
+        act=act,
+        states=states,
     )
 
 
@@ -193,19 +201,61 @@ TWO, THREE, MANY = (BASE, LOGGED), (BASE, LOGGED, LATER), (BASE, SECOND)
 UNDO = {
     item.name: item
     for item in (
-        scenario("rollback_commit", cow, rollback, THREE, TWO, options=OPTIONS),
-        scenario("rollback_deltas", shared, rollback, (BASE, LOGGED, LAST), TWO),
-        scenario("rollback_compaction", compacted, rollback, TWO, TWO),
-        scenario("rollback_plan", planned_clustering, rollback, MANY, MANY, options=NO_PACKING),
-        scenario("rollback_clustering", clustered, rollback, MANY, MANY, options=NO_PACKING),
-        scenario("cancel_compaction", planned_compaction, cancel, TWO, TWO),
-        scenario("cancel_begun_compaction", begun_compaction, cancel, TWO, TWO),
-        scenario("cancel_clustering", planned_clustering, cancel, MANY, MANY, options=NO_PACKING),
+        scenario("rollback_commit", cow, rollback, THREE, TWO, options=OPTIONS, like=("upsert",)),
+        scenario("rollback_deltas", shared, rollback, (BASE, LOGGED, LAST), TWO, like=("rollback_commit",)),
+        scenario("rollback_compaction", compacted, rollback, TWO, TWO, like=("rollback_commit",)),
+        scenario(
+            "rollback_plan",
+            planned_clustering,
+            rollback,
+            MANY,
+            MANY,
+            options=NO_PACKING,
+            like=("rollback_commit",),
+        ),
+        scenario(
+            "rollback_clustering",
+            clustered,
+            rollback,
+            MANY,
+            MANY,
+            options=NO_PACKING,
+            like=("rollback_commit",),
+        ),
+        scenario("cancel_compaction", planned_compaction, cancel, TWO, TWO, like=("rollback_compaction",)),
+        scenario(
+            "cancel_begun_compaction", begun_compaction, cancel, TWO, TWO, like=("rollback_compaction",)
+        ),
+        scenario(
+            "cancel_clustering",
+            planned_clustering,
+            cancel,
+            MANY,
+            MANY,
+            options=NO_PACKING,
+            like=("rollback_plan",),
+        ),
         scenario("savepoint", cow, savepoint, THREE, THREE, options=OPTIONS),
         scenario("delete_savepoint", cow, unsave, THREE, THREE, options=OPTIONS),
-        scenario("restore_commits", cow, restore, THREE, TWO, options=OPTIONS),
-        scenario("restore_clusterings", clustered_since, restore, (*MANY, LATER), MANY, options=NO_PACKING),
-        scenario("restore_deltas", mor, restore, (*THREE, LAST), THREE, TWO),
+        scenario("restore_commits", cow, restore, THREE, TWO, options=OPTIONS, like=("upsert",)),
+        scenario(
+            "restore_clusterings",
+            clustered_since,
+            restore,
+            (*MANY, LATER),
+            MANY,
+            options=NO_PACKING,
+            like=("restore_commits", "rollback_plan", "rollback_clustering"),
+        ),
+        scenario(
+            "restore_deltas",
+            mor,
+            restore,
+            (*THREE, LAST),
+            THREE,
+            TWO,
+            like=("restore_commits", "rollback_deltas", "rollback_compaction"),
+        ),
     )
 }
 SCENARIOS.update(UNDO)

@@ -15,6 +15,11 @@ from hoodie.keygen.settings import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 @dataclass(frozen=True)
 class NonpartitionedKeys(FieldKeys):
     java_class = "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+    aliases = (
+        "nonpartitioned",
+        "non_partition",
+        "org.apache.hudi.keygen.NonpartitionedAvroKeyGenerator",
+    )
 
     @classmethod
     def make(cls, config: Config, schema: pa.Schema) -> NonpartitionedKeys:
@@ -31,3 +36,6 @@ class NonpartitionedKeys(FieldKeys):
             config[CONSISTENT_TIMESTAMP],
             persist_entries(cls.java_class, config, ()),
         )
+
+
+PLUGIN = NonpartitionedKeys

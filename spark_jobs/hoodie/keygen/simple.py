@@ -14,6 +14,7 @@ from hoodie.keygen.settings import CONSISTENT_TIMESTAMP
 @dataclass(frozen=True)
 class SimpleKeys(FieldKeys):
     java_class = "org.apache.hudi.keygen.SimpleKeyGenerator"
+    aliases = ("simple", "org.apache.hudi.keygen.SimpleAvroKeyGenerator")
 
     @classmethod
     def make(cls, config: Config, schema: pa.Schema) -> SimpleKeys:
@@ -24,3 +25,6 @@ class SimpleKeys(FieldKeys):
             config[CONSISTENT_TIMESTAMP],
             persist_entries(cls.java_class, config, (field,)),
         )
+
+
+PLUGIN = SimpleKeys

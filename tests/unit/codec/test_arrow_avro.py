@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +22,7 @@ from hoodie.format.schema import from_avro, to_avro_text
 from tests.unit.codec.avro_cases import (
     Case,
     cases,
+    decimal_bytes,
     decode_one_by_one,
     encode_one_by_one,
     framed,
@@ -268,6 +269,26 @@ def test_a_dictionary_of_long_texts_is_cut_by_what_it_stands_for() -> None:
     pieces = encode_records(rows, text)
     assert max(map(len, pieces)) <= arrow_avro.BYTES + 100
     assert sum(map(len, pieces)) == 40 * (4 + 3 + 1_000_000)
+
+
+#: two's complement needs one more byte from here on
+BOUNDS = [
+    sign * 2 ** (8 * size - 1) + more for size in range(1, 16) for sign in (-1, 1) for more in (-1, 0, 1)
+]
+
+
+@pytest.mark.parametrize("size", [None, 16, 20])
+def test_decimals_where_their_bytes_become_more(size: int | None) -> None:
+    """... and nulls among those that are wider than 128 bits."""
+    kind: dict[str, Any] = {"type": "bytes"} if size is None else {"type": "fixed", "name": "f", "size": size}
+    text = _schema(c=["null", {**kind, "logicalType": "decimal", "precision": 38, "scale": 2}])
+    numbers = [None, *(number for pair in zip(BOUNDS, [None] * len(BOUNDS), strict=True) for number in pair)]
+    values = [None if number is None else Decimal(number).scaleb(-2, Context(prec=40)) for number in numbers]
+    rows = pa.table({"c": pa.array(values, pa.decimal128(38, 2))})
+    raw = [{"c": None if number is None else decimal_bytes(number, size)} for number in numbers]
+    expected = framed(encode_one_by_one(json.loads(text), raw))
+    assert encoded(rows, text) == expected
+    assert decode_records(expected, len(raw), text).column("c").to_pylist() == values
 
 
 # --- refusals ------------------------------------------------------------------------------------------

@@ -102,7 +102,16 @@ def _one(avro: Any, record: bytes, others: int = 0, other: bytes = b"") -> pa.Ta
     return decode_records(framed([other] * others + [record]), others + 1, text)
 
 
+def _long(number: int) -> bytes:
+    """Zigzag, as of a number that is not negative."""
+    number, found = 2 * number, b""
+    while number > 127:
+        found, number = found + bytes([number & 127 | 128]), number >> 7
+    return found + bytes([number])
+
+
 ARRAY = {"type": "array", "items": "string"}
+TIME, MICROS = {"type": "int", "logicalType": "time-millis"}, {"type": "long", "logicalType": "time-micros"}
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 0}
 WIDE = {"type": "fixed", "name": "f", "size": 20, "logicalType": "decimal", "precision": 38, "scale": 0}
 
@@ -135,6 +144,8 @@ WIDE = {"type": "fixed", "name": "f", "size": 20, "logicalType": "decimal", "pre
         (WIDE, bytes(20), b"\x01" + bytes(19), "more than 128 bits"),
         (WIDE, bytes(20), bytes(4) + b"\x7f" + bytes(15), "more than 38 digits"),
         ({"type": "int", "logicalType": "time-millis"}, b"\x00", b"\x01", "not within a day"),
+        (TIME, _long(86_399_999), _long(86_400_000), "not within a day"),
+        (MICROS, _long(86_399_999_999), _long(86_400_000_000), "not within a day"),
         (ARRAY, b"\x02\x02a\x00", b"\x04\x02a\x00", "the record ends|longer than its record"),
         (ARRAY, b"\x02\x02a\x00", b"\x02\x02a", "the record ends"),
         (ARRAY, b"\x02\x02a\x00", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", "longer than its record"),

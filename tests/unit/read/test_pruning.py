@@ -88,6 +88,7 @@ def test_partitions_that_are_ruled_out_are_not_listed(table: str, where: str, pa
         "(day = '2024-01-01') IS NOT TRUE",
         "note BETWEEN 'x' AND 'y' AND day NOT IN ('2024-01-01')",
         "hour IN (7, 8) = false",
+        "hour IN (7, '8')",
     ],
 )
 def test_what_is_not_understood_rules_nothing_out(table: str, where: str) -> None:

@@ -36,6 +36,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.transaction import Transaction
 from tests.support.archives import age
 from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.rows import assert_same_rows
 from tests.support.tables import small_rows
 from tests.unit.write.support import OPTIONS, Pair, listing
 
@@ -232,6 +233,20 @@ def test_savepoints_hold_and_are_passed_over_when_asked_for(table: Pair) -> None
     assert commits[2] not in {item["instant"] for item in beyond.archived}
     assert len(times(table)) == 3
     table.check("beyond the savepoint")
+
+
+def test_the_state_of_a_savepoint_has_no_rows_of_later_commits_that_are_archived(table: Pair) -> None:
+    saved = times(table)[-1]
+    before = hoodie.read_table(str(table.path), as_of=saved)
+    hoodie.savepoint_table(str(table.path), saved)
+    table.write(small_rows(range(12), 8))
+    for version in (9, 10, 11):
+        table.write(small_rows(range(0, 12, 3), version))  # in the other partitions the eighth is the newest
+    hoodie.clean_table(str(table.path), options={"hoodie.cleaner.commits.retained": 1})
+    archive(table, {**FEW, "hoodie.archive.beyond.savepoint": "true"})
+    assert times(table)[0] == saved
+    assert len(times(table)) == 3, "the eighth is archived"
+    assert_same_rows(hoodie.read_table(str(table.path), as_of=saved), before)
 
 
 # --- what goes with them, and what stays -------------------------------------------------------------------

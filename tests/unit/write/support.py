@@ -109,7 +109,10 @@ class Pair:
         return result
 
     def check(self, what: str = "") -> None:
-        assert_same_rows(hoodie.read_table(str(self.path)), self.model.table(self.schema), what=what)
+        rows = hoodie.read_table(str(self.path))
+        assert_same_rows(rows, self.model.table(self.schema), what=what)
+        numbers = rows.column("_hoodie_commit_seqno").to_pylist()
+        assert len(set(numbers)) == len(numbers), f"sequence numbers repeat {what}"
 
 
 def check_meta(table: pa.Table, base: Path) -> None:

@@ -1,0 +1,236 @@
+"""What must hold for a table when a scenario failed on it, and when the next run has mended that."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+import hoodie
+from hoodie.storage.local import LocalStorage
+from hoodie.table.partition import PARTITION_FILE
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import archive_files, archive_folder, read_archived, read_file
+from hoodie.timeline.clean_plan import CleanMetadata
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, litter, our_rows
+from tests.crash.clustering import Clustering
+from tests.crash.conftest import Bench
+from tests.crash.scenarios import NO_ROWS, Compaction, Scenario, run
+from tests.crash.services import Service
+from tests.crash.undo import MANUAL, Undo, upserted
+
+STORAGE = LocalStorage()
+S = TypeVar("S", bound=Scenario)
+
+
+class Survival(Generic[S]):
+    """Of one run: made before it, asked once it failed, and again to mend the table.
+
+    Of a write readers see all or nothing, and an error says that nothing was committed.
+    """
+
+    def __init__(self, bench: Bench, scenario: S, path: Path) -> None:
+        self.bench = bench
+        self.scenario = scenario
+        self.path = path
+        self.before = committed(path)
+        self.done = False
+
+    @property
+    def rows(self) -> Rows:
+        return self.bench.new(self.scenario)
+
+    def failed(self, raised: bool | None) -> None:
+        """`raised`: whether an error said so; None: the process was killed."""
+        self.done = self.bench.check_before_repair(self.scenario, self.path, self.before)
+        assert raised is None or self.done != raised, "an error says that nothing was committed"
+
+    def mended(self) -> None:
+        self.scenario.again(self.path, self.done)
+        self.bench.check_after_repair(self.scenario, self.path)
+
+
+class PlanSurvival(Survival[S]):
+    """Of compactions and clusterings: no row changes, and the plan stays until it was executed."""
+
+    action: ClassVar[Action]
+
+    def __init__(self, bench: Bench, scenario: S, path: Path) -> None:
+        super().__init__(bench, scenario, path)
+        self.planned = self.pending()
+
+    def pending(self) -> set[str]:
+        found = Timeline.load(str(self.path)).filter([self.action], completed=False)
+        return {instant.time for instant in found}
+
+    def failed(self, raised: bool | None) -> None:
+        self.check_rows()
+        self.done = bool(committed(self.path) - self.before)
+        if raised is not None and self.scenario.mode != "schedule":  # type: ignore[attr-defined]
+            assert self.done != raised, "an error says that nothing was committed"
+        assert self.done or self.planned <= self.pending(), "the plan stays"
+
+    def mended(self) -> None:
+        self.scenario.again(self.path, False)
+        assert self.pending() == set()
+        run(self.path, NO_ROWS, options=self.scenario.options)
+        assert leftovers(self.path) == []
+        self.check_rows()
+
+    def check_rows(self) -> None:
+        assert our_rows(self.path) == self.rows
+        # hudi-rs has no notion of a pending compaction
+        if self.action is not Action.COMPACTION or not self.pending():
+            assert hudi_rs_rows(self.path) == self.rows
+
+
+class CompactionSurvival(PlanSurvival[Compaction]):
+    action = Action.COMPACTION
+
+    def mended(self) -> None:
+        super().mended()
+        optimized = hoodie.read_table(str(self.path), query="read_optimized")
+        assert optimized.num_rows == self.rows.total(), "nothing is left in logs"
+
+
+class ClusteringSurvival(PlanSurvival[Clustering]):
+    action = Action.REPLACECOMMIT
+
+
+@dataclass(frozen=True)
+class Serviced:
+    """What does not depend on the time of a run."""
+
+    files: frozenset[str]
+    active: tuple[str, ...]
+    archived: tuple[str, ...]
+    pending: tuple[str, ...]
+    aux: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Path) -> Serviced:
+        timeline = Timeline.load(str(path))
+        files = [
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(path)
+            if ".hoodie" not in Path(folder).parts
+            for name in names
+        ]
+        entries = read_archived(STORAGE, archive_folder(str(path)))
+        return cls(
+            # the folder of an empty partition may stay where it could not be deleted
+            frozenset(os.path.relpath(file, path) for file in files if PARTITION_FILE not in file),
+            tuple(instant.time for instant in timeline.commits()),
+            tuple(str(item.instant) for item in entries if item.instant.comparable_action in COMMIT_ACTIONS),
+            tuple(str(instant) for instant in timeline.pending()),
+            tuple(sorted(item.name for item in STORAGE.list(f"{path}/.hoodie/.aux") if not item.is_dir)),
+        )
+
+    @property
+    def commits(self) -> list[str]:
+        """Completed ones, wherever they are."""
+        archived = [text.split()[0] for text in self.archived if text.endswith("completed")]
+        return sorted({*self.active, *archived})
+
+
+class ServiceSurvival(Survival[Service]):
+    """Of cleans and archive runs: no row and no commit is ever lost, the active timeline has no hole, and the
+    next run leaves what an undisturbed one leaves.
+    """
+
+    def __init__(self, bench: Bench, scenario: Service, path: Path) -> None:
+        super().__init__(bench, scenario, path)
+        self.commits = Serviced.of(path).commits
+
+    def failed(self, raised: bool | None) -> None:
+        assert our_rows(self.path) == self.rows
+        assert hudi_rs_rows(self.path) == self.rows
+        left = Serviced.of(self.path)
+        assert left.commits == self.commits
+        assert list(left.active) == self.commits[len(self.commits) - len(left.active) :]
+        newest = hoodie.read_table(str(self.path), as_of=left.active[-1])
+        assert newest.num_rows == self.rows.total()
+
+    def mended(self) -> None:
+        expected = self.bench.undisturbed(self.scenario, Serviced.of)
+        assert expected.pending == ()
+        self.scenario.again(self.path, False)
+        self.check_archive()
+        self.scenario.again(self.path, False)  # after a hiccup in the first one's last step
+        self.failed(None)
+        left = Serviced.of(self.path)
+        assert (left.files, left.active, left.pending) == (expected.files, expected.active, ())
+        assert left.aux == expected.aux
+        assert set(left.archived) == set(expected.archived)
+        assert len(set(left.archived)) == len(left.archived)
+        timeline = Timeline.load(str(self.path))
+        for clean in timeline.filter([Action.CLEAN], completed=True)[-1:]:
+            done = CleanMetadata.from_bytes(timeline.read(clean))
+            assert not any(item.failed for item in done.partitions.values())
+        run(self.path, NO_ROWS, options={**self.scenario.options, **MANUAL})
+        assert litter(self.path) == []
+        assert our_rows(self.path) == self.rows
+
+    def check_archive(self) -> None:
+        """No instant is there twice."""
+        files = archive_files(STORAGE, archive_folder(str(self.path)))
+        found = [entry.instant for item in files for entry in read_file(STORAGE, item.path)]
+        assert len(found) == len(set(found))
+
+
+@dataclass(frozen=True)
+class Undone:
+    """Files but the logs of rollbacks, whose names do not depend on the run, and the timeline's actions."""
+
+    files: frozenset[str]
+    instants: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Path) -> Undone:
+        files = {str(file.relative_to(path)) for file in path.glob("*/*") if ".hoodie" not in file.parts}
+        instants = [f"{item.action.value} {item.state.name}" for item in Timeline.load(str(path))]
+        return cls(frozenset(files), tuple(instants))
+
+    @property
+    def kept(self) -> list[str]:
+        """Instants but rollbacks."""
+        return [item for item in self.instants if "rollback" not in item]
+
+
+class UndoSurvival(Survival[Undo]):
+    """Of rollbacks, savepoints and restores: readers see one of the states that the table had, and the next
+    run leaves what an undisturbed one leaves.
+    """
+
+    def failed(self, raised: bool | None) -> None:
+        rows = our_rows(self.path)
+        assert rows in [counted(upserted(*batches)) for batches in self.scenario.states]
+        if not Timeline.load(str(self.path)).filter([Action.COMPACTION], completed=False):
+            assert hudi_rs_rows(self.path) == rows
+
+    def mended(self) -> None:
+        expected = self.bench.undisturbed(self.scenario, Undone.of)
+        self.scenario.again(self.path, False)
+        self.scenario.again(self.path, False)  # after a hiccup in the first one's last step
+        assert our_rows(self.path) == self.rows
+        assert hudi_rs_rows(self.path) == self.rows
+        left = Undone.of(self.path)
+        assert left.files == expected.files
+        assert left.kept == expected.kept
+        assert all("COMPLETED" in item for item in left.instants)
+        run(self.path, NO_ROWS, options={**self.scenario.options, **MANUAL})
+        assert litter(self.path) == []
+        assert our_rows(self.path) == self.rows
+
+
+def survival(bench: Bench, scenario: Scenario, path: Path) -> Survival[Scenario]:
+    """Of this kind of scenario."""
+    kinds: dict[type[Scenario], type[Survival[Scenario]]] = {
+        Compaction: CompactionSurvival,  # type: ignore[dict-item]
+        Clustering: ClusteringSurvival,  # type: ignore[dict-item]
+        Service: ServiceSurvival,  # type: ignore[dict-item]
+        Undo: UndoSurvival,  # type: ignore[dict-item]
+    }
+    return kinds.get(type(scenario), Survival)(bench, scenario, path)
