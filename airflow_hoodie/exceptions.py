@@ -3,11 +3,13 @@
 HoodieException (an AirflowException)
 ├── HoodieConfigurationError   the operator, its connection or a setting is wrong; a retry won't help
 ├── HoodieTableError           what lies on storage is damaged, or of a newer Hudi; a person has to look
-│   └── HoodieTableNotFoundError   the path holds no table
-├── HoodieConflictError        another live writer works on the table; a later retry may succeed
+│   ├── HoodieTableNotFoundError   the path holds no table
+│   └── HoodieTableStateError      the table's past forbids what was asked; a retry won't help
+├── HoodieConflictError        another process stood in the way; a later retry may succeed
 ├── HoodieValidationError      the incoming rows or their schema can't be written
 ├── HoodieServiceError         the rows are committed, an inline service failed; a retry finds the commit
 └── HoodieJobError             the Spark job failed for another reason
+    ├── HoodieCommitUnknownError   the storage failed at the publishing: the commit may be there or not
     └── HoodieJobKilledError   it was killed: by Airflow, by the system, or by a person
 
 `code` and `values` are those of the `hoodie.errors.HoodieError` that the job (or the timeline) reported.
@@ -46,8 +48,12 @@ class HoodieTableNotFoundError(HoodieTableError):
     """No table at the path."""
 
 
+class HoodieTableStateError(HoodieTableError):
+    """A later data interval is written already, or the state that was asked for is cleaned or archived."""
+
+
 class HoodieConflictError(HoodieException):
-    """Another live writer works on the table."""
+    """Another process is at work on the table, or its commit came between; nothing was committed."""
 
 
 class HoodieValidationError(HoodieException):
@@ -66,6 +72,10 @@ class HoodieJobError(HoodieException):
         self.exit_code = exit_code
 
 
+class HoodieCommitUnknownError(HoodieJobError):
+    """The commit may be there or not; `values["repeatable"]`: a retry finds it if it is there."""
+
+
 class HoodieJobKilledError(HoodieJobError):
     """The job was killed; an unfinished commit is rolled back by the next write."""
 
@@ -78,7 +88,13 @@ _BY_CODE: dict[str, type[HoodieException]] = {
     "torn_properties": HoodieTableError,
     "unsupported_version": HoodieTableError,
     "half_upgraded": HoodieTableError,
+    "out_of_order": HoodieTableStateError,
+    "not_retained": HoodieTableStateError,
     "conflict": HoodieConflictError,
+    "table_busy": HoodieConflictError,
+    "commit_conflict": HoodieConflictError,
+    "fenced": HoodieConflictError,
+    "commit_unknown": HoodieCommitUnknownError,
     "input": HoodieValidationError,
     "schema": HoodieValidationError,
     "duplicate_key": HoodieValidationError,

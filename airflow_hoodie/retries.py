@@ -13,23 +13,33 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import RetryDecision, RetryPolicy
 
 from airflow_hoodie.exceptions import (
+    HoodieCommitUnknownError,
     HoodieConfigurationError,
     HoodieConflictError,
     HoodieJobKilledError,
+    HoodieTableStateError,
     HoodieValidationError,
 )
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_CONFLICTS = {
+    "table_busy": "another writer is at work on the table",
+    "commit_conflict": "a commit or plan of another writer came between",
+    "fenced": "another writer took the job for dead, and undid its write",
+}
+
 
 class HoodieRetryPolicy(RetryPolicy):
     """By the exception's cause (airflow_hoodie.exceptions).
 
     Conflicts are retried after `base`, doubled with every try up to `longest`, give or take a quarter, so
-    that writers which collided don't collide again. Wrong settings and rows that can't be written fail at
-    once: the next try would find the same. A job that was killed is retried after `base`; its write is found
-    or rolled back. For everything else the task's own `retry_delay` counts. `retries` bounds them all.
+    that writers which collided don't collide again. Wrong settings, rows that can't be written and data
+    intervals out of order fail at once: the next try would find the same. A job that was killed is retried
+    after `base`; its write is found or rolled back. So is one whose commit may be there or not, if the retry
+    would find the commit; else it fails, as somebody has to look. For everything else the task's own
+    `retry_delay` counts. `retries` bounds them all.
     """
 
     def __init__(
@@ -48,11 +58,17 @@ class HoodieRetryPolicy(RetryPolicy):
         if isinstance(exception, HoodieConflictError):
             doubled = self.base * 2 ** min(max(try_number - 1, 0), 30)
             delay = min(doubled, self.longest) * random.uniform(0.75, 1.25)
-            return RetryDecision.retry(delay, "another writer is at work on the table")
+            return RetryDecision.retry(delay, _CONFLICTS.get(exception.code, _CONFLICTS["table_busy"]))
         if isinstance(exception, HoodieConfigurationError):
             return RetryDecision.fail("a retry finds the same wrong setting")
+        if isinstance(exception, HoodieTableStateError):
+            return RetryDecision.fail("a retry finds the same table")
         if isinstance(exception, HoodieValidationError):
             return RetryDecision.fail("a retry finds the same rows")
+        if isinstance(exception, HoodieCommitUnknownError):
+            if exception.values.get("repeatable") is True:
+                return RetryDecision.retry(self.base, "a retry finds the commit, if it was made")
+            return RetryDecision.fail("a retry could write the rows twice; look whether the commit is there")
         if isinstance(exception, HoodieJobKilledError):
             return RetryDecision.retry(self.base, "the job was killed; a commit that it made is found")
         return RetryDecision.default()

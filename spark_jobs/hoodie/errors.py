@@ -10,10 +10,16 @@ HoodieError
 │   ├── TableNotFound
 │   ├── TornProperties     hoodie.properties unreadable or its checksum wrong
 │   ├── UnsupportedVersion the table was written by a newer Hudi
-│   └── TableMismatch      options contradict the table's persisted properties
-├── ConflictError          another live writer works on the table
+│   ├── TableMismatch      options contradict the table's persisted properties
+│   ├── OutOfOrder         a later data interval wrote already what this one would replace
+│   └── NotRetained        the state asked for is cleaned or archived
+├── ConflictError          another process stood in the way, and nothing was committed; what to do is its kind
+│   ├── TableBusy          another one is at work: wait
+│   ├── CommitConflict     a commit or a plan of another one came between: do it again
+│   └── Fenced             this process was taken for dead, and another one undid its work: do it again
 ├── StorageError
-│   └── AlreadyExists      create_if_absent found the path taken
+│   ├── AlreadyExists      create_if_absent found the path taken
+│   └── CommitUnknown      the storage failed at the publishing: the commit may be there or not
 ├── ServiceError           the rows are committed, and an inline service failed
 └── JobError               a distributed step failed
 
@@ -99,8 +105,28 @@ class TableMismatch(TableError):
     code = "table_mismatch"
 
 
+class OutOfOrder(TableError):
+    code = "out_of_order"
+
+
+class NotRetained(TableError):
+    code = "not_retained"
+
+
 class ConflictError(HoodieError):
     code = "conflict"
+
+
+class TableBusy(ConflictError):
+    code = "table_busy"
+
+
+class CommitConflict(ConflictError):
+    code = "commit_conflict"
+
+
+class Fenced(ConflictError):
+    code = "fenced"
 
 
 class StorageError(HoodieError):
@@ -109,6 +135,12 @@ class StorageError(HoodieError):
 
 class AlreadyExists(StorageError):
     code = "already_exists"
+
+
+class CommitUnknown(StorageError):
+    """`repeatable`: the same write or service, run again, finds its commit if it is there."""
+
+    code = "commit_unknown"
 
 
 class ServiceError(HoodieError):
@@ -134,9 +166,15 @@ CODES: dict[str, type[HoodieError]] = {
         UnsupportedVersion,
         HalfUpgraded,
         TableMismatch,
+        OutOfOrder,
+        NotRetained,
         ConflictError,
+        TableBusy,
+        CommitConflict,
+        Fenced,
         StorageError,
         AlreadyExists,
+        CommitUnknown,
         ServiceError,
         JobError,
     )

@@ -28,7 +28,7 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.engine import BatchFunction, Engine, Frame
 from hoodie.engine.files import FileFrame, OverFiles
-from hoodie.errors import ConflictError, HoodieError, JobError, TableNotFound
+from hoodie.errors import CommitConflict, HoodieError, JobError, TableNotFound
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import refuse_gaps
 from hoodie.services.clustering.strategy import rolls_back
@@ -122,7 +122,7 @@ def _committed(
                 warnings = _remember(storage, path, transaction.instant, plan, metadata, earlier)
                 warnings = [*result.warnings, *profile.warnings, *warnings]
                 return replace(result, warnings=warnings), plan.config
-    raise ConflictError(
+    raise CommitConflict(
         f"writers that do not announce themselves committed to {path} during {_ATTEMPTS} attempts; run this "
         "write alone",
         path=path,

@@ -117,11 +117,23 @@ def test_which_failures_are_retried_and_when() -> None:
     def decision(code: str, tries: int = 1) -> Any:
         return policy.evaluate(from_report({"code": code, "message": "x"}), tries, 5)
 
-    delays = [decision("conflict", tries).retry_delay.total_seconds() for tries in (1, 2, 3, 4, 40)]
+    delays = [decision("table_busy", tries).retry_delay.total_seconds() for tries in (1, 2, 3, 4, 40)]
     for delay, middle in zip(delays, (10, 20, 40, 60, 60), strict=True):
         assert 0.75 * middle <= delay <= 1.25 * middle
-    assert decision("conflict").action.value == "retry"
-    for code in ("configuration", "table_mismatch", "input", "schema"):
+    for code, reason in (
+        ("conflict", "another writer is at work"),
+        ("table_busy", "another writer is at work"),
+        ("commit_conflict", "came between"),
+        ("fenced", "took the job for dead"),
+    ):
+        assert decision(code).action.value == "retry"
+        assert reason in decision(code).reason
+    unknown = {"code": "commit_unknown", "message": "x"}
+    for repeatable, action in ((True, "retry"), (False, "fail")):
+        report = {**unknown, "values": {"repeatable": repeatable}}
+        assert policy.evaluate(from_report(report), 1, 5).action.value == action
+    assert decision("commit_unknown").action.value == "fail"
+    for code in ("configuration", "table_mismatch", "input", "schema", "out_of_order", "not_retained"):
         assert decision(code).action.value == "fail"
     assert decision("job").action.value == decision("").action.value == "default"
     assert policy.evaluate(ValueError(), 1, 5).action.value == "default"

@@ -120,6 +120,6 @@ def test_attempt_that_starts_after_the_commit_writes_nothing(bench: Bench, name:
     for function, batches, task in engine.late:
         (answer,) = function(iter(batches), task)
         assert answer.column("kind").to_pylist() == [ERROR]
-        assert b'"conflict"' in answer.column("payload")[0].as_py()
+        assert b'"fenced"' in answer.column("payload")[0].as_py()
     assert leftovers(path) == []
     bench.check_after_repair(scenario, path)

@@ -115,7 +115,7 @@ def test_a_service_that_fails_is_exit_code_1(run: Run, table: str) -> None:
         code, out, _ = run("run", "--json", *SET)
         result = json.loads(out)
         assert (code, result["status"], result["failed"]) == (1, "failed", ["compaction"])
-        assert result["services"]["compaction"]["error"]["code"] == "conflict"
+        assert result["services"]["compaction"]["error"]["code"] == "table_busy"
         code, out, _ = run("run", *SET)
         assert code == 1
         assert "compaction: failed: another writer is at work" in out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hoodie.errors import ConflictError
+from hoodie.errors import Fenced
 from hoodie.storage.local import LocalStorage
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import (
@@ -47,7 +47,7 @@ def test_markers_are_found_again(base: str) -> None:
 
 def test_no_marker_once_the_write_is_over(base: str) -> None:
     os.unlink(heartbeat_path(base, INSTANT))
-    with pytest.raises(ConflictError, match=f"write {INSTANT} is over.*{FILE}"):
+    with pytest.raises(Fenced, match=f"write {INSTANT} is over.*{FILE}"):
         create_marker(STORAGE, base, INSTANT, Marker(FILE, MarkerType.CREATE))
     assert not has_markers(STORAGE, base, INSTANT)
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from hoodie.errors import (
     AlreadyExists,
+    CommitConflict,
     ConfigError,
-    ConflictError,
     TableNotFound,
     TornProperties,
     UnsupportedVersion,
@@ -288,7 +288,7 @@ def test_update_during_another_update(base: str, storage: LocalStorage) -> None:
             Path(path).write_bytes(data)
             super().create_if_absent(path, data)
 
-    with pytest.raises(ConflictError, match="another writer"):
+    with pytest.raises(CommitConflict, match="another writer"):
         update(Racing(), base, {"hoodie.x": "1"})
     assert "hoodie.x" not in load(storage, base)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hoodie.errors import AlreadyExists, ConflictError, StorageError
+from hoodie.errors import AlreadyExists, Fenced, StorageError
 from hoodie.storage import normalize
 from hoodie.storage.local import TMP_SUFFIX, LocalStorage
 
@@ -87,7 +87,7 @@ def test_a_writer_whose_temporary_was_swept_fails(
 
     monkeypatch.setattr(os, step, late)
     action = STORAGE.create_if_absent if step == "link" else STORAGE.write
-    with pytest.raises(ConflictError, match=r"swept away the unfinished .*file"):
+    with pytest.raises(Fenced, match=r"swept away the unfinished .*file"):
         action(str(tmp_path / "file"), b"data")
     assert names(tmp_path) == []
 

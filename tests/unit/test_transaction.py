@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hoodie.config.key import Config
-from hoodie.errors import ConflictError, TableError
+from hoodie.errors import CommitUnknown, Fenced, TableBusy, TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.heartbeat import heartbeat_path
@@ -17,6 +17,7 @@ from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write import transaction as module
 from hoodie.write.transaction import Transaction
 
@@ -87,7 +88,7 @@ def test_leaving_without_a_commit_withdraws_everything(base: str) -> None:
 def test_a_second_transaction_of_this_process_is_refused(base: str) -> None:
     with begun(base) as first:
         with (
-            pytest.raises(ConflictError, match=first.instant) as refused,
+            pytest.raises(TableBusy, match=first.instant) as refused,
             Transaction(STORAGE, base, CONFIG, True) as t,
         ):
             t.begin()
@@ -105,7 +106,7 @@ def test_writers_that_announce_themselves_in_one_millisecond(
         times = iter([first.instant, "29990101000000000"])
         monkeypatch.setattr(module, "new_instant_time", lambda after, utc: next(times))
         with (
-            pytest.raises(ConflictError, match=first.instant),
+            pytest.raises(TableBusy, match=first.instant),
             Transaction(STORAGE, base, CONFIG, True) as second,
         ):
             second.begin()
@@ -127,7 +128,7 @@ def test_a_writer_between_its_two_heartbeats_is_not_overlooked(base: str) -> Non
 
     with begun(base) as first:
         with (
-            pytest.raises(ConflictError, match=first.instant),
+            pytest.raises(TableBusy, match=first.instant),
             Transaction(Listing(), base, CONFIG, True) as second,
         ):
             second.begin()
@@ -208,11 +209,19 @@ def test_not_published_is_withdrawn(base: str) -> None:
     assert states(base) == data(base) == litter(base) == []
 
 
+@pytest.mark.parametrize("token", [True, False])
 @pytest.mark.parametrize("create", [True, False])
-def test_when_nobody_knows_whether_it_was_published_nothing_is_withdrawn(base: str, create: bool) -> None:
+def test_when_nobody_knows_whether_it_was_published_nothing_is_withdrawn(
+    base: str, create: bool, token: bool
+) -> None:
     storage = Publishing(fail(OSError), create=create, blind=True)
-    with pytest.raises(OSError, match="no answer"), begun(base, storage) as transaction:
-        transaction.commit(written(base, transaction), "UPSERT", {})
+    look = "Run it again: it finds" if token else "Look at the timeline"
+    with (
+        pytest.raises(CommitUnknown, match=f"lost connection.*{look}") as unknown,
+        begun(base, storage) as transaction,
+    ):
+        transaction.commit(written(base, transaction), "UPSERT", {TOKEN_KEY: "t"} if token else {})
+    assert unknown.value.values["repeatable"] is token
     assert len(data(base)) == 1
     with begun(base) as following:
         following.commit({}, "UPSERT", {})
@@ -285,7 +294,7 @@ def test_commit_is_refused_once_rolled_back_and_late_files_go(
     stats = written(base, transaction)
     rolled_back(transaction)
     STORAGE.delete_tree(f"{base}/.hoodie/.temp/{transaction.instant}")
-    with pytest.raises(ConflictError, match="taken for dead"), transaction:
+    with pytest.raises(Fenced, match="taken for dead"), transaction:
         transaction.commit(stats, "UPSERT", {})
     assert data(base) == litter(base) == []
     assert not list(Path(base, ".hoodie").glob(f"{transaction.instant}*"))
@@ -295,7 +304,7 @@ def test_rolled_back_between_looking_and_publishing(base: str) -> None:
     def rival() -> None:
         create_instant(STORAGE, base, Instant("29990101000000000", Action.ROLLBACK, State.REQUESTED), b"plan")
 
-    with pytest.raises(ConflictError, match="taken for dead"), begun(base, Publishing(rival)) as transaction:
+    with pytest.raises(Fenced, match="taken for dead"), begun(base, Publishing(rival)) as transaction:
         transaction.commit(written(base, transaction), "UPSERT", {})
     assert data(base) == litter(base) == []
     assert not list(Path(base, ".hoodie").glob(f"{transaction.instant}*"))

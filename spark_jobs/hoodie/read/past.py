@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hoodie.errors import ConfigError
+from hoodie.errors import NotRetained
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.active import Timeline
@@ -71,7 +71,7 @@ class Past:
         return {partition for partition, _ in self.needs}
 
     def check(self, listed: Mapping[str, Sequence[FileInfo]]) -> None:
-        """ConfigError where a file is not in the listings by partition; others are not looked at."""
+        """NotRetained where a file is not in the listings by partition; others are not looked at."""
         found = {partition: self._files(items) for partition, items in listed.items()}
         for (partition, file_id), need in self.needs.items():
             if partition not in found:
@@ -95,8 +95,8 @@ class Past:
         return found
 
 
-def gone(text: str, **values: str) -> ConfigError:
-    return ConfigError(f"{text}. Ask for a later time, or keep more next time (hoodie.cleaner.*)", **values)
+def gone(text: str, **values: str) -> NotRetained:
+    return NotRetained(f"{text}. Ask for a later time, or keep more next time (hoodie.cleaner.*)", **values)
 
 
 def needs_as_of(

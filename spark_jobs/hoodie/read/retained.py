@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from hoodie.codec.avro import read_record
-from hoodie.errors import ConfigError
+from hoodie.errors import NotRetained, TableBusy
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.past import Need, Past, gone, needs_as_of
 from hoodie.read.query import EARLIEST
@@ -36,7 +36,7 @@ def retained(
 
     `name` is the option that asked for it. With `groups` only these file groups have to be whole, which
     commits on the active timeline wrote. A savepoint's state is what the savepoint names, and the commits
-    after it where none of them is archived. ConfigError, which says from when on the table is whole, where it
+    after it where none of them is archived. NotRetained, which says from when on the table is whole, where it
     is known not to be so at that time.
     """
     past = Past(name, time)
@@ -44,7 +44,7 @@ def retained(
     if not commits or time >= commits[-1]:
         return past
     if time < commits[0]:
-        raise ConfigError(
+        raise NotRetained(
             f"{name} {time} is before the table's active timeline, which begins with commit {commits[0]}; "
             "ask for that time or a later one",
             **{name: time, "earliest": commits[0]},
@@ -77,7 +77,7 @@ def retained(
 def _check_hole(
     timeline: Timeline, storage: Storage, props: TableProperties, past: Past, commit: str
 ) -> None:
-    """ConfigError where commits between a savepoint's and the time are archived.
+    """NotRetained where commits between a savepoint's and the time are archived.
 
     A savepoint keeps its commit on the active timeline, when later ones have left it.
     """
@@ -87,7 +87,7 @@ def _check_hole(
     folder = archive_folder(timeline.base_path, props.archive_folder)
     archived = (entry.instant for entry in read_archived(storage, folder))
     if any(item.action in COMMIT_ACTIONS and commit < item.time <= past.time for item in archived):
-        raise ConfigError(
+        raise NotRetained(
             f"{past.name} {past.time} is between the savepoint of {commit} and the table's active timeline, "
             f"which begins with commit {first}; ask for {commit}, or for {first} or a later time",
             **{past.name: past.time, "earliest": first},
@@ -106,13 +106,13 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
 
 
 def check_begin(timeline: Timeline, storage: Storage, props: TableProperties, begin: str) -> None:
-    """ConfigError when commits later than `begin` are archived: what they wrote isn't known any more."""
+    """NotRetained when commits later than `begin` are archived: what they wrote isn't known any more."""
     commits = timeline.commits()
     if not begin or not commits or begin >= commits[0].time:
         return
     folder = join(meta_path(timeline.base_path), props.archive_folder)
     if any("archive" in item.name for item in storage.list(folder)):
-        raise ConfigError(
+        raise NotRetained(
             f"begin {begin} is before the table's active timeline, which begins with commit "
             f"{commits[0].time}; older commits are archived. Take begin={EARLIEST} for all rows, or a later "
             "instant",
@@ -124,7 +124,7 @@ def check_begin(timeline: Timeline, storage: Storage, props: TableProperties, be
 def last_before_hole(timeline: Timeline, storage: Storage, policy: Holes, end: str) -> str:
     """`end`, or an earlier commit where a write that began before it is still in flight.
 
-    Raises ConfigError with the policy FAIL. "" when no commit is left. Pending clustering writes no new rows.
+    Raises TableBusy with the policy FAIL. "" when no commit is left. Pending clustering writes no new rows.
     """
     hole = next(_in_flight(timeline, storage), None)
     if hole is None or hole > end:
@@ -132,7 +132,7 @@ def last_before_hole(timeline: Timeline, storage: Storage, policy: Holes, end: s
     before = [instant.time for instant in timeline.commits() if instant.time < hole]
     if policy is Holes.FAIL:
         known = f"commits up to {before[-1]}" if before else "no commit"
-        raise ConfigError(
+        raise TableBusy(
             f"write {hole} is in flight, or failed and was not rolled back yet; rows that it wrote may come "
             f"later, so only {known} can be read. Wait for it, ask for an earlier time, or set "
             f"{HOLES_POLICY.name}={Holes.BLOCK.value}",

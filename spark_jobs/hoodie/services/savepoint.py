@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableError
+from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
 from hoodie.format.names import join
 from hoodie.read.past import Past, needs_as_of
 from hoodie.services.clean.pending import pending_files, pending_plans
@@ -165,7 +165,7 @@ def _refuse_cleaned(target: Target, timeline: Timeline, commit: str) -> None:
     listing = storage_listing(target.storage, target.base_path)
     try:
         past.check({partition: listing(partition) for partition in past.partitions})
-    except ConfigError as error:
+    except NotRetained as error:
         raise TableError(f"commit {commit} can't get a savepoint: {error.message}", instant=commit) from None
 
 
@@ -212,14 +212,14 @@ def _write(target: Target, commit: str, metadata: SavepointMetadata, before: Tim
     try:
         create_instant(storage, base_path, inflight.with_state(State.COMPLETED), metadata.to_bytes())
     except AlreadyExists:
-        raise ConflictError(
+        raise CommitConflict(
             f"another process has just made a savepoint of {commit}; run it again to see it", instant=commit
         ) from None
     now = target.timeline()
     try:
         undoing = rollback.begun(now, storage, remove=False)
         if not now.is_committed(commit) or any(time >= commit for time in undoing):
-            raise ConflictError(
+            raise CommitConflict(
                 f"commit {commit} is being rolled back; choose an earlier one", instant=commit
             )
         rollback.refuse_restore(now, storage)
@@ -237,7 +237,7 @@ def _refuse_gone(target: Target, commit: str, metadata: SavepointMetadata) -> No
         there = set(target.storage.names(join(target.base_path, partition)))
         for name in names:
             if name not in there:
-                raise ConflictError(
+                raise CommitConflict(
                     f"a clean has just deleted {join(partition, name)}, which the savepoint of {commit} "
                     "needs; choose a later commit",
                     instant=commit,

@@ -8,7 +8,7 @@ checksum.
 With a `root`, a table's folder, nothing outside it is touched, no link is followed, and files are regular
 ones (`hoodie.storage.contained`): a pipe or a device would hang or fill the memory of whoever reads it.
 
-A temporary that `sweep_partial` took away fails its own write (ConflictError) instead of being made anew: a
+A temporary that `sweep_partial` took away fails its own write (Fenced) instead of being made anew: a
 writer that slept while another one repaired the table can't publish what it had prepared.
 """
 
@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO
 
 from hoodie.config.limits import MAX_READ_BYTES
-from hoodie.errors import AlreadyExists, ConflictError, StorageError, TableError
+from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
 from hoodie.storage import FileInfo
 from hoodie.storage.contained import Contained, special
 
@@ -325,8 +325,8 @@ def _folder(path: str) -> StorageError:
     )
 
 
-def _swept(path: str) -> ConflictError:
-    return ConflictError(
+def _swept(path: str) -> Fenced:
+    return Fenced(
         f"another writer swept away the unfinished {path}: it repairs the table right now, or took this "
         "writer for dead; run one writer at a time, then repeat",
         path=path,

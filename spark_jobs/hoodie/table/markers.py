@@ -10,7 +10,7 @@ import contextlib
 import enum
 from dataclasses import dataclass
 
-from hoodie.errors import AlreadyExists, ConflictError
+from hoodie.errors import AlreadyExists, Fenced
 from hoodie.format.names import join, relative_path
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import has_beat
@@ -54,7 +54,7 @@ def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker
     outlives its job must not leave files that nobody will look for.
     """
     if not has_beat(storage, base_path, instant):
-        raise ConflictError(
+        raise Fenced(
             f"write {instant} is over, so its task may not write {marker.file}: it failed, or another writer "
             "took it for dead and rolled it back; run it again",
             instant=instant,

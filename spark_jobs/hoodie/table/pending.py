@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hoodie.codec.avro import read_record
-from hoodie.errors import ConflictError, TableError
+from hoodie.errors import CommitConflict, TableError
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.instant import Action, Instant, State
@@ -80,7 +80,7 @@ def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None
             what, remedy = "clustering", "Run `hoodie cluster --mode execute`"
             if instant.action is Action.LOGCOMPACTION:
                 what, remedy = "log compaction", "Run that log compaction with Apache Hudi"
-            raise ConflictError(
+            raise CommitConflict(
                 f"rows to update are in file group {group[1]} of partition {group[0]!r}, which pending "
                 f"{what} {instant.time} is going to replace. {remedy}, or cancel it "
                 f"(`hoodie cancel --instant {instant.time}`), then write again",

@@ -22,8 +22,8 @@ from datetime import datetime, timezone
 
 from hoodie.errors import (
     AlreadyExists,
+    CommitConflict,
     ConfigError,
-    ConflictError,
     StorageError,
     TableNotFound,
     TornProperties,
@@ -301,7 +301,7 @@ def update(storage: Storage, base_path: str, changes: Mapping[str, str | None]) 
     try:
         storage.create_if_absent(backup, _render(before.texts, "Updated at"))
     except AlreadyExists:
-        raise ConflictError(
+        raise CommitConflict(
             f"{backup} appeared while {base_path} was being updated: another writer changes the table's "
             "properties; run one writer at a time, then repeat",
             path=base_path,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hoodie.errors import AlreadyExists, ConflictError, HoodieError
+from hoodie.errors import AlreadyExists, ConflictError, HoodieError, TableBusy
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import Heartbeat, read_beats, remove_beat
 from hoodie.table.settings import WAIT_MS
@@ -109,8 +109,8 @@ class Queue:
             time.sleep(min(left, short * random.uniform(0.5, 1.5)))
             short = min(_LONGEST_S, short * 1.5)
 
-    def _too_long(self, busy: ConflictError | None, who: str, ahead: list[str]) -> ConflictError:
-        return ConflictError(
+    def _too_long(self, busy: ConflictError | None, who: str, ahead: list[str]) -> TableBusy:
+        return TableBusy(
             f"{self.base_path} was not free within {self.wait_ms / 1000:g} s: {who}, and {len(ahead)} go "
             f"first. Give more time by {WAIT_MS.name}, or start fewer writers at once",
             **{**(busy.values if busy else {}), "path": self.base_path, "waited_ms": self.wait_ms},

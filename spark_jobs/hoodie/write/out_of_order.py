@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hoodie.config.key import Config
-from hoodie.errors import ConfigError
+from hoodie.errors import OutOfOrder
 from hoodie.merge import Merger
 from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.storage import Storage
@@ -29,7 +29,7 @@ def refuse_out_of_order(
     merger: Merger,
     partitions: Collection[str],
 ) -> None:
-    """Raises ConfigError when a later interval of the same task wrote to one of the partitions.
+    """Raises OutOfOrder when a later interval of the same task wrote to one of the partitions.
 
     A write without a token of a data interval (timeline.intervals) is of no order.
     """
@@ -47,7 +47,7 @@ def refuse_out_of_order(
     for later, commit in later_commits(Timeline.load(base_path, storage), storage, request.token):
         both = sorted(set(partitions) & set(commit.totals.get("partitions") or ()))
         if both:
-            raise ConfigError(
+            raise OutOfOrder(
                 f"this {request.operation.value} is of {task}'s data interval {interval} and would undo what "
                 f"its later interval {later} wrote to partition {both[0]!r} in commit {commit.instant}: "
                 f"{_why(request.operation)}. {_remedy(request.operation)}, or allow it by "

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, ConflictError, TableError
+from hoodie.errors import AlreadyExists, TableBusy, TableError
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import Beat, Heartbeat, read_beats, remove_beat
 from hoodie.table.pending import clustering_plan
@@ -100,7 +100,7 @@ class Presence:
         """Raises ConflictError when a live process executes the service."""
         for beat in read_beats(self.storage, self.base_path):
             if beat.instant == planned.time and self.alive(beat):
-                raise ConflictError(
+                raise TableBusy(
                     f"the service {planned.action.value} {planned.time} of {self.base_path} is to be rolled "
                     f"back, and {beat.owner} is executing it; wait until it is done, then write again",
                     path=self.base_path,
@@ -120,11 +120,11 @@ class Presence:
         self.heartbeats.append(heartbeat)
         return heartbeat
 
-    def _busy(self, beat: Beat) -> ConflictError:
+    def _busy(self, beat: Beat) -> TableBusy:
         wait = max(0, beat.tolerance(self.interval, self.misses) - beat.age_ms) // 1000 + 1
         who = "another process" if self.service else "another writer"
         what = f"{self.service} of {self.base_path}" if self.service else self.base_path
-        return ConflictError(
+        return TableBusy(
             f"{who} is at work on {what}: instant {beat.instant} of {beat.owner} "
             f"beat {beat.age_ms / 1000:.0f} s ago. Wait for it to finish, or, if it is dead, for {wait} s",
             path=self.base_path,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from hoodie.config.key import Config
-from hoodie.errors import ConflictError, InputError
+from hoodie.errors import CommitConflict, InputError
 from hoodie.storage import Storage, normalize
 from hoodie.table.partition import list_partitions
 from hoodie.table.pending import BusyGroups
@@ -80,7 +80,7 @@ def refuse_busy(busy: BusyGroups, replaced: Slices) -> None:
         if partition not in replaced:
             continue
         what = "clustering" if instant.action is Action.REPLACECOMMIT else instant.action.value
-        raise ConflictError(
+        raise CommitConflict(
             f"partition {partition!r} is to be replaced, and pending {what} {instant.time} works on its file "
             f"group {file_id}. Finish that {what} first, or roll it back, then run this again",
             instant=instant.time,

@@ -25,7 +25,7 @@ from functools import partial
 from typing import NoReturn
 
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, ConflictError, HoodieError, StorageError
+from hoodie.errors import AlreadyExists, CommitUnknown, ConflictError, Fenced, HoodieError, StorageError
 from hoodie.format.names import join
 from hoodie.storage import Storage, delete_all
 from hoodie.table import properties
@@ -46,7 +46,7 @@ from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
-from hoodie.timeline.tokens import token_folder
+from hoodie.timeline.tokens import TOKEN_KEY, token_folder
 from hoodie.write import leftovers, rollback
 from hoodie.write.presence import ATTEMPTS, Presence
 
@@ -178,7 +178,7 @@ class Transaction:
     def check_claim(self) -> None:
         """Raises ConflictError when another process has taken this one for dead since `claim`."""
         if not self._presence.ours:
-            raise ConflictError(
+            raise Fenced(
                 f"another writer took this process for dead, which worked on {self.base_path}; run it again",
                 path=self.base_path,
             )
@@ -203,12 +203,13 @@ class Transaction:
         replaced: Mapping[str, Sequence[str]] | None = None,
         gate: Callable[[CommitMetadata], None] | None = None,
     ) -> CommitMetadata:
-        """Publish. Raises ConflictError when another writer took this one for dead and rolled it back.
+        """Publish. Raises Fenced when another writer took this one for dead and rolled it back.
 
         `replaced`: of a replacecommit, the ids of the file groups that it takes out of sight, by partition.
         `gate` is called with the commit before that, when its files are all there and nothing else is under
         its instant; what it raises withdraws the write.
-        An error means that nothing was published, unless the storage fails so that not even this can be seen.
+        An error means that nothing was published, but for CommitUnknown: the storage failed so that not even
+        this can be seen.
         What fails after the publishing is no error: the next writer sweeps.
         """
         assert self._pending is not None
@@ -222,7 +223,7 @@ class Transaction:
             self._refuse_if_lost(self._lost())
         pending = self._pending
         completed = pending.with_state(State.COMPLETED)
-        self._publish(completed, metadata.to_json())
+        self._publish(completed, metadata.to_json(), repeatable=TOKEN_KEY in extra)
         if _attempt(self._superseded):
             # this process slept between looking and publishing; withdrawing takes the completed file first
             self._pending = pending
@@ -333,7 +334,7 @@ class Transaction:
             return
         raise self._presence.no_instant()
 
-    def _publish(self, completed: Instant, data: bytes) -> None:
+    def _publish(self, completed: Instant, data: bytes, repeatable: bool) -> None:
         """Create the completed file; after a failure the storage is asked whether it is there after all."""
         pending, self._pending = self._pending, None
         try:
@@ -342,12 +343,30 @@ class Transaction:
             if self._presence.service and isinstance(error, AlreadyExists):
                 self._refuse(self.instant)  # the next writer sweeps
             # should this look fail too, nothing is withdrawn: the next writer sees what became of the instant
-            self._published = self.storage.exists(instant_path(self.base_path, completed))
+            try:
+                self._published = self.storage.exists(instant_path(self.base_path, completed))
+            except (OSError, StorageError):
+                raise self._unknown(completed, error, repeatable) from error
             if not self._published:
                 self._pending = pending
             if not self._published or not isinstance(error, (OSError, StorageError)):
                 raise
         self._published = True
+
+    def _unknown(self, completed: Instant, error: BaseException, repeatable: bool) -> CommitUnknown:
+        repeatable = repeatable or bool(self._presence.service)
+        look = (
+            "Run it again: it finds the commit if it is there"
+            if repeatable
+            else "Look at the timeline (`hoodie timeline`) before the rows are written again"
+        )
+        return CommitUnknown(
+            f"the storage failed while commit {completed.time} of {self.base_path} was published ({error}), "
+            f"and it can't be seen whether the commit is there. {look}",
+            path=self.base_path,
+            instant=completed.time,
+            repeatable=repeatable,
+        )
 
     def _create_completed(self, completed: Instant, data: bytes) -> None:
         """A service tries again when a writer, who sweeps before it begins, took the unfinished file away."""
@@ -384,7 +403,7 @@ class Transaction:
             text = f"{self._presence.service} was taken over, done or rolled back by another process"
         else:
             text = f"write {instant} was taken for dead and rolled back by another writer; run it again"
-        raise ConflictError(text, instant=instant)
+        raise Fenced(text, instant=instant)
 
     def _undo(self, instant: str, partitions: Iterable[str]) -> None:
         """Delete what an attempt at the instant wrote: what markers name, and what a listing shows."""

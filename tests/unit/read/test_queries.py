@@ -13,7 +13,7 @@ import pytest
 
 import hoodie
 from hoodie.codec.avro import write_record
-from hoodie.errors import ConfigError, TableError
+from hoodie.errors import ConfigError, NotRetained, TableBusy, TableError
 from hoodie.read.query import Query, QueryType
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
@@ -266,7 +266,7 @@ def test_names_of_queries_are_forgiving() -> None:
 
 def test_before_the_first_commit(cow: tuple[str, list[str]]) -> None:
     path, (first, *_) = cow
-    with pytest.raises(ConfigError, match=f"begins with commit {first}; ask for that time") as caught:
+    with pytest.raises(NotRetained, match=f"begins with commit {first}; ask for that time") as caught:
         hoodie.read_table(path, as_of="2001-01-01")
     assert caught.value.values["earliest"] == first
     assert answer(path, "val", begin="2001-01-01") == ["a1", "b2", "c3"]
@@ -278,7 +278,7 @@ def test_a_begin_before_what_was_archived(cow: tuple[str, list[str]]) -> None:
         LocalStorage().delete(f"{path}/.hoodie/{Instant(first, Action.COMMIT, state).file_name}")
     (Path(path) / ".hoodie" / "archived" / ".commits_.archive.1_1-0-1").write_bytes(b"")
     for begin in (first, "2001-01-01"):
-        with pytest.raises(ConfigError, match=f"begins with commit {second}; older commits are archived"):
+        with pytest.raises(NotRetained, match=f"begins with commit {second}; older commits are archived"):
             hoodie.read_table(path, begin=begin)
     assert answer(path, "val", begin=second) == ["c3"]
     assert answer(path, "val", begin="earliest") == ["a1", "b2", "c3"]
@@ -296,7 +296,7 @@ def test_what_the_cleaner_took(cow: tuple[str, list[str]]) -> None:
     }
     clean = Instant(str(int(third) + 1), Action.CLEAN, State.COMPLETED)
     create_instant(STORAGE, path, clean, write_record("HoodieCleanMetadata", cleaned))
-    with pytest.raises(ConfigError, match=f"files are complete from {second} on"):
+    with pytest.raises(NotRetained, match=f"files are complete from {second} on"):
         hoodie.read_table(path, as_of=first)
     assert answer(path, "val", as_of=second) == ["a1", "b2", "c2"]
     assert answer(path, "val", begin="000") == ["a1", "b2", "c3"]
@@ -316,7 +316,7 @@ def test_files_that_the_cleaner_took_without_saying_until_when(cow: tuple[str, l
     (gone,) = Path(path).glob(f"*_{first}.parquet")
     gone.unlink()
     for query in ({"as_of": first}, {"begin": "000", "end": first}):
-        with pytest.raises(ConfigError, match=f"before what the cleaner kept: {gone.name} is gone"):
+        with pytest.raises(NotRetained, match=f"before what the cleaner kept: {gone.name} is gone"):
             hoodie.read_table(path, **query)
     assert answer(path, "val", as_of=second) == ["a1", "b2", "c2"]
 
@@ -329,7 +329,7 @@ def test_a_write_in_flight_before_a_commit(mor: LogTable) -> None:
     STORAGE.delete(f"{mor.path}/.hoodie/{moment(3)}.deltacommit")
     mor.instant(3, State.INFLIGHT)
     for query in ({"begin": "000"}, {"begin": moment(1)}, {"as_of": moment(4)}, {"as_of": "2024-01-02"}):
-        with pytest.raises(ConfigError, match=rf"write {moment(3)} is in flight.*commits up to {moment(2)}"):
+        with pytest.raises(TableBusy, match=rf"write {moment(3)} is in flight.*commits up to {moment(2)}"):
             hoodie.read_table(mor.path, **query)
     options = {HOLES: "BLOCK"}
     assert answer(mor.path, "a", begin=moment(1), options=options) == ["x2"]
@@ -344,7 +344,7 @@ def test_a_write_in_flight_at_the_very_time(mor: LogTable) -> None:
     STORAGE.delete(f"{mor.path}/.hoodie/{moment(3)}.deltacommit")
     mor.instant(3, State.INFLIGHT)
     for query in ({"as_of": moment(3)}, {"begin": moment(1), "end": moment(3)}):
-        with pytest.raises(ConfigError, match=rf"write {moment(3)} is in flight"):
+        with pytest.raises(TableBusy, match=rf"write {moment(3)} is in flight"):
             hoodie.read_table(mor.path, **query)
     assert answer(mor.path, "a", as_of=moment(3), options={HOLES: "BLOCK"}) == ["x2", "y1"]
 
@@ -353,7 +353,7 @@ def test_the_newest_write_in_flight_is_no_hole(mor: LogTable) -> None:
     mor.instant(9, State.REQUESTED)
     assert answer(mor.path, "a", begin=moment(3)) == ["w4"]
     assert answer(mor.path, "a", as_of=moment(4)) == ["w4", "x2", "z3"]
-    with pytest.raises(ConfigError, match=f"write {moment(9)} is in flight"):
+    with pytest.raises(TableBusy, match=f"write {moment(9)} is in flight"):
         hoodie.read_table(mor.path, as_of="2024-01-02")
 
 

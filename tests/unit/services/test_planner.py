@@ -199,7 +199,7 @@ def test_while_a_writer_is_at_work(tmp_path: Path) -> None:
         assert not plan.services[1].due, "its instant is no failed write"
         result = hoodie.run_services(str(pair.path), options=DUE)
         assert (result.status, result.failed) == ("failed", ["clean", "archive"])
-        assert result.services["clean"]["error"]["code"] == "conflict"
+        assert result.services["clean"]["error"]["code"] == "table_busy"
         assert "clean: another writer is at work" in result.reason
     assert run(pair).status == "done"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.errors import ConfigError
+from hoodie.errors import OutOfOrder
 from hoodie.timeline.intervals import interval_of
 from hoodie.write.settings import ALLOW_OUT_OF_ORDER as ALLOWED
 from tests.unit.write.support import KEY, ORDERING, PARTITION
@@ -55,7 +55,7 @@ def stored(path: Path) -> dict[str, int]:
 def test_an_older_interval_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     newer = write(tmp_path, 7)
     before = hoodie.instants(str(tmp_path / "t"))
-    with pytest.raises(ConfigError, match="would undo") as refused:
+    with pytest.raises(OutOfOrder, match="would undo") as refused:
         write(tmp_path, 5)
     message = str(refused.value)
     assert "2026-01-05T00:00:00+00:00/2026-01-06T00:00:00+00:00" in message
@@ -94,7 +94,7 @@ def test_what_can_not_undo_anything_passes(tmp_path: Path) -> None:
 def test_merge_modes(tmp_path: Path, options: dict[str, str], refused: bool) -> None:
     write(tmp_path, 7, **options)
     if refused:
-        with pytest.raises(ConfigError, match="would undo"):
+        with pytest.raises(OutOfOrder, match="would undo"):
             write(tmp_path, 5, **options)
     else:
         write(tmp_path, 5, **options)
@@ -104,7 +104,7 @@ def test_merge_modes(tmp_path: Path, options: dict[str, str], refused: bool) -> 
 def test_a_partition_that_a_later_interval_wrote_is_not_replaced(tmp_path: Path) -> None:
     ordered = {MODE: "EVENT_TIME_ORDERING", ORDERING: "ts"}
     write(tmp_path, 7, **ordered)
-    with pytest.raises(ConfigError, match="whole partitions are replaced"):
+    with pytest.raises(OutOfOrder, match="whole partitions are replaced"):
         write(tmp_path, 5, operation="insert_overwrite", **ordered)
     write(tmp_path, 5, operation="insert_overwrite", partition="q", **ordered)
     assert stored(tmp_path) == {"a": 5, "of 7": 7, "of 5": 5}
@@ -116,7 +116,7 @@ def test_archived_commits_count(tmp_path: Path) -> None:
         write(tmp_path, day, partition=f"d{day}", extra={}, **ARCHIVING)
     assert hoodie.instants(str(tmp_path / "t"))[0]["operation"] == "UPSERT"
     assert len([i for i in hoodie.instants(str(tmp_path / "t")) if i["action"] == "commit"]) < 9
-    with pytest.raises(ConfigError, match="2026-01-20T00"):
+    with pytest.raises(OutOfOrder, match="2026-01-20T00"):
         write(tmp_path, 5, **ARCHIVING)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import hoodie
 from hoodie.codec.avro import read_record, write_record
-from hoodie.errors import ConflictError, InputError, TableNotFound
+from hoodie.errors import CommitConflict, InputError, TableNotFound
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.clock import new_instant_time
@@ -371,9 +371,9 @@ def test_partitions_under_a_pending_service_are_refused(tmp_path: Path, service:
     before = listing(table.path)
     rows = as_table(small_rows(range(3), 6), SMALL_SCHEMA)
     for operation in ("insert_overwrite", "insert_overwrite_table"):
-        with pytest.raises(ConflictError, match=f"'eu' .* pending {service} {pending}"):
+        with pytest.raises(CommitConflict, match=f"'eu' .* pending {service} {pending}"):
             hoodie.write_table(rows, path, operation=operation)
-    with pytest.raises(ConflictError, match=f"'eu' .* pending {service} {pending}"):
+    with pytest.raises(CommitConflict, match=f"'eu' .* pending {service} {pending}"):
         hoodie.delete_partitions(path, ["eu", "us"])
     assert listing(table.path) == before
     # other partitions are free

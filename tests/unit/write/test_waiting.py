@@ -18,7 +18,7 @@ import pytest
 import hoodie
 from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
-from hoodie.errors import ConflictError
+from hoodie.errors import Fenced, TableBusy
 from hoodie.pipeline import write
 from hoodie.storage.local import LocalStorage
 from hoodie.table import queue as module
@@ -233,7 +233,7 @@ def test_the_one_at_work_is_killed(table: Path) -> None:
 def test_who_has_waited_long_enough_says_for_whom(table: Path) -> None:
     told: list[str] = []
     before = hoodie.instants(str(table))
-    with held(table) as instant, pytest.raises(ConflictError, match=r"was not free within 0\.2 s") as refused:
+    with held(table) as instant, pytest.raises(TableBusy, match=r"was not free within 0\.2 s") as refused:
         hoodie.write_table(
             rows(1),
             str(table),
@@ -251,7 +251,7 @@ def test_who_has_waited_long_enough_says_for_whom(table: Path) -> None:
 
 
 def test_without_waiting_a_second_writer_is_refused_and_others_may_wait(table: Path) -> None:
-    with held(table) as instant, pytest.raises(ConflictError, match=f"is at work on .*{instant}"):
+    with held(table) as instant, pytest.raises(TableBusy, match=f"is at work on .*{instant}"):
         hoodie.write_table(rows(1), str(table), options={**OPTIONS, WAIT_MS.name: "0"})
     assert waiting(table) == []
 
@@ -301,7 +301,7 @@ def test_a_claim_that_was_lost_while_rows_were_staged_begins_nothing(
         begin(self)
 
     monkeypatch.setattr(Transaction, "begin", slept)
-    with pytest.raises(ConflictError, match="took this process for dead"):
+    with pytest.raises(Fenced, match="took this process for dead"):
         hoodie.write_table(rows(1), str(table), options=OPTIONS)
     assert hoodie.instants(str(table)) == before
     assert os.listdir(table / ".hoodie/.heartbeat") == []

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from hoodie.errors import AlreadyExists, ConflictError, StorageError, TableError
+from hoodie.errors import AlreadyExists, CommitConflict, ConflictError, StorageError, TableError
 from hoodie.format.names import join
 from hoodie.services.clean.slices import is_side_file
 from hoodie.services.target import Target
@@ -197,7 +197,7 @@ def _complete(storage: Storage, base_path: str, completed: Instant, data: bytes)
     try:
         _create(storage, base_path, completed, data)
     except AlreadyExists:
-        raise ConflictError(
+        raise CommitConflict(
             f"clean {completed.time} was completed by another process", instant=completed.time
         ) from None
 

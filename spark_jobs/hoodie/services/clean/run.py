@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoodie.errors import ConflictError
+from hoodie.errors import CommitConflict, ConflictError
 from hoodie.services.clean.execute import Executed, execute, read_plan
 from hoodie.services.clean.plan import Planned, View, make, savepointed_files, why_not_due, why_nothing
 from hoodie.services.clean.policy import Retention
@@ -168,7 +168,7 @@ def _refuse_new_savepoint(target: Target, made: Instant, plan: CleanPlan) -> Non
     kept = frozenset(savepointed_files(target.timeline(), target.storage))
     if any(file.name in kept for _, file in plan):
         delete_states(target.storage, target.base_path, [made])
-        raise ConflictError(
+        raise CommitConflict(
             f"a savepoint was made while clean {made.time} of {target.base_path} was planned, and keeps "
             "files that it was going to delete; run it again",
             instant=made.time,

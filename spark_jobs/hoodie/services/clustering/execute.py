@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hoodie.engine import Engine
-from hoodie.errors import ConflictError, TableError
+from hoodie.errors import CommitConflict, TableError
 from hoodie.services.clustering.order import Order
 from hoodie.services.clustering.settings import TARGET_BYTES, executes
 from hoodie.services.clustering.split import shares_of
@@ -138,7 +138,7 @@ def _refuse_changed(target: Target, instant: Instant, plan: ClusteringPlan) -> N
         base = now.base.name if now and now.base else None
         logs = {log.name for log in now.logs} if now else set()
         if now is None or base != item.base_name or not logs <= set(item.log_names):
-            raise ConflictError(
+            raise CommitConflict(
                 f"file group {item.file_id} of partition {item.partition_path!r} was changed since "
                 f"clustering {instant.time} was scheduled, and the change would be lost; roll that "
                 "clustering back and schedule a new one",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hoodie.errors import AlreadyExists, ConfigError, ConflictError
+from hoodie.errors import AlreadyExists, CommitConflict, ConfigError
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.plan import Begun
 from hoodie.services.results import ServiceResult, about
@@ -129,7 +129,7 @@ def _run(target: Target, point: str, progress: Progress, done: _Done) -> None:
         try:
             create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes())
         except AlreadyExists:
-            raise ConflictError(
+            raise CommitConflict(
                 f"restore {instant.time} was completed by another process", instant=instant.time
             ) from None
         _forget_rollbacks(target, point, done.plan.instants)
