@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-ORDER = ("failed", "errors", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings")
+ORDER = ("failed", "errors", "passed", "skipped", "xfailed", "xpassed", "warnings")
 CLOSING = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in ([0-9.]+)s\b", re.MULTILINE)
 EMPTY = re.compile(r"^(?:=+ )?()no tests ran in ([0-9.]+)s\b", re.MULTILINE)
 PLURALS = {"error": "errors", "warning": "warnings"}
@@ -29,14 +29,22 @@ def total(logs: list[str]) -> str:
         for outcome in filter(None, outcomes.split(", ")):
             number, word = outcome.split()
             word = PLURALS.get(word, word)
-            counts[word] = counts.get(word, 0) + int(number)
+            if word != "deselected":  # each run leaves out what the other one runs
+                counts[word] = counts.get(word, 0) + int(number)
     if not ended:
         counts["errors"] += 1
-    parts = [f"{number} {word}" for word, number in counts.items() if number]
+    singular = {word: name for name, word in PLURALS.items()}
+    parts = [
+        f"{number} {singular.get(word, word) if number == 1 else word}"
+        for word, number in counts.items()
+        if number
+    ]
     clock = f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02}:{int(seconds) % 60:02}"
     line = f" {', '.join(parts) or 'no tests ran'} in {seconds:.2f}s ({clock}) "
     return line.center(80, "=") if ended else f"a run ended before pytest did\n{line.center(80, '=')}"
 
 
 if __name__ == "__main__":
-    print(total([Path(name).read_text(errors="replace") for name in sys.argv[1:]]))
+    said = total([Path(name).read_text(errors="replace") for name in sys.argv[1:]])
+    print(said)
+    sys.exit("\n" in said)

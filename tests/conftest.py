@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import sys
@@ -29,6 +30,7 @@ else:
     hypothesis.settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
     hypothesis.settings.load_profile("house")
 
+DATA = Path(__file__).parent / "data"
 pytest_plugins = ("tests.support.tiers",)
 
 os.environ.update(environment.spark_environment(Path(sys.prefix)))
@@ -60,38 +62,38 @@ def memory_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of shared test data: HOODIE_SHARED, or `shared` beside the project."""
-    folder = Path(os.environ.get("HOODIE_SHARED") or environment.ROOT.parent / "shared")
-    require(folder.is_dir(), f"no shared test data at {folder}; HOODIE_SHARED may name another place")
+def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what an archive of tests/data holds, one for all processes of this run."""
+    run = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        run = run.parent
+    folder = run / f"unpacked-{archive.parent.name}-{archive.name.partition('.')[0]}"
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            new = Path(f"{folder}.new")
+            with tarfile.open(archive) as tar:
+                tar.extractall(new, filter="data")
+            new.rename(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
-def golden_tables(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A private copy of the tables that Apache Hudi wrote: `0.15.0-v6/<name>/{table,expected,meta.json}`.
+def golden_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables that Apache Hudi wrote: `0.15.0-v6/<name>/{table,expected,meta.json}` (see data/golden).
 
-    It is one for the session: a test that writes to a table takes a copy of its own.
+    They are one for the run: a test that writes to a table takes a copy of its own.
     """
-    archive = shared / "golden" / "tables.tar.gz"
-    require(archive.is_file(), f"no golden tables at {archive}")
-    folder = tmp_path_factory.mktemp("golden")
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    return folder
+    return unpacked(DATA / "golden/tables.tar.xz", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def evolved_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`<name>` and `<name>_answers` of tables of schema-on-read evolution (see support/evolved.py).
 
-    They are one for the session: a test that writes to a table takes a copy of its own.
+    They are one for the run: a test that writes to a table takes a copy of its own.
     """
-    folder = tmp_path_factory.mktemp("evolved")
-    with tarfile.open(Path(__file__).parent / "data/schema_on_read.tar.gz") as tar:
-        tar.extractall(folder, filter="data")
-    return folder
+    return unpacked(DATA / "schema_on_read.tar.gz", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

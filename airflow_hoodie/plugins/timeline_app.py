@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -16,9 +17,10 @@ from airflow.api_fastapi.core_api.security import requires_access_asset
 from airflow.configuration import conf
 from airflow.models.asset import AssetModel
 from airflow.utils.session import create_session
-from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
+from fastapi import Depends, FastAPI, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 from sqlalchemy import select
+from starlette.exceptions import HTTPException
 
 from airflow_hoodie.assets.hoodie import SCHEME, table_folder
 from hoodie.errors import ConfigError
@@ -26,6 +28,8 @@ from hoodie.serve.page import HEADERS, Page
 from hoodie.serve.tables import allow_list
 
 _UNFIT = re.compile(r"[^\w.-]")
+#: of a table's name
+_LONGEST = 100
 SECTION, OPTION, ASSETS = "hoodie", "tables", "tables_of_assets"
 
 
@@ -47,14 +51,34 @@ def asset_paths() -> set[str]:
 
 def named(paths: Collection[str], taken: Collection[str]) -> dict[str, str]:
     """A name for each path: its last folder, and as many of those above as it takes to be the only one."""
-    names = {path: [_UNFIT.sub("_", part) for part in path.strip("/").split("/")] for path in paths}
+    tails = {path: _tails(path) for path in sorted(paths)}
+    uses = Counter(tail for own in tails.values() for tail in own)
     out: dict[str, str] = {}
-    for path, parts in sorted(names.items()):
-        tails = [".".join(parts[-count:]) for count in range(1, len(parts) + 1)]
-        others = {".".join(other[-n:]) for key, other in names.items() if key != path for n in range(1, 99)}
-        free = [tail for tail in tails if tail not in others and tail not in taken and tail not in out]
-        out[free[0] if free else f"{tails[-1]}.{len(out)}"] = path
+    numbers: dict[str, int] = {}
+    for path, own in tails.items():
+        free = (tail for tail in own if uses[tail] == 1 and tail not in taken and tail not in out)
+        name = next(free, "")
+        if not name:
+            stem = own[-1][: _LONGEST - 10]
+            number = max(len(out), numbers.get(stem, 0))
+            while (name := f"{stem}.{number}") in taken or name in out:
+                number += 1
+            numbers[stem] = number
+        out[name] = path
     return out
+
+
+def _tails(path: str) -> list[str]:
+    """Names for a path, shortest first, of its last folder and more and more of those above."""
+    parts = path.strip("/").rsplit("/", _LONGEST // 2)  # more would be too long a name
+    last, *above = [_UNFIT.sub("_", part) for part in reversed(parts)]
+    found = [last[:_LONGEST] if last.strip(".") else f"_{last[1:_LONGEST]}"]
+    for part in above:
+        tail = f"{part}.{found[-1]}"
+        if len(tail) > _LONGEST:
+            break
+        found.append(tail)
+    return found
 
 
 def configured_tables() -> dict[str, str]:
@@ -93,7 +117,9 @@ async def refused(request: Request, error: HTTPException) -> Response:
     if error.status_code == status.HTTP_401_UNAUTHORIZED and request.url.path.endswith("/"):
         query = urlencode({"next": str(request.url)})
         return RedirectResponse(
-            f"{base_path()}/api/v2/auth/login?{query}", status.HTTP_307_TEMPORARY_REDIRECT
+            f"{base_path()}/api/v2/auth/login?{query}",
+            status.HTTP_307_TEMPORARY_REDIRECT,
+            headers=dict(HEADERS),
         )
     document = {"error": {"code": "refused", "message": str(error.detail)}}
-    return JSONResponse(document, error.status_code, dict(HEADERS))
+    return JSONResponse(document, error.status_code, {**HEADERS, **(error.headers or {})})

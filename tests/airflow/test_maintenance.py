@@ -140,7 +140,6 @@ def test_the_names_are_those_of_the_services() -> None:
     assert airflow_hoodie.MaintenanceOperator is MaintenanceOperator
 
 
-@pytest.mark.slow
 def test_the_example_looks_after_all_tables(
     load_dag: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from airflow_hoodie.sensors.commit import CommitSensor
 from airflow_hoodie.table import HoodieTable
 from tests.conftest import require
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 def write_rows(path: Path, ids: list[str | None], values: list[int]) -> str:

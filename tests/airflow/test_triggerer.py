@@ -21,7 +21,7 @@ from tests.airflow.api_server import plugins_folder
 
 from .timelines import WrittenTimeline
 
-pytestmark = [pytest.mark.slow, pytest.mark.crash]
+pytestmark = pytest.mark.crash
 
 WATCHING = """
     from datetime import datetime, timezone
@@ -110,6 +110,7 @@ def more_than(number: int) -> bool:
     return len(told("orders_events")) > number
 
 
+@pytest.mark.full
 def test_500_commits_and_a_triggerer_that_is_killed(
     load_dag: Callable[[str], Any],
     publish: Callable[[Any], None],

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from hoodie.config.key import Config
-from hoodie.keygen import KeyGenerator, key_generator, registry
+from hoodie.keygen import KEY_GENERATORS, KeyGenerator, key_generator
 
-PLUGINS = sorted({plugin.java_class for plugin in registry().values()})
+PLUGINS = sorted(KEY_GENERATORS.places)
 PARTITIONS = {
     "SimpleKeyGenerator": "day",
     "ComplexKeyGenerator": "day,region",

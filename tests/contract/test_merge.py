@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.config.key import Config
-from hoodie.merge import Merger, merger, registry
+from hoodie.merge import MERGERS, Merger, merger
 
 NAMES = ["event_time", "commit_time", "overwrite_non_defaults", "partial_update"]
 SCHEMA = pa.schema(
@@ -160,7 +160,8 @@ def test_outlives(name: str, seed: int, count: int) -> None:
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
 def test_fold(name: str, ordering: str | None, seed: int, count: int) -> None:
     """Of two rows in a log it makes what a merge of the later with the earlier would; a delete stays one."""
-    fold = getattr(made(name, ordering), "fold", None)
+    it = made(name, ordering)
+    fold = it.fold if it.folds else None
     if fold is None:
         return
     earlier, later = rows_of(seed, count, 5), rows_of(seed + 1, count, 5)
@@ -192,7 +193,7 @@ def test_combine_looks_at_its_columns_only(
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
 def test_rows_that_are_ignored_do_not_matter(name: str, seed: int, count: int) -> None:
     it = made(name)
-    if not getattr(it, "ignores_stored", False):
+    if not it.ignores_stored:
         return
     outcome = it.merge(table(rows_of(seed + 1, count, 5)), table(rows_of(seed, count, 5)))
     assert outcome.take.all()
@@ -201,7 +202,7 @@ def test_rows_that_are_ignored_do_not_matter(name: str, seed: int, count: int) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_plugin_is_here_and_travels(name: str) -> None:
-    assert {plugin.java_class for plugin in registry().values()} == {made(each).java_class for each in NAMES}
+    assert {made(each).java_class for each in NAMES} == set(MERGERS.places)
     assert pickle.loads(pickle.dumps(made(name))) == made(name)
 
 

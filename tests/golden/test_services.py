@@ -11,8 +11,9 @@ import hoodie
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
-from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
+from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ
 from tests.support.rows import assert_same_rows
+from tests.support.tiers import full_but
 
 OPTIONS = {
     "hoodie.cleaner.commits.retained": 1,
@@ -27,7 +28,7 @@ VERSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", [*COPY_ON_WRITE, *MERGE_ON_READ])
+@pytest.mark.parametrize("name", full_but(FEATURES, [*COPY_ON_WRITE, *MERGE_ON_READ]))
 def test_the_rows_stay(golden_tables: Path, name: str, tmp_path: Path) -> None:
     table = tmp_path / "t"
     shutil.copytree(golden_tables / "0.15.0-v6" / name / "table", table)

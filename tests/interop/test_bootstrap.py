@@ -59,6 +59,7 @@ class Judged:
         self.server.write(self.path, table, self.options)
 
 
+@pytest.mark.full
 def test_copy_on_write(hudi_015: HudiServer, tmp_path: Path) -> None:
     table = Judged(hudi_015, tmp_path, "metadata_only")
     table.ours(table.put(rows(range(2, 4), 2, region="eu")))
@@ -71,6 +72,7 @@ def test_copy_on_write(hudi_015: HudiServer, tmp_path: Path) -> None:
     table.check("its upsert of what we rewrote")
 
 
+@pytest.mark.full
 def test_clustering(hudi_015: HudiServer, tmp_path: Path) -> None:
     table = Judged(hudi_015, tmp_path, "metadata_only")
     hoodie.cluster_table(str(table.path), options=CLUSTERING)

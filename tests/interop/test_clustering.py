@@ -15,6 +15,7 @@ from tests.support.hudi_client import HudiError, HudiServer
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows, small_rows
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -44,7 +45,7 @@ class Clustered(Both):
         return [(row["timestamp"], row["state"]) for row in rows]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=full_but({"COPY_ON_WRITE"}, KINDS))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -68,6 +69,7 @@ def test_we_plan_and_apache_hudi_executes(
     table.check("written on", others=(hudi_12,))
 
 
+@pytest.mark.full
 def test_apache_hudi_plans_and_we_execute(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -91,6 +93,7 @@ def test_apache_hudi_plans_and_we_execute(
     table.check("clustered by Hudi", others=(hudi_12,))
 
 
+@pytest.mark.full
 def test_apache_hudi_refuses_updates_under_our_plan(tmp_path: Path, hudi_015: HudiServer) -> None:
     table = Clustered(tmp_path / "refused", hudi_015, KINDS[0])
     table.ours(small_rows(range(60), 1))
@@ -104,6 +107,7 @@ def test_apache_hudi_refuses_updates_under_our_plan(tmp_path: Path, hudi_015: Hu
     table.check("executed")
 
 
+@pytest.mark.full
 def test_every_type_after_our_clustering(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -121,6 +125,7 @@ def test_every_type_after_our_clustering(
     assert_same_rows(read_hudi_rs(path), before, what="hudi-rs")
 
 
+@pytest.mark.full
 def test_incremental_queries_of_apache_hudi_after_our_clustering(
     tmp_path: Path, kind: str, hudi_015: HudiServer
 ) -> None:

@@ -72,6 +72,7 @@ class Both:
             assert_same_rows(read_hudi_rs(self.path), expected, what=f"{what}: hudi-rs")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name",
     ["mor_logs", "mor_parquet_logs", "mor_rollback", "mor_bucket", "mor_late_overwrite", "mor_logcompaction"],
@@ -128,6 +129,7 @@ def test_we_plan_and_apache_hudi_executes(tmp_path: Path, hudi_015: HudiServer, 
     table.check("compacted by us", others=(hudi_12,))
 
 
+@pytest.mark.full
 def test_apache_hudi_plans_and_we_execute(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     """And it goes on writing, and compacting, on top of what we made."""
     table = Both(tmp_path / "planned_by_hudi", hudi_015)
@@ -147,6 +149,7 @@ def test_apache_hudi_plans_and_we_execute(tmp_path: Path, hudi_015: HudiServer, 
     table.check("compacted by Hudi", others=(hudi_12,))
 
 
+@pytest.mark.full
 def test_every_type_after_our_compaction(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     """Lists without null elements: Apache Hudi's logs can hold them, its own base files can't."""
     path = tmp_path / "types"
@@ -164,6 +167,7 @@ def test_every_type_after_our_compaction(tmp_path: Path, hudi_015: HudiServer, h
     assert_same_rows(read_hudi_rs(path), before, what="hudi-rs")
 
 
+@pytest.mark.full
 def test_incremental_queries_of_apache_hudi_after_our_compaction(
     tmp_path: Path, hudi_015: HudiServer
 ) -> None:

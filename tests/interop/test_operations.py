@@ -15,6 +15,7 @@ from tests.support.hudi_client import HudiServer
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import KEYS, OFF, PAYLOAD, TYPE, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -75,6 +76,7 @@ def of_region(rows: list[Row], *regions: str) -> list[Row]:
     return [row for row in rows if row["region"] in regions]
 
 
+@pytest.mark.full
 def test_deletes_in_turns(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     """Also rows that come after a delete and are older than what it deleted."""
     table, servers = Operated(tmp_path / "deleted", "MERGE_ON_READ"), (hudi_015, hudi_12)
@@ -92,7 +94,7 @@ def test_deletes_in_turns(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiSer
     table.check("we deleted what they wrote, and compacted", servers)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
 def test_overwrites_in_turns(tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     table, servers = Operated(tmp_path / f"overwritten_{kind.lower()}", kind), (hudi_015, hudi_12)
     table.we("upsert", small_rows(range(60), 5))
@@ -155,7 +157,7 @@ def test_apache_hudi_shows_cleans_and_archives_our_replacecommits(
     table.check("serviced and written", (hudi_015, hudi_12))
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
 def test_deletes_from_a_table_of_the_bucket_index(tmp_path: Path, kind: str, hudi_015: HudiServer) -> None:
     """Rows are refused; the groups that we delete from keep their numbers, so Hudi finds them again."""
     table, bucket = Operated(tmp_path / f"bucket_{kind.lower()}", kind), dict(BUCKET)

@@ -20,6 +20,7 @@ from tests.support.oracle import Mode, Model
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows, small_rows, without
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -154,7 +155,9 @@ def build(path: Path, case: Case) -> Table:
     return table
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
+@pytest.mark.parametrize(
+    "case", full_but({"types"}, CASES, lambda case: case.name), ids=lambda case: case.name
+)
 def test_every_reader_agrees(tmp_path: Path, case: Case, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     table = build(tmp_path / case.name, case)
     table.check("written", hudi_015, hudi_12, metadata=(True, False))
@@ -163,7 +166,9 @@ def test_every_reader_agrees(tmp_path: Path, case: Case, hudi_015: HudiServer, h
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name) for case in CASES if case.name in IN_TURNS]
+    "case",
+    full_but({"avro"}, [case for case in CASES if case.name in IN_TURNS], lambda case: case.name),
+    ids=lambda case: case.name,
 )
 def test_written_and_compacted_in_turns(
     tmp_path: Path, case: Case, hudi_015: HudiServer, hudi_12: HudiServer
@@ -215,6 +220,7 @@ def compact_by_hudi(server: HudiServer, table: Table) -> None:
     assert list(table.path.glob(".hoodie/*.commit")), "Apache Hudi compacted"
 
 
+@pytest.mark.full
 def test_a_pending_compaction_of_ours_with_logs_above(
     tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -231,6 +237,7 @@ def test_a_pending_compaction_of_ours_with_logs_above(
     table.check("after us", hudi_015, hudi_12)
 
 
+@pytest.mark.full
 def test_blocks_taken_back_among_those_of_others(
     tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -287,7 +294,7 @@ ORDERINGS: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ORDERINGS)
+@pytest.mark.parametrize("kind", full_but({"timestamp"}, ORDERINGS))
 def test_late_rows_by_ordering_columns_of_every_type(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:

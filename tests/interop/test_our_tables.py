@@ -15,6 +15,7 @@ from tests.support.oracle import Mode, Model
 from tests.support.readers import DAFT_GAPS, read_daft, read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows, small_rows
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -109,7 +110,7 @@ def _expected(case: Case, model: Model) -> pa.Table:
     return model.table(case.schema).cast(STORED_FULL if case.full else SMALL_SCHEMA)
 
 
-@pytest.mark.parametrize("case", _by_name)
+@pytest.mark.parametrize("case", full_but({"types"}, _by_name, lambda case: case.name))
 def test_every_reader_agrees(tmp_path: Path, case: Case, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     path = tmp_path / case.name
     model = case.model()
@@ -125,7 +126,13 @@ def test_every_reader_agrees(tmp_path: Path, case: Case, hudi_015: HudiServer, h
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in _by_name if case.id in ("simple", "types", "nonpartitioned", "complex", "hive")]
+    "case",
+    full_but(
+        {"simple"},
+        [case for case in CASES if case.name in ("simple", "types", "nonpartitioned", "complex", "hive")],
+        lambda case: case.name,
+    ),
+    ids=lambda case: case.name,
 )
 def test_written_in_turns(tmp_path: Path, case: Case, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     """We write, Apache Hudi 0.15.0 upserts on top, we upsert on top of that; all agree each time.
@@ -157,6 +164,7 @@ def test_written_in_turns(tmp_path: Path, case: Case, hudi_015: HudiServer, hudi
     assert_same_rows(hudi_12.read(path), expected, what="after us, Hudi 1.2.0")
 
 
+@pytest.mark.full
 def test_apache_hudi_prints_our_commits(tmp_path: Path, hudi_015: HudiServer) -> None:
     path = tmp_path / "t"
     case = CASES[0]
@@ -171,6 +179,7 @@ def test_apache_hudi_prints_our_commits(tmp_path: Path, hudi_015: HudiServer) ->
     assert hudi_015.timeline(path) == {instant: entry["operation"] for instant, entry in ours.items()}
 
 
+@pytest.mark.full
 def test_a_key_of_a_megabyte(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     """Apache Hudi finds it by the bloom filter and the key range that we wrote, and updates its row."""
     path, case = tmp_path / "t", Case("bloom", {**SIMPLE, "hoodie.index.type": "BLOOM"})

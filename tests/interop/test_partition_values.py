@@ -39,6 +39,7 @@ def _told(rows: pa.Table) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["_hoodie_partition_path"], row["p"], row["v"]) for row in rows.to_pylist())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("table", "kind", "parts", "elsewhere", "hive"),
     [

@@ -19,6 +19,7 @@ from tests.support.hudi_client import HudiServer
 from tests.support.oracle import Model
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import OFF, TYPES, Table
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -65,7 +66,7 @@ def without_metadata_table(server: HudiServer) -> Iterator[None]:
         server.sql("reset hoodie.metadata.enable")
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
 def test_apache_hudi_reads_and_goes_on_with_what_we_took_back(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -106,6 +107,7 @@ def test_apache_hudi_reads_and_goes_on_with_what_we_took_back(
     assert table.timeline().pending() == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", TYPES)
 def test_apache_hudi_goes_on_after_a_plan_was_cancelled(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
@@ -143,7 +145,8 @@ def test_apache_hudi_goes_on_after_a_plan_was_cancelled(
     assert table.timeline().pending() == []
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.full
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
 def test_apache_hudi_takes_back_what_we_wrote(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -186,7 +189,7 @@ def _restore(path: Path) -> tuple[RestorePlan, RestoreMetadata]:
     return plan, RestoreMetadata.from_bytes(done.read_bytes())
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
 def test_apache_hudi_finishes_our_restore(tmp_path: Path, kind: str, hudi_015: HudiServer) -> None:
     history = History(tmp_path / f"killed_{kind.lower()}", kind)
     table, path = history.table, str(history.table.path)
@@ -214,6 +217,7 @@ def test_apache_hudi_finishes_our_restore(tmp_path: Path, kind: str, hudi_015: H
     table.check("written on", (hudi_015,))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "saved"),
     [("cow_savepoint", "20261121000947747"), ("all_instants", "20261121005919604")],

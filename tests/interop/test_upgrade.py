@@ -21,6 +21,7 @@ from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import KEYS, OFF, STORAGE, TYPE, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -83,7 +84,7 @@ def upgrading(server: HudiServer) -> Iterator[None]:
             server.sql(f"set {name}={value}")
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
 def test_apache_hudi_upgrades_a_table_with_all_that_we_write(
     tmp_path: Path, kind: str, hudi_12: HudiServer
 ) -> None:
@@ -112,6 +113,7 @@ def test_apache_hudi_upgrades_a_table_with_all_that_we_write(
     assert_same_rows(read_hudi_rs(table.path), expected, what="hudi-rs")
 
 
+@pytest.mark.full
 def test_an_upgrade_that_failed_half_way_is_named_and_finished(tmp_path: Path, hudi_12: HudiServer) -> None:
     """Over an archive of an earlier release."""
     table = Table(tmp_path / "half_upgraded", "COPY_ON_WRITE")

@@ -1,27 +1,23 @@
-"""Run by `test_spark_operations.py`: deletes and overwrites of Spark's engine; prints one JSON line.
-
-Arguments: mode (classic or connect), JSON list of [table path, operation, Parquet file, options]; a file is
-read by the executors, or, where its name holds "frame", given as a DataFrame. All but upserts are run dry
-first. An error is a result, too.
-"""
+"""Deletes and overwrites of Spark's engine, with the session to be tested (see server.py)."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 import hoodie
 from hoodie.errors import HoodieError
 from hoodie.source import Source
 from hoodie.source.spark import read
-from tests.spark.program import session
 
 
-def main() -> None:
-    spark = session(sys.argv[1])
+def answer(spark: Any, asked: list[tuple[str, str, str, dict[str, Any]]]) -> dict[str, Any]:
+    """Each is a table's path, operation, Parquet file and options. An error is a result, too.
+
+    A file is read by the executors, or, where its name holds "frame", given as a DataFrame. All but upserts
+    are run dry first.
+    """
     results: list[Any] = []
-    for path, operation, file, options in json.loads(sys.argv[2]):
+    for path, operation, file, options in asked:
         rows: Any = spark.read.parquet(file) if "frame" in file else read(Source.of(file), spark)
         for dry_run in (True, False) if operation != "upsert" else (False,):
             try:
@@ -31,9 +27,4 @@ def main() -> None:
                 results.append(done.to_dict())
             except HoodieError as error:
                 results.append({"operation": operation, **error.to_dict()})
-    print("ANSWER " + json.dumps({"version": spark.version, "results": results}), flush=True)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main()
+    return {"results": results}

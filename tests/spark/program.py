@@ -1,15 +1,9 @@
-"""Run by `test_spark_engine.py` with the interpreter and session to be tested; prints one JSON line.
-
-Arguments: mode (classic or connect), folder with batch-*.parquet, table path, JSON options.
-"""
+"""Writes of rows of every type and queries, with the session to be tested (see server.py)."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import Any
 
 import hoodie
 from hoodie.errors import HoodieError
@@ -17,19 +11,9 @@ from hoodie.source import Source
 from hoodie.source.spark import read
 
 
-def session(mode: str) -> SparkSession:
-    builder = SparkSession.builder.config("spark.ui.enabled", "false").config(
-        "spark.sql.session.timeZone", "UTC"
-    )
-    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
-    if mode == "connect":
-        return builder.remote("local[2]").getOrCreate()
-    return builder.master("local[2]").getOrCreate()
-
-
-def main() -> None:
-    mode, folder, table, options = sys.argv[1], Path(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
-    spark = session(mode)
+def answer(spark: Any, given: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Writes a folder's batch-*.parquet to a table and reads it into read.parquet there."""
+    folder = Path(given)
     results = []
     for number, batch in enumerate(sorted(folder.glob("batch-*.parquet"))):
         files = number % 2 == 0  # executors read the files, or get the rows from Spark
@@ -49,16 +33,9 @@ def main() -> None:
     out = folder / "read.parquet"
     hoodie.read_table(table, spark=spark, meta=False).coalesce(1).write.parquet(str(out))
     few = hoodie.read_table(table, spark=spark, columns=["id"], where="ts >= 3000", meta=False)
-    answer = {
+    return {
         "results": results,
         "errors": errors,
         "few": few.count(),
         "columns": few.columns,
-        "version": spark.version,
     }
-    print("ANSWER " + json.dumps(answer), flush=True)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main()

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from tests.spark.answers import Servers
 from tests.spark.test_spark_compaction import OPTIONS, SCHEMA, compact, files
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
@@ -24,7 +25,7 @@ CURVE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("mode", ["classic", "connect"])
-def test_plans_and_executions(tmp_path: Path, mode: str) -> None:
+def test_plans_and_executions(tmp_path: Path, servers: Servers, mode: str) -> None:
     """First one partition alone, whose group is cut in two, then all; a plan of another size of files."""
     path = tmp_path / "t"
     for rows in (full_rows(range(90), 1), full_rows(range(60, 150), 2)):
@@ -34,6 +35,7 @@ def test_plans_and_executions(tmp_path: Path, mode: str) -> None:
     size = sum(file.stat().st_size for file in path.glob("eu/*.parquet"))
     one = {PREFIX + "partition.selected": "eu", PREFIX + "target.file.max.bytes": size // 2 + 1}
     cut, planned, done, again, gone = compact(
+        servers,
         mode,
         (path, {"service": "cluster_table", "options": {**one, PREFIX + "sort.columns": "c_long"}}),
         (path, {"service": "cluster_table", "mode": "schedule", "options": CURVE}),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hoodie
-from tests.spark.answers import ask
+from tests.spark.answers import Servers
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, as_table, full_rows, without
@@ -28,14 +27,14 @@ ALWAYS = {"hoodie.compact.inline.max.delta.commits": 1}
 SCHEMA = without(FULL_SCHEMA, "c_map_struct")
 
 
-def compact(mode: str, *jobs: tuple[Path, dict[str, Any]]) -> list[dict[str, Any]]:
-    arguments = json.dumps([[str(path), given] for path, given in jobs])
-    results: list[dict[str, Any]] = ask("compaction.py", mode, arguments)["results"]
+def compact(servers: Servers, mode: str, *jobs: tuple[Path, dict[str, Any]]) -> list[dict[str, Any]]:
+    asked = [[str(path), given] for path, given in jobs]
+    results: list[dict[str, Any]] = servers.ask("compaction", mode, asked)["results"]
     return results
 
 
 @pytest.mark.parametrize("mode", ["classic", "connect"])
-def test_plans_and_executions(tmp_path: Path, mode: str) -> None:
+def test_plans_and_executions(tmp_path: Path, servers: Servers, mode: str) -> None:
     path = tmp_path / "t"
     for rows in (
         full_rows(range(90), 1),
@@ -45,6 +44,7 @@ def test_plans_and_executions(tmp_path: Path, mode: str) -> None:
         hoodie.write_table(as_table(rows, SCHEMA), str(path), options=OPTIONS)
     before = hoodie.read_table(str(path))
     late, first, again, gone = compact(
+        servers,
         mode,
         (path, {"mode": "schedule"}),
         (path, {"options": ALWAYS}),
@@ -61,7 +61,7 @@ def test_plans_and_executions(tmp_path: Path, mode: str) -> None:
     assert len(tasks) == 1, "small slices share a task"
 
 
-def test_an_error_of_a_task_is_told_and_leaves_the_plan(tmp_path: Path) -> None:
+def test_an_error_of_a_task_is_told_and_leaves_the_plan(tmp_path: Path, servers: Servers) -> None:
     path = tmp_path / "t"
     for version in (1, 2):
         rows = full_rows(range(40), version)
@@ -70,7 +70,7 @@ def test_an_error_of_a_task_is_told_and_leaves_the_plan(tmp_path: Path) -> None:
     log = next(path.glob("*/.*.log.*"))
     kept = log.read_bytes()
     log.unlink()
-    (failed,) = compact("classic", (path, {"mode": "execute"}))
+    (failed,) = compact(servers, "classic", (path, {"mode": "execute"}))
     assert failed["code"] == "table"
     assert log.name in failed["message"]
     assert files(path, planned) == []

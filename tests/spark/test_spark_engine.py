@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 import hoodie
 from scripts import environment
 from tests.conftest import require
+from tests.spark.answers import Servers
 from tests.support.oracle import Model
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
@@ -23,7 +21,6 @@ from tests.support.tables import FULL_SCHEMA, as_table, full_rows
 
 pytestmark = pytest.mark.spark
 
-PROGRAM = Path(__file__).with_name("program.py")
 OPTIONS = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "region",
@@ -42,16 +39,6 @@ STORED = pa.schema(
 )
 
 
-def _run(python: Path, mode: str, folder: Path, table: Path, options: dict[str, Any]) -> dict[str, Any]:
-    env = {**os.environ, **environment.spark_environment(python.parent.parent), "PYTHONWARNINGS": "ignore"}
-    command = [str(python), str(PROGRAM), mode, str(folder), str(table), json.dumps(options)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
-    assert lines, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads(lines[0].removeprefix("ANSWER "))
-    return answer
-
-
 @pytest.mark.parametrize(
     ("version", "mode", "options"),
     [
@@ -61,7 +48,9 @@ def _run(python: Path, mode: str, folder: Path, table: Path, options: dict[str, 
         pytest.param("4", "connect", {**OPTIONS, **LOGS}, id="spark4-connect-merge-on-read"),
     ],
 )
-def test_rows_of_every_type(tmp_path: Path, version: str, mode: str, options: dict[str, Any]) -> None:
+def test_rows_of_every_type(
+    tmp_path: Path, servers: Servers, version: str, mode: str, options: dict[str, Any]
+) -> None:
     python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
     require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
     model = Model(["id"], ["region"], "ts")
@@ -74,7 +63,7 @@ def test_rows_of_every_type(tmp_path: Path, version: str, mode: str, options: di
         pq.write_table(as_table(rows, FULL_SCHEMA), tmp_path / f"batch-{number}.parquet")
         (model.upsert if number else model.bulk_insert)(rows)
     table = tmp_path / "table"
-    answer = _run(python, mode, tmp_path, table, options)
+    answer = servers.ask("program", mode, str(tmp_path), str(table), options, python=python)
     expected = model.table(FULL_SCHEMA).cast(STORED)
     assert answer["version"].startswith(version)
     assert_same_rows(hoodie.read_table(str(table)), expected, what="Arrow reader")

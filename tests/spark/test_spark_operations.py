@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from tests.spark.answers import ask
+from tests.spark.answers import Servers
 from tests.support.oracle import Model
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
@@ -35,7 +34,7 @@ def of_region(rows: list[Row], region: str) -> list[Row]:
     return [row for row in rows if row["region"] == region]
 
 
-def test_deletes_and_overwrites(tmp_path: Path) -> None:
+def test_deletes_and_overwrites(tmp_path: Path, servers: Servers) -> None:
     """Each step from a file that executors read, or from a DataFrame; a dry run says before what is done."""
     parts: list[Step] = [
         ("upsert", "frame", small_rows(range(90), 5)),
@@ -59,7 +58,7 @@ def test_deletes_and_overwrites(tmp_path: Path) -> None:
             pq.write_table(as_table(rows, KEYS if operation == "delete" else SMALL_SCHEMA), file)
             requests.append([str(tmp_path / name), operation, str(file), options])
             getattr(models[name], operation)(rows)
-    results = ask("operations.py", "classic", json.dumps(requests))["results"]
+    results = servers.ask("operations", "classic", requests)["results"]
     told = [result for result in results if result["operation"] != "upsert"]
     names = ["num_inserts", "num_deletes", "num_missing", "num_replaced"]
     for dry, done in zip(told[::2], told[1::2], strict=True):
@@ -73,7 +72,7 @@ def test_deletes_and_overwrites(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["classic", "connect"])
-def test_settings_about_rows_and_validators(tmp_path: Path, mode: str) -> None:
+def test_settings_about_rows_and_validators(tmp_path: Path, servers: Servers, mode: str) -> None:
     """Spark SQL sees what a write is going to make of its partitions, COW and MOR."""
     asked, policy = "hoodie.precommit.validators", "hoodie.datasource.insert.dup.policy"
     single, equal = f"{asked}.single.value.sql.queries", f"{asked}.equality.sql.queries"
@@ -100,7 +99,7 @@ def test_settings_about_rows_and_validators(tmp_path: Path, mode: str) -> None:
         options = {**OPTIONS, "hoodie.datasource.write.table.type": kind}
         requests.append([str(tmp_path / kind), "upsert", str(first), options])
         requests += [[str(tmp_path / kind), name, str(frame), {**options, **more}] for name, more, _ in again]
-    results = ask("operations.py", mode, json.dumps(requests))["results"]
+    results = servers.ask("operations", mode, requests)["results"]
     done = [result for result in results if result.get("status") != "planned"]
     expected = [code for again in steps.values() for code in ("committed", *(code for *_, code in again))]
     assert [result.get("status") or result["code"] for result in done] == expected

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from scripts import environment
+from tests.spark.answers import Servers
 from tests.support.bootstrap import unpacked
 from tests.support.moved import UNVERIFIED, store_elsewhere
 from tests.support.rows import assert_same_rows
@@ -29,7 +25,6 @@ KEYS = {
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.datasource.write.partitionpath.urlencode": "true",
 }
-PROGRAM = Path(__file__).with_name("queries.py")
 #: slices with logs of every type; slices with and without logs, clustered, compacted, replaced
 ANSWERS = [
     ("mor_logs", "snapshot"),
@@ -48,22 +43,6 @@ BOOTSTRAPPED = ("mixed", "mor", "updated")
 ANSWERS[:0] = [(name, "snapshot") for name in BOOTSTRAPPED]
 #: columns renamed, moved and retyped by schema-on-read evolution; one has files that are the newest's already
 EVOLVED = ["evolved_cow", "evolved_mor"]
-
-
-def _run(mode: str, questions: list[Any]) -> dict[str, Any]:
-    paths = [str(environment.ROOT), str(environment.ROOT / "spark_jobs")]
-    env = {**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), mode, json.dumps(questions)],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
-    assert lines, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads(lines[0].removeprefix("ANSWER "))
-    return answer
 
 
 def _arguments(file: str) -> dict[str, str]:
@@ -99,7 +78,7 @@ def _odd_names(folder: Path, mode: str) -> list[Any]:
 
 @pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_queries_equal_what_apache_hudi_answers(
-    golden_tables: Path, evolved_tables: Path, tmp_path: Path, mode: str
+    golden_tables: Path, evolved_tables: Path, tmp_path: Path, servers: Servers, mode: str
 ) -> None:
     asked: list[tuple[Path, Path, dict[str, Any], str]] = []
     bootstrapped = unpacked(tmp_path / "bootstrapped")
@@ -119,7 +98,7 @@ def test_queries_equal_what_apache_hudi_answers(
     damaged = shutil.copytree(golden_tables / "0.15.0-v6" / "cow_types" / "table", tmp_path / "damaged")
     torn = max(damaged.glob("eu/*.parquet"), key=lambda file: file.name.rpartition("_")[2])
     torn.write_bytes(torn.read_bytes()[:-1])
-    said = _run(mode, [*named, *questions, [str(damaged), {}, ""]])
+    said = servers.ask("queries", mode, [*named, *questions, [str(damaged), {}, ""]])
     [refused] = said["refused"]
     assert torn.name in refused
     for path, arguments, out in named:

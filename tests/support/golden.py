@@ -1,4 +1,4 @@
-"""Names of the tables that Apache Hudi 0.15.0 wrote (see ../shared/golden)."""
+"""Names of the tables that Apache Hudi 0.15.0 wrote (see tests/data/golden)."""
 
 from __future__ import annotations
 
@@ -65,3 +65,26 @@ MERGE_ON_READ = [
     "mor_types_flat",
     "sql_mor_merge",
 ]
+
+#: a table of each feature; the others are of the full tier
+FEATURES = {
+    "all_instants",
+    "cow_archived",
+    "cow_cdc",
+    "cow_clustered",
+    "cow_droppartcol",
+    "cow_hive_urlenc",
+    "cow_inflight",
+    "cow_insert_overwrite",
+    "cow_nometafields",
+    "cow_nonpart",
+    "cow_savepoint",
+    "cow_schema_on_read",
+    "cow_types",
+    "mdt_full_cow",
+    "mor_bucket_compacted",
+    "mor_clean_commits",
+    "mor_logcompaction",
+    "mor_pending_compaction",
+    "mor_rollback_failed",
+}

@@ -17,6 +17,8 @@ GROUPS = {
     "hudi_015": "hudi",
     "hudi_12": "hudi",
     "airflow_db": "airflow",
+    "servers": "spark",
+    "spark": "spark",
     "chromium": "browser",
 }
 
@@ -25,7 +27,7 @@ def full_but(
     kept: Collection[object], cases: Iterable[Any], name: Callable[[Any], object] = lambda case: case
 ) -> list[Any]:
     """The cases for `parametrize`, each in the full tier but those whose name is kept for `make test`."""
-    listed = [case if hasattr(case, "marks") else pytest.param(case) for case in cases]
+    listed = [_param(case) for case in cases]
     names = [name(case.values[0]) for case in listed]
     strangers = set(kept) - set(names)
     assert not strangers, f"no such cases: {strangers}"
@@ -35,6 +37,12 @@ def full_but(
         else pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.full])
         for each, case in zip(names, listed, strict=True)
     ]
+
+
+def _param(case: Any) -> Any:
+    if hasattr(case, "marks"):
+        return case
+    return pytest.param(*case) if type(case) is tuple else pytest.param(case)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

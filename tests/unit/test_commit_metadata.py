@@ -19,6 +19,7 @@ from hoodie.timeline.commit import (
     inflight_metadata,
     pretty_json,
 )
+from hoodie.timeline.commit_details import CommitDetails
 
 
 def test_every_golden_commit_comes_back_byte_for_byte(golden_tables: Path) -> None:
@@ -126,6 +127,42 @@ def test_empty_inflight(data: bytes) -> None:
 def test_torn(data: bytes) -> None:
     with pytest.raises(TableError, match="roll the instant back"):
         CommitMetadata.parse(data)
+
+
+@pytest.mark.parametrize(
+    "stat",
+    ['{"numInserts": 1.5}', '{"numInserts": "1"}', '{"numInserts": [1]}', '{"numInserts": NaN}',
+     '{"numInserts": 1e999}', '{"numInserts": 9223372036854775808}', '{"numInserts": true}',
+     '{"prevCommit": 1}', '{"minEventTime": "1"}', '{"cdcStats": []}', '{"logFiles": "ab"}'],
+)  # fmt: skip
+def test_values_of_another_type(stat: str) -> None:
+    """What Jackson would not read either is no commit, for the writers and for the short look of sensors."""
+    data = f'{{"partitionToWriteStats": {{"p": [{stat}]}}}}'.encode()
+    with pytest.raises(TableError, match="roll the instant back"):
+        CommitMetadata.parse(data)
+    if "numInserts" in stat and "true" not in stat:
+        assert CommitDetails.parse(data) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"extraMetadata": {"a": 1}', '"extraMetadata": {"a": ["b"]}', '"extraMetadata": [["a", "b"]]',
+     '"partitionToReplaceFileIds": {"p": "ab"}', '"partitionToReplaceFileIds": {"p": [1]}'],
+)  # fmt: skip
+def test_metadata_of_another_type(text: str) -> None:
+    data = f'{{"partitionToWriteStats": {{}}, {text}}}'.encode()
+    with pytest.raises(TableError):
+        CommitMetadata.parse(data)
+    if "extra" in text:
+        assert CommitDetails.parse(data) is None
+
+
+def test_numbers_that_are_null_are_none() -> None:
+    data = (
+        b'{"partitionToWriteStats": {"p": [{"numInserts": null, "minEventTime": null, "prevCommit": null}]}}'
+    )
+    [stat] = CommitMetadata.parse(data).write_stats
+    assert (stat.num_inserts, stat.min_event_time, stat.prev_commit) == (0, None, None)
 
 
 def test_layout_of_empty_values() -> None:

@@ -134,7 +134,6 @@ def test_each_job_does_its_operation() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_a_job_through_spark_submit(tmp_path: Path) -> None:
     """From an empty folder, with the zip alone: the executors find the package in it."""
     home = os.environ.get("SPARK_HOME")

@@ -18,7 +18,7 @@ from hoodie.source import arrow as local
 from hoodie.source import spark as distributed
 from tests.unit.test_source_arrow import CSV
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 KNOWN = pa.schema(
     [("id", pa.int32()), ("price", pa.decimal128(9, 2)), ("a", pa.list_(pa.float64())), ("day", pa.date32())]

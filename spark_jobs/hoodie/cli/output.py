@@ -15,6 +15,8 @@ from typing import Any
 from hoodie.text import ascii_controls, lines, visible, visible_in
 
 _CELL = 36
+#: the end of the year 9999; files may have any time
+_LAST_MS = 253_402_300_800_000
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ def size(count: int) -> str:
 
 
 def moment(millis: int | None) -> str:
-    """Epoch milliseconds in UTC, to the second."""
-    if millis is None:
+    """Epoch milliseconds in UTC, to the second; "" for none, and for what no calendar has."""
+    if millis is None or not 0 <= millis < _LAST_MS:
         return ""
     return datetime.fromtimestamp(millis / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 

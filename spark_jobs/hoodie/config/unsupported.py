@@ -60,7 +60,6 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
         f"{_OWN_CODE}; parse the column before the write",
     ),
     "hoodie.errortable.enable": (("false",), "rows that can't be written are an error; filter them before"),
-    "hoodie.index.class": ((), f"{_OWN_CODE}; set hoodie.index.type"),
     "hoodie.keygen.datetime.parser.class": (
         ("org.apache.hudi.keygen.parser.hoodiedatetimeparser",),
         f"{_OWN_CODE}; parse the column before the write",

@@ -1,4 +1,4 @@
-"""Indexes: which base file does a record live in. Protocol and registry.
+"""Indexes: which base file does a record live in. Base class and registry.
 
 `tag` is called on executors, once for a partition and a chunk of keys; the files are the partition's
 latest committed base files.
@@ -6,12 +6,14 @@ latest committed base files.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hoodie.config.key import Config
+from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError
-from hoodie.index.settings import INDEX_TYPE, IndexType
+from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,23 +23,31 @@ if TYPE_CHECKING:
     from hoodie.table.view import BaseFile
 
 
-class Index(Protocol):
-    """Picklable; the keys are distinct. Of several files that have a key, `tag` names the last one."""
+class Index(ABC):
+    """Picklable. A caller's own class is called with the keyword argument `config`."""
 
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags: ...
+    @abstractmethod
+    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:
+        """Where the keys, which are distinct, are stored; of several files that have a key, the last one."""
+
+
+INDEXES = Plugins(
+    kind="index",
+    base=Index,  # type: ignore[type-abstract]
+    places={
+        IndexType.BLOOM.value: "hoodie.index.bloom:BloomIndex",
+        IndexType.SIMPLE.value: "hoodie.index.simple:SimpleIndex",
+    },
+)
 
 
 def index_for(config: Config) -> Index:
     """Raises ConfigError for index types that are not there yet."""
-    kind = config[INDEX_TYPE]
-    if kind is IndexType.SIMPLE:
-        from hoodie.index.simple import SimpleIndex
-
-        return SimpleIndex()
-    if kind is IndexType.BLOOM:
-        from hoodie.index.bloom import BloomIndex
-
-        return BloomIndex.of(config)
-    raise ConfigError(
-        f"{INDEX_TYPE.name}={kind.value} is not supported yet; set it to SIMPLE or BLOOM", value=kind.value
-    )
+    if config[INDEX_CLASS]:
+        return INDEXES.load(INDEX_CLASS.name, str(config[INDEX_CLASS]))(config=config)
+    kind = config[INDEX_TYPE].value
+    if kind not in INDEXES.places:
+        raise ConfigError(
+            f"{INDEX_TYPE.name}={kind} is not supported yet; set it to SIMPLE or BLOOM", value=kind
+        )
+    return INDEXES.load(INDEX_TYPE.name, kind)(config=config)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.bloom import KeyHashes, in_range
+from hoodie.index import Index
 from hoodie.index.settings import PRUNE_BY_RANGES
 from hoodie.index.tags import Tags, mark_found
 from hoodie.storage import Storage
@@ -23,11 +24,11 @@ from hoodie.table.view import BaseFile
 
 
 @dataclass(frozen=True)
-class BloomIndex:
+class BloomIndex(Index):
     prune_by_ranges: bool
 
     @classmethod
-    def of(cls, config: Config) -> BloomIndex:
+    def make(cls, config: Config) -> BloomIndex:
         return cls(config[PRUNE_BY_RANGES])
 
     def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.config.key import Config
+from hoodie.index import Index
 from hoodie.index.tags import Tags, mark_found
 from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
@@ -15,7 +17,11 @@ from hoodie.table.view import BaseFile
 
 
 @dataclass(frozen=True)
-class SimpleIndex:
+class SimpleIndex(Index):
+    @classmethod
+    def make(cls, config: Config) -> SimpleIndex:
+        return cls()
+
     def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:
         tags = Tags.of(len(keys))
         for position, file in enumerate(files):

@@ -1,64 +1,101 @@
-"""Record keys and partition paths of incoming rows: protocol, settings, registry.
+"""Record keys and partition paths of incoming rows: base class, registry.
 
-A key generator is a module of this folder that defines `PLUGIN`, a class with `java_class`, `aliases` and
-`make(config, schema)`. The folder is the registry; Java class names (the Spark ones and their Avro twins)
-and the short types of `hoodie.datasource.write.keygenerator.type` name the same plugin.
+A key generator is a class of a module of this folder, which KEY_GENERATORS names, or a caller's own. Java
+class names (the Spark ones and their Avro twins) and the short types of
+`hoodie.datasource.write.keygenerator.type` name the same one.
 
 Format: format.md sections 4 and 6.3; behaviour of Apache Hudi 0.15.0's Avro key generators.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.key import Config
+from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError
-from hoodie.keygen.settings import KEYGENERATOR_CLASS, KEYGENERATOR_TYPE, PARTITIONPATH_FIELD, RECORDKEY_FIELD
+from hoodie.keygen.settings import (
+    KEYGENERATOR_CLASS,
+    KEYGENERATOR_TYPE,
+    PARTITIONPATH_FIELD,
+    RECORDKEY_FIELD,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class KeyGenerator(Protocol):
+class KeyGenerator(ABC):
     """Pure and picklable; built once on the driver, used on executors.
+
+    A caller's own class is called with the keyword arguments `config` and `schema` (of the incoming rows).
 
     `rows` is a RecordBatch or Table with at least `key_columns`. Results have one entry a row, in row order.
     """
 
-    java_class: str
+    #: the class name that the table persists
+    java_class: ClassVar[str] = ""
+    #: key fields as configured, dotted for nested ones
+    record_key_fields: tuple[str, ...]
 
     @property
-    def record_key_fields(self) -> tuple[str, ...]:
-        """Key fields as configured, dotted for nested ones."""
-
-    @property
+    @abstractmethod
     def partition_fields(self) -> tuple[str, ...]:
         """Partition fields, bare names; () when not partitioned."""
 
     @property
+    @abstractmethod
     def key_columns(self) -> tuple[str, ...]:
         """Top-level columns it reads."""
 
+    @abstractmethod
     def record_keys(self, rows: pa.RecordBatch | pa.Table) -> pa.Array[Any] | pa.ChunkedArray[Any]:
         """string, no nulls; an Array for a batch, chunked for a table.
 
         Raises InputError that names the column and shows a row, when a key is null or empty.
         """
 
-    def partition_paths(self, rows: pa.RecordBatch | pa.Table) -> pa.Array[Any]:
-        """string, no nulls; "" when not partitioned.
+    @abstractmethod
+    def partition_codes(self, rows: pa.RecordBatch | pa.Table) -> pa.DictionaryArray[Any, Any]:
+        """The partition paths as dictionary<int32, string>, each once in the dictionary; "": not partitioned.
 
         Raises InputError for a value that can't be (part of) a path.
         """
 
-    def partition_codes(self, rows: pa.RecordBatch | pa.Table) -> pa.DictionaryArray[Any, Any]:
-        """The same paths as dictionary<int32, string>, each path once in the dictionary."""
+    def partition_paths(self, rows: pa.RecordBatch | pa.Table) -> pa.Array[Any]:
+        """The same paths as string, no nulls."""
+        codes = self.partition_codes(rows)
+        return codes.cast(codes.type.value_type)
 
+    @abstractmethod
     def persisted(self) -> dict[str, str]:
         """Entries for hoodie.properties when a table is created."""
+
+
+_JAVA = "org.apache.hudi.keygen."
+KEY_GENERATORS = Plugins(
+    kind="key generator",
+    base=KeyGenerator,  # type: ignore[type-abstract]
+    places={
+        _JAVA + "SimpleKeyGenerator": "hoodie.keygen.simple:SimpleKeys",
+        _JAVA + "ComplexKeyGenerator": "hoodie.keygen.complex:ComplexKeys",
+        _JAVA + "NonpartitionedKeyGenerator": "hoodie.keygen.nonpartitioned:NonpartitionedKeys",
+        _JAVA + "TimestampBasedKeyGenerator": "hoodie.keygen.timestamp:TimestampKeys",
+        _JAVA + "CustomKeyGenerator": "hoodie.keygen.custom:CustomKeys",
+    },
+    aliases={
+        _JAVA + "SimpleKeyGenerator": ("simple", _JAVA + "SimpleAvroKeyGenerator"),
+        _JAVA + "ComplexKeyGenerator": ("complex", _JAVA + "ComplexAvroKeyGenerator"),
+        _JAVA + "NonpartitionedKeyGenerator": (
+            "nonpartitioned",
+            "non_partition",
+            _JAVA + "NonpartitionedAvroKeyGenerator",
+        ),
+        _JAVA + "TimestampBasedKeyGenerator": ("timestamp", _JAVA + "TimestampBasedAvroKeyGenerator"),
+        _JAVA + "CustomKeyGenerator": ("custom", _JAVA + "CustomAvroKeyGenerator"),
+    },
+)
 
 
 def key_generator(config: Config, schema: pa.Schema) -> KeyGenerator:
@@ -67,43 +104,20 @@ def key_generator(config: Config, schema: pa.Schema) -> KeyGenerator:
     Raises ConfigError for settings that don't fit each other or a column's type, InputError for a column
     that isn't there.
     """
-    plugins = registry()
-    names = {key: config[key] for key in (KEYGENERATOR_CLASS, KEYGENERATOR_TYPE) if config[key]}
-    chosen = {key.name: _lookup(plugins, key.name, str(name)) for key, name in names.items()}
-    if len(set(chosen.values())) > 1:
+    names = {key: str(config[key]) for key in (KEYGENERATOR_CLASS, KEYGENERATOR_TYPE) if config[key]}
+    chosen = {KEY_GENERATORS.name(name): KEY_GENERATORS.load(key.name, name) for key, name in names.items()}
+    if len(chosen) > 1:
         asked = ", ".join(f"{key.name}={name}" for key, name in names.items())
         raise ConfigError(f"{asked} ask for different key generators; give one of the two.", settings=asked)
-    plugin = next(iter(chosen.values()), None) or plugins[_by_fields(config)]
+    make = next(iter(chosen.values()), None) or KEY_GENERATORS.load(
+        KEYGENERATOR_TYPE.name, _by_fields(config)
+    )
     if not config[RECORDKEY_FIELD]:
         raise ConfigError(
             f"no record key: set {RECORDKEY_FIELD.name} to the column (or columns) that identify a record.",
             setting=RECORDKEY_FIELD.name,
         )
-    made: KeyGenerator = plugin.make(config, schema)
-    return made
-
-
-@lru_cache(maxsize=1)
-def registry() -> dict[str, Any]:
-    """Every plugin class of this folder by lower-case name: Java classes and short names."""
-    plugins: dict[str, Any] = {}
-    for info in pkgutil.iter_modules(__path__):
-        if not info.name.startswith("_") and info.name != "settings":
-            plugin = importlib.import_module(f"{__name__}.{info.name}").PLUGIN
-            plugins.update({name.lower(): plugin for name in (plugin.java_class, *plugin.aliases)})
-    return plugins
-
-
-def _lookup(plugins: dict[str, Any], setting: str, name: str) -> Any:
-    try:
-        return plugins[name.lower()]
-    except KeyError:
-        known = ", ".join(sorted({plugin.java_class for plugin in plugins.values()}))
-        raise ConfigError(
-            f"{setting}={name!r} is no key generator known here; use one of {known}.",
-            setting=setting,
-            value=name,
-        ) from None
+    return make(config=config, schema=schema)
 
 
 def _by_fields(config: Config) -> str:

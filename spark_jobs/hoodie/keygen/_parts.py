@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Coded, Column, Rows, array, coded_texts, pc, whole
+from hoodie.codec.arrays import Coded, Column, Rows, array, coded_texts, pc, whole
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
 from hoodie.format.names import DEFAULT_PARTITION
+from hoodie.keygen import KeyGenerator
 from hoodie.keygen._text import (
     check_keyable,
     column,
@@ -81,11 +82,8 @@ class ValuePart:
 
 
 @dataclass(frozen=True)
-class FieldKeys:
+class FieldKeys(KeyGenerator):
     """Base of the plugins. One key field: its bare text; several: `a:1,b:2` (format.md section 6.3)."""
-
-    java_class: ClassVar[str] = ""
-    aliases: ClassVar[tuple[str, ...]] = ()
 
     record_key_fields: tuple[str, ...]
     parts: tuple[Part, ...]
@@ -130,9 +128,6 @@ class FieldKeys:
         indices, paths = _joined(coded) if len(coded) > 1 else _distinct(coded[0])
         self._check_paths(rows, indices, paths)
         return coded_texts(indices, paths)
-
-    def partition_paths(self, rows: Rows) -> Array:
-        return self.partition_codes(rows).cast(pa.string())
 
     def persisted(self) -> dict[str, str]:
         return dict(self.persist)

@@ -17,7 +17,6 @@ from hoodie.keygen.settings import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 @dataclass(frozen=True)
 class ComplexKeys(FieldKeys):
     java_class = "org.apache.hudi.keygen.ComplexKeyGenerator"
-    aliases = ("complex", "org.apache.hudi.keygen.ComplexAvroKeyGenerator")
 
     @classmethod
     def make(cls, config: Config, schema: pa.Schema) -> ComplexKeys:
@@ -28,6 +27,3 @@ class ComplexKeys(FieldKeys):
             config[CONSISTENT_TIMESTAMP],
             persist_entries(cls.java_class, config, fields),
         )
-
-
-PLUGIN = ComplexKeys

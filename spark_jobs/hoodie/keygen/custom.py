@@ -20,7 +20,6 @@ from hoodie.keygen.settings import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 @dataclass(frozen=True)
 class CustomKeys(FieldKeys):
     java_class = "org.apache.hudi.keygen.CustomKeyGenerator"
-    aliases = ("custom", "org.apache.hudi.keygen.CustomAvroKeyGenerator")
 
     @classmethod
     def make(cls, config: Config, schema: pa.Schema) -> CustomKeys:
@@ -46,6 +45,3 @@ def _part(spec: str, config: Config, schema: pa.Schema) -> Part:
         f"{name}:SIMPLE or {name}:TIMESTAMP.",
         value=spec,
     )
-
-
-PLUGIN = CustomKeys

@@ -15,11 +15,6 @@ from hoodie.keygen.settings import CONSISTENT_TIMESTAMP, PARTITIONPATH_FIELD
 @dataclass(frozen=True)
 class NonpartitionedKeys(FieldKeys):
     java_class = "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
-    aliases = (
-        "nonpartitioned",
-        "non_partition",
-        "org.apache.hudi.keygen.NonpartitionedAvroKeyGenerator",
-    )
 
     @classmethod
     def make(cls, config: Config, schema: pa.Schema) -> NonpartitionedKeys:
@@ -36,6 +31,3 @@ class NonpartitionedKeys(FieldKeys):
             config[CONSISTENT_TIMESTAMP],
             persist_entries(cls.java_class, config, ()),
         )
-
-
-PLUGIN = NonpartitionedKeys

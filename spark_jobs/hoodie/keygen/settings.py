@@ -26,7 +26,8 @@ KEYGENERATOR_CLASS = str_key(
     "hoodie.datasource.write.keygenerator.class",
     None,
     "Key generator by Apache Hudi's class name or by short name (simple, complex, timestamp, "
-    "nonpartitioned, custom). Unset: chosen by the number of key and partition fields.",
+    "nonpartitioned, custom) or your own `module:Class`, derived from hoodie.keygen.KeyGenerator. "
+    "Unset: chosen by the number of key and partition fields.",
     aliases=("hoodie.table.keygenerator.class",),
     group="keys",
 )

@@ -14,7 +14,6 @@ from hoodie.keygen.settings import CONSISTENT_TIMESTAMP
 @dataclass(frozen=True)
 class SimpleKeys(FieldKeys):
     java_class = "org.apache.hudi.keygen.SimpleKeyGenerator"
-    aliases = ("simple", "org.apache.hudi.keygen.SimpleAvroKeyGenerator")
 
     @classmethod
     def make(cls, config: Config, schema: pa.Schema) -> SimpleKeys:
@@ -25,6 +24,3 @@ class SimpleKeys(FieldKeys):
             config[CONSISTENT_TIMESTAMP],
             persist_entries(cls.java_class, config, (field,)),
         )
-
-
-PLUGIN = SimpleKeys

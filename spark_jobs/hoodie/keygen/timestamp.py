@@ -15,7 +15,6 @@ from hoodie.keygen.settings import CONSISTENT_TIMESTAMP
 @dataclass(frozen=True)
 class TimestampKeys(FieldKeys):
     java_class = "org.apache.hudi.keygen.TimestampBasedKeyGenerator"
-    aliases = ("timestamp", "org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator")
 
     @classmethod
     def make(cls, config: Config, schema: pa.Schema) -> TimestampKeys:
@@ -26,6 +25,3 @@ class TimestampKeys(FieldKeys):
             config[CONSISTENT_TIMESTAMP],
             persist_entries(cls.java_class, config, (field,)) + timebased_entries(config),
         )
-
-
-PLUGIN = TimestampKeys

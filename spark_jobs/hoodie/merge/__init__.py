@@ -1,9 +1,7 @@
-"""Which of two rows with the same key survives: protocol, settings, registry.
+"""Which of two rows with the same key survives: base class, registry.
 
-A merger is a module of this folder that defines `PLUGIN`, a class with `java_class`, `aliases` and
-`make(config, ordering_field, schema)`. The folder is the registry; Apache Hudi's payload class names name
-the same plugins. A user's own is given as "module:Class"; the class is called with the keyword arguments
-`config`, `ordering_field` and `schema` and fulfils `Merger`.
+A merger is a class of a module of this folder, which MERGERS names, or a caller's own. Apache Hudi's payload
+class names name the mergers.
 
 Format: spec section 1 "Payloads / merge modes"; behaviour of Apache Hudi 0.15.0's payload classes, with the
 order of equal ordering values in a batch fixed: the later row wins.
@@ -11,13 +9,12 @@ order of equal ordering values in a batch fixed: the later row wins.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.key import Config
+from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError
 from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
 
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
     Column: TypeAlias = pa.Array[Any] | pa.ChunkedArray[Any]
 
 DELETED_COLUMN = "_hoodie_is_deleted"
-
-
 _MODE_NAMES = {MergeMode.EVENT_TIME_ORDERING: "event_time", MergeMode.COMMIT_TIME_ORDERING: "commit_time"}
 
 
@@ -51,30 +46,21 @@ class Outcome:
     rows: pa.Table | None = None
 
 
-class Merger(Protocol):
+class Merger(ABC):
     """Pure and picklable; built once on the driver, used on executors.
 
-    A merger may have more, which the ones here all have:
-    `check(rows: pa.Table) -> None` sees all rows that will be combined before anything is written, and
-    raises InputError for rows that can't be.
-    `combine_columns(schema) -> tuple[str, ...] | None` names the top-level columns that `combine` looks at,
-    as `columns` does for `merge`; without it: all.
-    `fold(earlier: pa.Table, later: pa.Table) -> pa.Table` makes one row of each of n aligned pairs of rows of
-    a log; it is there where that is not what `combine` makes of all rows of a key at once. Of a later row
-    that is `deleted` it keeps nothing earlier, no ordering value either.
-    `delete_ordering` is the column by which a logged delete is compared with rows, None: it always wins.
-    `keeps_newer` is false where an incoming row may replace a stored one that is newer by its ordering value,
-    so that batches must be written in their order; without it: true.
-    `ignores_stored` is true where `merge` takes every incoming row whole.
-    `outlives(rows: pa.Table, ordering: Column) -> bools` is asked about n aligned pairs of a row in a log and
-    a later delete of its key, which has an ordering value or null: which rows stay? Without it: none.
+    A caller's own class is called with the keyword arguments `config`, `ordering_field` and `schema`, that of
+    the incoming rows.
     """
 
-    java_class: str
+    #: the payload class name that the table persists
+    java_class: ClassVar[str] = ""
 
+    @abstractmethod
     def columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
         """Top-level columns that `merge` looks at, of both sides; None: all of them."""
 
+    @abstractmethod
     def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
         """One row per key, in arrival order of the surviving rows.
 
@@ -82,11 +68,87 @@ class Merger(Protocol):
         partition path). Raises InputError for a null ordering value.
         """
 
+    @abstractmethod
     def merge(self, stored: pa.Table, incoming: pa.Table) -> Outcome:
         """n aligned pairs: row i of both has the same key. At least `columns` are there."""
 
+    @abstractmethod
     def deleted(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which incoming rows are deletes."""
+
+    def check(self, rows: pa.Table) -> None:
+        """Sees all rows that will be combined, before anything is written.
+
+        Raises InputError for rows that can't be.
+        """
+        return
+
+    def combine_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """Top-level columns that `combine` looks at; None: all of them."""
+        return None
+
+    @property
+    def folds(self) -> bool:
+        """Are rows of logs merged by `fold`, and not by `combine` of all rows of a key at once?"""
+        return type(self).fold is not Merger.fold
+
+    def fold(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
+        """One row of each of n aligned pairs of rows of a log.
+
+        Of a later row that is `deleted` it keeps nothing earlier, no ordering value either.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not fold")
+
+    def outlives(self, rows: pa.Table, ordering: Column) -> npt.NDArray[np.bool_]:
+        """Which rows stay, of n aligned pairs of a row in a log and a later delete of its key, which has an
+        ordering value or null."""
+        import numpy as np
+
+        return np.zeros(rows.num_rows, np.bool_)
+
+    @property
+    def ordering(self) -> str | None:
+        """The ordering column, by which `combine` chooses."""
+        return None
+
+    @property
+    def delete_ordering(self) -> str | None:
+        """The column by which a logged delete is compared with other rows; None: it always wins."""
+        return None
+
+    @property
+    def keeps_newer(self) -> bool:
+        """False where an incoming row may replace a stored one that is newer by its ordering value, so that
+        batches must be written in their order."""
+        return True
+
+    @property
+    def ignores_stored(self) -> bool:
+        """True where `merge` takes every incoming row whole."""
+        return False
+
+
+_JAVA = "org.apache.hudi.common.model."
+_NON_DEFAULTS = "OverwriteNonDefaultsWithLatestAvroPayload"
+MERGERS = Plugins(
+    kind="payload",
+    base=Merger,  # type: ignore[type-abstract]
+    places={
+        _JAVA + "DefaultHoodieRecordPayload": "hoodie.merge.event_time:EventTime",
+        _JAVA + "OverwriteWithLatestAvroPayload": "hoodie.merge.commit_time:CommitTime",
+        _JAVA + _NON_DEFAULTS: "hoodie.merge.overwrite_non_defaults:OverwriteNonDefaults",
+        _JAVA + "PartialUpdateAvroPayload": "hoodie.merge.partial_update:PartialUpdate",
+    },
+    aliases={
+        _JAVA + "DefaultHoodieRecordPayload": ("event_time", "DefaultHoodieRecordPayload"),
+        _JAVA + "OverwriteWithLatestAvroPayload": ("commit_time", "OverwriteWithLatestAvroPayload"),
+        _JAVA + _NON_DEFAULTS: (
+            "overwrite_non_defaults",
+            _NON_DEFAULTS,
+        ),
+        _JAVA + "PartialUpdateAvroPayload": ("partial_update", "PartialUpdateAvroPayload"),
+    },
+)
 
 
 def merger(config: Config, ordering_field: str | None, schema: pa.Schema) -> Merger:
@@ -108,58 +170,16 @@ def merger(config: Config, ordering_field: str | None, schema: pa.Schema) -> Mer
         )
     by_mode = _MODE_NAMES.get(mode) if mode else None
     by_mode = by_mode or (None if name else "event_time" if ordering_field else "commit_time")
-    if name and ":" in name:
-        if by_mode:
-            raise ConfigError(_contradiction(str(mode and mode.value), name), value=name)
-        return _own(name, config, ordering_field, schema)
-    plugins = registry()
-    if name and name.lower() not in plugins:
-        known = ", ".join(sorted({plugin.java_class for plugin in plugins.values()}))
+    if by_mode and name and MERGERS.name(name) != MERGERS.name(by_mode):
+        raise ConfigError(_contradiction(str(mode and mode.value), name), value=name)
+    make = MERGERS.load(PAYLOAD_CLASS.name, name or by_mode or "")
+    made = make(config=config, ordering_field=ordering_field, schema=schema)
+    if not made.java_class:
         raise ConfigError(
-            f"{PAYLOAD_CLASS.name}={name!r} is no payload known here; use one of {known}, or your own Python "
-            "class as module:Class.",
+            f"{PAYLOAD_CLASS.name}={name!r} is no payload: its java_class, which the table persists, is "
+            "empty.",
             setting=PAYLOAD_CLASS.name,
-            value=name,
-        )
-    plugin = plugins[(name or by_mode or "").lower()]
-    if by_mode and plugin is not plugins[by_mode]:
-        raise ConfigError(_contradiction(str(mode and mode.value), str(name)), value=name)
-    made: Merger = plugin.make(config, ordering_field, schema)
-    return made
-
-
-@lru_cache(maxsize=1)
-def registry() -> dict[str, Any]:
-    """Every plugin class of this folder by lower-case name: Java classes and short names."""
-    plugins: dict[str, Any] = {}
-    for info in pkgutil.iter_modules(__path__):
-        if not info.name.startswith("_") and info.name != "settings":
-            plugin = importlib.import_module(f"{__name__}.{info.name}").PLUGIN
-            plugins.update({name.lower(): plugin for name in (plugin.java_class, *plugin.aliases)})
-    return plugins
-
-
-def _own(name: str, config: Config, ordering_field: str | None, schema: pa.Schema) -> Merger:
-    module, _, attribute = name.partition(":")
-    try:
-        cls = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"{PAYLOAD_CLASS.name}={name!r} can't be imported ({error}); ship its module to driver and "
-            "executors (--py-files).",
-            setting=PAYLOAD_CLASS.name,
-            value=name,
-        ) from error
-    made: Merger = cls(config=config, ordering_field=ordering_field, schema=schema)
-    lacking = [
-        part for part in ("java_class", "columns", "combine", "merge", "deleted") if not hasattr(made, part)
-    ]
-    if lacking:
-        raise ConfigError(
-            f"{PAYLOAD_CLASS.name}={name!r} is no merger: it lacks {', '.join(lacking)}; "
-            "see hoodie.merge.Merger.",
-            setting=PAYLOAD_CLASS.name,
-            value=name,
+            value=str(name),
         )
     return made
 

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.merge import Outcome
-from hoodie.merge._ordering import OrderedRows, checked
+from hoodie.merge.ordering import OrderedRows, checked
 
 
 @dataclass(frozen=True)
 class CommitTime(OrderedRows):
     java_class = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
-    aliases = ("commit_time", "OverwriteWithLatestAvroPayload")
     ignores_stored = True
 
     @classmethod
@@ -27,6 +26,3 @@ class CommitTime(OrderedRows):
 
     def merge(self, stored: pa.Table, incoming: pa.Table) -> Outcome:
         return Outcome(np.ones(incoming.num_rows, np.bool_), self.deleted(incoming))
-
-
-PLUGIN = CommitTime

@@ -16,14 +16,13 @@ from hoodie.codec.arrays import Bools, Rows, pc
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.merge import DELETED_COLUMN, Outcome
-from hoodie.merge._ordering import OrderedRows, bools, checked, needed, stored_is_newer
+from hoodie.merge.ordering import OrderedRows, bools, checked, needed, stored_is_newer
 from hoodie.merge.settings import DELETE_FIELD, DELETE_MARKER
 
 
 @dataclass(frozen=True)
 class EventTime(OrderedRows):
     java_class = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
-    aliases = ("event_time", "DefaultHoodieRecordPayload")
 
     delete_field: str | None = None
     delete_marker: str | None = None
@@ -85,6 +84,3 @@ def _check_marker_type(name: str, kind: pa.DataType) -> None:
             column=name,
             type=str(kind),
         )
-
-
-PLUGIN = EventTime

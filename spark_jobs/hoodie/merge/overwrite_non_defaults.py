@@ -15,13 +15,12 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.merge import Outcome
 from hoodie.merge._mixing import filled
-from hoodie.merge._ordering import OrderedRows, checked
+from hoodie.merge.ordering import OrderedRows, checked
 
 
 @dataclass(frozen=True)
 class OverwriteNonDefaults(OrderedRows):
     java_class = "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload"
-    aliases = ("overwrite_non_defaults", "OverwriteNonDefaultsWithLatestAvroPayload")
 
     @classmethod
     def make(cls, config: Config, ordering_field: str | None, schema: pa.Schema) -> OverwriteNonDefaults:
@@ -33,6 +32,3 @@ class OverwriteNonDefaults(OrderedRows):
     def merge(self, stored: pa.Table, incoming: pa.Table) -> Outcome:
         take = np.ones(incoming.num_rows, np.bool_)
         return Outcome(take, self.deleted(incoming), filled(incoming, stored))
-
-
-PLUGIN = OverwriteNonDefaults

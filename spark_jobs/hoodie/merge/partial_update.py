@@ -18,13 +18,12 @@ from hoodie.codec.arrays import Bools, Column, Ints, array
 from hoodie.config.key import Config
 from hoodie.merge import Outcome
 from hoodie.merge._mixing import filled
-from hoodie.merge._ordering import Groups, OrderedRows, checked, stored_is_newer
+from hoodie.merge.ordering import Groups, OrderedRows, checked, stored_is_newer
 
 
 @dataclass(frozen=True)
 class PartialUpdate(OrderedRows):
     java_class = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
-    aliases = ("partial_update", "PartialUpdateAvroPayload")
 
     @classmethod
     def make(cls, config: Config, ordering_field: str | None, schema: pa.Schema) -> PartialUpdate:
@@ -95,6 +94,3 @@ def _first_valid(groups: Groups, values: Column, live: Bools) -> Ints:
     first = np.minimum.reduceat(at, groups.starts)
     result: Ints = groups.rows[np.where(first < len(valid), first, groups.starts)]
     return result
-
-
-PLUGIN = PartialUpdate

@@ -21,8 +21,9 @@ PAYLOAD_CLASS = str_key(
     "hoodie.datasource.write.payload.class",
     None,
     "How rows with the same key are merged: Apache Hudi's payload class name, a short name (event_time, "
-    "commit_time, overwrite_non_defaults, partial_update) or your own `module:Class`. Unset: event_time "
-    "where there is an ordering column, else commit_time.",
+    "commit_time, overwrite_non_defaults, partial_update) or your own `module:Class`, "
+    "derived from hoodie.merge.Merger. Unset: event_time where there is an ordering column, else "
+    "commit_time.",
     aliases=("hoodie.compaction.payload.class",),
     group="merge",
 )

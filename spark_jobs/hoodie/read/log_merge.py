@@ -122,8 +122,7 @@ def merged_log(
 
 def log_columns(merger: Merger, schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     """What must be read of log rows so that these columns of merged rows are right, in the schema's order."""
-    combine = getattr(merger, "combine_columns", None)
-    needed = [merger.columns(schema), combine(schema) if combine else None]
+    needed = [merger.columns(schema), merger.combine_columns(schema)]
     if columns is None or None in needed:
         return list(schema.names)
     names = {RECORD_KEY, DELETED_COLUMN, *columns, *(name for group in needed if group for name in group)}
@@ -239,15 +238,14 @@ def merge_operations(merger: Merger, rows: pa.Table, deletes: pa.Table) -> Part:
     rows = rows.drop_columns([_ORDER])
     if rows.num_rows:
         keys = rows.column(RECORD_KEY).combine_chunks()
-        fold: Any = getattr(merger, "fold", None)
-        if fold is None:
-            rows = merger.combine(rows, keys).combine_chunks()
+        if merger.folds:
+            rows = _folded(merger, rows.combine_chunks(), keys)
         else:
-            rows = _folded(fold, rows.combine_chunks(), keys)
+            rows = merger.combine(rows, keys).combine_chunks()
     return Part.of(rows, gone)
 
 
-def _folded(fold: Any, rows: pa.Table, keys: pa.Array[Any]) -> pa.Table:
+def _folded(merger: Merger, rows: pa.Table, keys: pa.Array[Any]) -> pa.Table:
     """The rows of each key laid one over the other in their order: the second rows of all keys, then the
     third of those that have one, and so on."""
     codes = np.asarray(keys.dictionary_encode().indices).astype(np.int64)
@@ -261,7 +259,7 @@ def _folded(fold: Any, rows: pa.Table, keys: pa.Array[Any]) -> pa.Table:
         done.append(state.filter(pa.array(~more)))
         starts, lengths = starts[more], lengths[more]
         if len(starts):
-            state = fold(state.filter(pa.array(more)), rows.take(order[starts + turn]))
+            state = merger.fold(state.filter(pa.array(more)), rows.take(order[starts + turn]))
         turn += 1
     return pa.concat_tables(done)
 
@@ -299,14 +297,12 @@ def _last_deletes(
     when = np.asarray(deletes.column(_ORDER)).astype(np.int64)
     ordering = deletes.column(_ORDERING).combine_chunks()
     cut: Ints = np.full(len(coded.dictionary), -1, dtype=np.int64)
-    outlives: Any = getattr(merger, "outlives", None)
-    if outlives is None or ordering.null_count == len(ordering):
+    if ordering.null_count == len(ordering):
         np.maximum.at(cut, keys, when)
         return cut
-    combine = getattr(merger, "combine_columns", None)
-    names = combine(rows.schema) if combine else None
+    names = merger.combine_columns(rows.schema)
     looked_at = rows if names is None else rows.select(names)
-    forgets = merger.deleted(rows)[touched] if hasattr(merger, "fold") else None
+    forgets = merger.deleted(rows)[touched] if merger.folds else None
     for turn in _turns(keys, when):
         delete = np.full(len(cut), -1, dtype=np.int64)
         delete[keys[turn]] = turn
@@ -314,7 +310,7 @@ def _last_deletes(
         before = np.flatnonzero((mine >= 0) & (times > cut[owners]) & (times < when[mine]))
         if forgets is not None:
             before = _not_forgotten(before, owners, forgets)
-        stays = outlives(looked_at.take(touched[before]), ordering.take(mine[before]))
+        stays = merger.outlives(looked_at.take(touched[before]), ordering.take(mine[before]))
         delete[owners[before[stays]]] = -1
         done = np.flatnonzero(delete >= 0)
         cut[done] = when[delete[done]]

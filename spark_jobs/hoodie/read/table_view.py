@@ -301,7 +301,7 @@ def _base_slices(snapshot: Snapshot, listing: Listing, partition: str) -> list[F
 
 def _without_old_rows(slices: list[FileSlice], made: Merger, span: Span | None) -> list[FileSlice]:
     """Slices without base files that a span's rows neither come from nor are merged with."""
-    if span is None or not getattr(made, "ignores_stored", False):
+    if span is None or not made.ignores_stored:
         return slices
     return [
         replace(item, base=None) if item.logs and item.base and item.base.instant <= span.begin else item

@@ -63,13 +63,23 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: the command's output is its own."""
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """For requests that are none of a page: its answers, with its headers."""
+        self.close_connection = True
+        error = {"code": "http", "message": message or HTTPStatus(code).phrase}
+        self._send(Reply.of({"error": error}, code), with_body=self.command != "HEAD")
+
     def _answer(self, with_body: bool) -> None:
-        reply = self._reply()
+        self._send(self._reply(), with_body)
+
+    def _send(self, reply: Reply, with_body: bool) -> None:
         self.send_response(reply.status)
         for name, text in reply.headers.items():
             self.send_header(name, text)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         if with_body:
             self.wfile.write(reply.body)
@@ -80,12 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
             message = f"this server is {self.server.url}, use that address, or start it with --host-name"
             error = {"code": "host", "message": message}
             return Reply.of({"error": error}, HTTPStatus.MISDIRECTED_REQUEST)
-        try:
-            path, _, query = self.path.partition("?")
-            return self.server.page.get(path, query)
-        except Exception as error:  # noqa: BLE001  a bug; the page says so and the server goes on
-            found = {"code": "internal", "message": f"{type(error).__name__}: {error}"}
-            return Reply.of({"error": found}, HTTPStatus.INTERNAL_SERVER_ERROR)
+        path, _, query = self.path.partition("?")
+        return self.server.page.get(path, query)
 
     def _host(self) -> str | None:
         try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timezone
 from typing import Any
 
-from hoodie.errors import ConfigError
+from hoodie.errors import ConfigError, TableError
 from hoodie.serve.tables import ShownTable
 from hoodie.table.heartbeat import Beat
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
@@ -147,7 +147,7 @@ class Summaries:
                 return self._kept[key]
         try:
             found = CommitDetails.parse(table.storage.read(instant_path(table.base_path, instant)))
-        except FileNotFoundError:
+        except (FileNotFoundError, TableError):
             return None
         if found is not None:
             with self._lock:

@@ -6,7 +6,8 @@
     GET /tables/NAME/instants/T               ?action=A&archived=true
 
 A table is known by its name on the list; no request names a path. Errors are `{"error": {code, message,
-values}}`.
+values}}`: 404 for what is not there, 400 for a wrong request, 422 for a table that is not what it should be,
+500 where the storage or this page fails.
 """
 
 from __future__ import annotations
@@ -14,16 +15,23 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
+import logging
+import re
+import textwrap
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote
 
-from hoodie.errors import ConfigError, HoodieError, TableNotFound
+from hoodie.errors import ConfigError, HoodieError, TableError, TableNotFound
 from hoodie.serve import details, instants, tables
 from hoodie.serve.instants import Summaries, parse_before, parse_limit
 from hoodie.serve.tables import ShownTable
+from hoodie.text import lines, visible
+
+log = logging.getLogger(__name__)
 
 #: the page's own files and no others
 STATIC = {
@@ -47,9 +55,13 @@ HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+_MARKUP = re.compile("[<>&]")
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,9 @@ class Reply:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], status: int = HTTPStatus.OK) -> Reply:
-        return cls(int(status), JSON, json.dumps(document, separators=(",", ":")).encode())
+        """ASCII, without `<`, `>` and `&`: whatever takes it for another type finds no markup in it."""
+        text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+        return cls(int(status), JSON, _MARKUP.sub(lambda char: f"\\u{ord(char[0]):04x}", text).encode())
 
 
 @dataclass(frozen=True)
@@ -85,19 +99,26 @@ class Page:
                 return Reply(HTTPStatus.OK, content_type, _static(name))
             values = {name: items[-1] for name, items in parse_qs(query, keep_blank_values=True).items()}
             document = self._document(parts, values)
+            if document is not None:
+                return Reply.of(document)
         except TableNotFound as error:
             return _failed(error.to_dict(), HTTPStatus.NOT_FOUND)
         except ConfigError as error:
             return _failed(error.to_dict(), HTTPStatus.BAD_REQUEST)
+        except TableError as error:
+            return _failed(error.to_dict(), HTTPStatus.UNPROCESSABLE_ENTITY)
         except HoodieError as error:
             return _failed(error.to_dict(), HTTPStatus.INTERNAL_SERVER_ERROR)
         except OSError as error:
             message = f"{error.filename or 'the storage'}: {error.strerror or error}; check the storage"
             return _failed({"code": "storage", "message": message}, HTTPStatus.INTERNAL_SERVER_ERROR)
-        if document is None:
-            where = "/".join(parts)[:200]
-            return _failed({"code": "not_found", "message": f"there is no {where!r}"}, HTTPStatus.NOT_FOUND)
-        return Reply.of(document)
+        except Exception as error:  # noqa: BLE001  a bug; the page says so and the server goes on
+            shown = textwrap.indent(lines(traceback.format_exc()), "  ")
+            log.error("The timeline page failed at %s:\n%s", visible(path), shown)
+            message = f"this page failed ({type(error).__name__}); the server's log says where"
+            return _failed({"code": "internal", "message": message}, HTTPStatus.INTERNAL_SERVER_ERROR)
+        where = "/".join(parts)[:200]
+        return _failed({"code": "not_found", "message": f"there is no {where!r}"}, HTTPStatus.NOT_FOUND)
 
     def _document(self, parts: list[str], query: Mapping[str, str]) -> dict[str, Any] | None:
         match parts:

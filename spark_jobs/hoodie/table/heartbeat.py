@@ -183,7 +183,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> Beat:
             tolerance_ms=int(owner.get("toleranceMs", 0)),
             service=str(owner.get("service", "")),
         )
-    except (ValueError, TypeError, AttributeError, RecursionError, FileNotFoundError):
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, FileNotFoundError):
         return Beat(item.name, age)
 
 

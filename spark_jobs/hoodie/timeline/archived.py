@@ -19,6 +19,7 @@ from typing import Any
 from hoodie.errors import TableError
 from hoodie.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from hoodie.format.log_file import LogFileReader
+from hoodie.format.names import instant_time
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.commit import CommitMetadata
@@ -84,7 +85,8 @@ class ArchivedEntry:
         try:
             # very old releases archived completed instants only, and did not say so
             state = State[record["actionState"] or State.COMPLETED.name]
-            instant = Instant(record["commitTime"], Action(record["actionType"]), state)
+            time = instant_time(record["commitTime"], "instant of the archive")
+            instant = Instant(time, Action(record["actionType"]), state)
         except (ValueError, KeyError) as error:
             raise TableError(
                 f"an archived instant {record.get('commitTime')!r} has an action or a state that is not "

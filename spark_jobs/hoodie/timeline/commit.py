@@ -93,8 +93,19 @@ class WriteStat:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> WriteStat:
-        """Absent keys take their defaults, as in Hudi."""
+        """Absent keys take their defaults, and so do numbers that are null, as in Hudi.
+
+        Raises TypeError for a value of another type, TableError for a path that leads elsewhere.
+        """
         values: dict[str, Any] = {name: value[key] for key, name in _STAT_KEYS.items() if key in value}
+        nulls = []
+        for name, given in values.items():
+            if given is None and name in _LONGS:
+                nulls.append(name)
+            elif type(given) not in _TYPES[name] or (type(given) is int and not -_LONG <= given < _LONG):
+                raise TypeError(f"{_json_key(name)} of a file is no {_TYPES[name][0].__name__}")
+        for name in nulls:
+            del values[name]
         times = values.get("runtime_stats")
         if times is not None:
             known = {attr: times[key] for key, attr in _RUNTIME_KEYS.items() if key in times}
@@ -113,6 +124,16 @@ def _json_key(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+_LONG = 2**63
+_LONGS = {item.name for item in fields(WriteStat) if item.type == "int"}
+#: of JSON; a number that is null is taken for none
+_TYPES: dict[str, tuple[type, ...]] = {
+    **{item.name: (str, type(None)) for item in fields(WriteStat)},
+    **dict.fromkeys(_LONGS, (int,)),
+    **dict.fromkeys(("min_event_time", "max_event_time", "log_version", "log_offset"), (int, type(None))),
+    **dict.fromkeys(("cdc_stats", "runtime_stats"), (dict, type(None))),
+    "log_files": (list, type(None)),
+}
 _LOG_FIELDS = frozenset({"log_version", "log_offset", "base_file", "log_files"})
 _STAT_KEYS = {_json_key(item.name): item.name for item in fields(WriteStat) if item.name != "extra"}
 _RUNTIME_KEYS = {_json_key(item.name): item.name for item in fields(RuntimeStats)}
@@ -306,6 +327,20 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no JSON")
 
 
+def _texts(value: Mapping[str, Any]) -> dict[str, str | None]:
+    found = dict(value.items())
+    for name, text in found.items():
+        if not isinstance(text, (str, type(None))):
+            raise TypeError(f"extra metadata {name[:100]!r} is no text")
+    return found
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("the replaced file groups of a partition are no list")
+    return tuple(file_id(item, "replaced file id") for item in value)
+
+
 def _from_dict(value: Mapping[str, Any]) -> CommitMetadata:
     stats = value.get("partitionToWriteStats") or {}
     common: dict[str, Any] = {
@@ -314,14 +349,14 @@ def _from_dict(value: Mapping[str, Any]) -> CommitMetadata:
             for partition, group in stats.items()
         },
         "compacted": bool(value.get("compacted")),
-        "extra_metadata": dict(value.get("extraMetadata") or {}),
-        "operation_type": value.get("operationType") or "UNKNOWN",
+        "extra_metadata": _texts(value.get("extraMetadata") or {}),
+        "operation_type": str(value.get("operationType") or "UNKNOWN"),
         "extra": {key: item for key, item in value.items() if key not in _COMMIT_KEYS},
     }
     if _REPLACED not in value:
         return CommitMetadata(**common)
     groups = value[_REPLACED] or {}
-    replaced = {relative_path(partition, _PARTITION): tuple(ids) for partition, ids in groups.items()}
+    replaced = {relative_path(partition, _PARTITION): _ids(ids) for partition, ids in groups.items()}
     return ReplaceCommitMetadata(**common, partition_to_replace_file_ids=replaced)
 
 

@@ -26,6 +26,14 @@ _STAT_KEYS = {
 }
 
 
+#: above Java's longs, which the sums of a table's commits stay far below
+_LONG = 2**63
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
 @dataclass(frozen=True)
 class CommitDetails:
     """The part of a commit's metadata that conditions and events look at.
@@ -49,15 +57,19 @@ class CommitDetails:
     def parse(cls, data: bytes) -> CommitDetails | None:
         """A completed commit's file -> what it says; None while it is empty or torn."""
         try:
-            value = json.loads(data)
+            value = json.loads(data, parse_constant=_no_number)
             stats = value.get("partitionToWriteStats") or {}
             written = [stat for group in stats.values() for stat in group]
             counts = {name: sum(stat.get(key) or 0 for stat in written) for name, key in _STAT_KEYS.items()}
             counts["num_files"] = sum(stat.get("path") is not None for stat in written)
+            if not all(type(count) is int and abs(count) < _LONG for count in counts.values()):
+                return None
             operation = str(value.get("operationType") or "").upper()
             replaced = frozenset(value.get("partitionToReplaceFileIds") or ())
-            extra = dict(value.get("extraMetadata") or {})
+            extra = dict((value.get("extraMetadata") or {}).items())
             extra.pop(SCHEMA_KEY, None)
+            if not all(isinstance(text, (str, type(None))) for text in extra.values()):
+                return None
             return cls(
                 operation="" if operation == "UNKNOWN" else operation,
                 partitions=tuple(sorted({*stats, *replaced})),

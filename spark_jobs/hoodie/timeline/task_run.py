@@ -16,7 +16,7 @@ from hoodie.timeline.tokens import TOKEN_KEY
 #: key of a commit's extra metadata
 RUN_KEY = "airflow.run"
 
-_TEXT = re.compile(r"([\w.-]+)/([\w.-]+)/(-?\d+)/(.+)", re.DOTALL)
+_TEXT = re.compile(r"([\w.-]+)/([\w.-]+)/(-?[0-9]{1,9})/(.+)", re.DOTALL)
 _RUN = "run="
 
 

@@ -13,7 +13,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import encode_data_block
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.merge._ordering import column
+from hoodie.merge.ordering import column
 from hoodie.read.matching import Bools, Part
 from hoodie.table.view import FileSlice
 from hoodie.write.context import LEADING, WriteContext

@@ -123,7 +123,7 @@ def _slice_context(context: WriteContext) -> SliceContext:
         context.file_schema,
         context.snapshot,
         context.merger,
-        getattr(context.merger, "ordering", None),
+        context.merger.ordering,
         context.merge_budget,
         context.spill_path,
         context.evolution,

@@ -64,7 +64,7 @@ def _any_order(operation: Operation, config: Config, merger: Merger) -> bool:
     """Do rows end up the same whichever interval is written first?"""
     if operation in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE):
         return False
-    return not Duplicates.of(config, operation).merge or bool(getattr(merger, "keeps_newer", True))
+    return not Duplicates.of(config, operation).merge or merger.keeps_newer
 
 
 def _why(operation: Operation) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie import keygen, merge
 from hoodie.config.catalogue import keys
 from hoodie.config.key import Config, Key
+from hoodie.config.plugins import Plugins
 from hoodie.config.unsupported import UNSUPPORTED
 from hoodie.errors import ConfigError, SchemaError, TableMismatch
 from hoodie.format.schema import type_text
-from hoodie.keygen import KeyGenerator
+from hoodie.keygen import KEY_GENERATORS, KeyGenerator
 from hoodie.keygen.settings import (
     HIVE_STYLE,
     KEYGENERATOR_CLASS,
@@ -21,7 +21,7 @@ from hoodie.keygen.settings import (
     RECORDKEY_FIELD,
     URL_ENCODE,
 )
-from hoodie.merge import Merger
+from hoodie.merge import MERGERS, Merger
 from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties
@@ -92,17 +92,24 @@ def check_new(given: Config) -> None:
 
 
 def check_keys(keys: KeyGenerator, props: TableProperties) -> None:
-    """Raises TableMismatch when the key generator, however it came about, has other fields than the table."""
+    """Raises TableMismatch when the key generator, however it came about, has other fields than the table.
+
+    One of the caller's own is known by the Java class name that it persisted.
+    """
     stored = props.record_key_fields
     if stored and tuple(stored) != tuple(keys.record_key_fields):
         text = f"record keys {','.join(keys.record_key_fields)!r}, the table has {','.join(stored)!r}"
+        raise _mismatch(props, [text])
+    made_by = props.keygenerator_class
+    if made_by and not KEY_GENERATORS.includes(type(keys)) and made_by != keys.java_class:
+        text = f"{KEYGENERATOR_CLASS.name} is {keys.java_class!r}, the table has {made_by!r}"
         raise _mismatch(props, [text])
 
 
 def check_payload(merger: Merger, props: TableProperties) -> None:
     """A merger of one's own is known by the Java class name that it persisted."""
     stored = props.payload_class
-    if stored and merger.java_class != stored and merge.registry().get(stored.lower()) is not type(merger):
+    if stored and MERGERS.name(stored) != merger.java_class:
         raise _mismatch(props, [f"{PAYLOAD_CLASS.name} is {merger.java_class!r}, the table has {stored!r}"])
 
 
@@ -161,13 +168,13 @@ def _same(key: Key[Any], given: Config, stored: str) -> bool:
         mode = given[MERGE_MODE]
         if mode is None or mode is MergeMode.CUSTOM:
             return True
-        plugins = merge.registry()
-        return plugins[mode.value.removesuffix("_ORDERING").lower()] is plugins.get(stored.lower())
+        asked = mode.value.removesuffix("_ORDERING").lower()
+        return MERGERS.name(asked) == MERGERS.name(stored)
     if key in (KEYGENERATOR_CLASS, KEYGENERATOR_TYPE, PAYLOAD_CLASS):
-        plugins = merge.registry() if key is PAYLOAD_CLASS else keygen.registry()
+        plugins: Plugins[Any] = MERGERS if key is PAYLOAD_CLASS else KEY_GENERATORS
         asked = str(given[key])
-        own = key is PAYLOAD_CLASS and ":" in asked  # told apart by `check_payload`
-        return own or bool(plugins.get(asked.lower(), asked) == plugins.get(stored.lower(), stored))
+        own = ":" in asked  # told apart by `check_payload` and `check_keys`
+        return own or plugins.name(asked) == plugins.name(stored)
     return _equal(key.name, str(given.text(key.name)), stored)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie import merge
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, InputError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
@@ -22,8 +21,8 @@ from hoodie.index.settings import INDEX_TYPE, IndexType
 from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
 from hoodie.keygen.settings import PARTITIONPATH_FIELD, RECORDKEY_FIELD
-from hoodie.merge import Merger, merger
-from hoodie.merge._hard_delete import HardDelete
+from hoodie.merge import MERGERS, Merger, merger
+from hoodie.merge.hard_delete import HardDelete
 from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
@@ -226,7 +225,7 @@ def _logs(config: Config, shape: _Shape, name: str, full_name: str | None) -> Lo
     if config[TABLE_TYPE] is not TableType.MERGE_ON_READ:
         return None
     schema = to_avro_text(with_meta(shape.schema), name, full_name=full_name)
-    return LogFormat.of(config, schema, getattr(shape.merger, "delete_ordering", None))
+    return LogFormat.of(config, schema, shape.merger.delete_ordering)
 
 
 def _commits(
@@ -349,7 +348,7 @@ def _check_supported(config: Config, props: TableProperties | None, operation: O
 
 def _check_logged(merging: Merger) -> None:
     """Rows in logs are merged by whoever reads them, so every reader must know how."""
-    if type(merging) not in merge.registry().values():
+    if not MERGERS.includes(type(merging)):
         raise ConfigError(
             f"{PAYLOAD_CLASS.name}={merging.java_class!r} is a merger of your own, which other readers "
             f"of a {TableType.MERGE_ON_READ.value} table lack; use a payload of Apache Hudi's, or "

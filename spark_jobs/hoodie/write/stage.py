@@ -75,10 +75,8 @@ class _Stager:
     def stage(self, chunk: pa.Table) -> Iterator[pa.RecordBatch]:
         context = self.context
         keys, paths, rows = keyed_rows(context, chunk)
-        if (context.duplicates.combine or context.duplicates.merge) and (
-            check := getattr(context.merger, "check", None)
-        ):
-            check(rows)
+        if context.duplicates.combine or context.duplicates.merge:
+            context.merger.check(rows)
         partitions = [str(path) for path in paths.dictionary.to_pylist()]
         codes = paths.indices.to_numpy().astype(np.int32)
         order, bounds = _grouped(codes, len(partitions))

@@ -152,7 +152,9 @@ def test_choice(options: dict[str, str], ordering: str | None, java: str) -> Non
         ({MODE: "COMMIT_TIME_ORDERING", PAYLOAD: f"{__name__}:Mine"}, "ts", "contradicts"),
         ({PAYLOAD: "no.such.module:Mine"}, "ts", "can't be imported"),
         ({PAYLOAD: "hoodie.errors:NoSuchName"}, "ts", "can't be imported"),
-        ({PAYLOAD: "types:SimpleNamespace"}, "ts", "lacks java_class, columns, combine, merge, deleted"),
+        ({PAYLOAD: "types:SimpleNamespace"}, "ts", "is no payload: derive it from hoodie.merge.Merger"),
+        ({PAYLOAD: f"{__name__}:Unfinished"}, "ts", "is no payload: it lacks columns, combine; see hoodie"),
+        ({PAYLOAD: f"{__name__}:Nameless"}, "ts", "its java_class, which the table persists, is empty"),
     ],
 )
 def test_settings_that_do_not_fit(options: dict[str, str], ordering: str | None, message: str) -> None:
@@ -160,7 +162,17 @@ def test_settings_that_do_not_fit(options: dict[str, str], ordering: str | None,
         made(SCHEMA, ordering, **options)
 
 
-class FirstWins:
+class Unfinished(Merger):
+    java_class = "org.example.Unfinished"
+
+    def merge(self, stored: pa.Table, incoming: pa.Table) -> Outcome:
+        raise NotImplementedError
+
+    def deleted(self, rows: Any) -> Any:
+        raise NotImplementedError
+
+
+class FirstWins(Merger):
     """A user's own merger: what is stored stays."""
 
     java_class = "org.apache.hudi.common.model.FirstValueAvroPayload"
@@ -182,10 +194,15 @@ class FirstWins:
         return np.zeros(rows.num_rows, np.bool_)
 
 
+class Nameless(FirstWins):
+    java_class = ""
+
+
 def test_own_merger() -> None:
     it = made(SCHEMA, **{PAYLOAD: f"{__name__}:FirstWins", MODE: "CUSTOM"})
     assert it.given == ("ts", SCHEMA.names)
     assert it.java_class.endswith("FirstValueAvroPayload")
+    assert (it.folds, it.keeps_newer, it.ignores_stored, it.delete_ordering) == (False, True, False, None)
 
 
 def test_partial_update_in_words() -> None:

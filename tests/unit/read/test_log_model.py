@@ -16,6 +16,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.read.file_slice import SliceReader, read_slice
 from hoodie.timeline.instant import State
 from tests.contract.test_merge import fill, merged
+from tests.support.tiers import full_but
 from tests.unit.read.support import LARGE, SCHEMA, STORAGE, LogTable, Row, data, deletes, rollback
 
 PAYLOADS = ["event_time", "commit_time", "overwrite_non_defaults", "partial_update"]
@@ -124,7 +125,7 @@ def rows_of(tables: Any) -> list[Row]:
     return sorted(found, key=repr)
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("payload", full_but({"event_time", "partial_update"}, PAYLOADS))
 @given(seed=st.integers(0, 10**9), keys=st.integers(1, 12), based=st.booleans())
 # a partial update forgets the greater ordering value that was before a row that deletes
 @example(seed=30415, keys=9, based=True)

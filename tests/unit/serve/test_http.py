@@ -85,8 +85,24 @@ def test_requests(server: PageServer) -> None:
     status, headers, body = ask(server, "/tables", "HEAD")
     assert (status, body) == (200, b"")
     assert int(headers["Content-Length"]) > 0
-    for method in ("POST", "PUT", "DELETE"):
-        assert ask(server, "/tables", method)[0] == 501
+    for method in ("POST", "PUT", "DELETE", "<SCRIPT>"):
+        status, headers, body = ask(server, "/tables", method)
+        assert (status, json.loads(body)["error"]["code"]) == (501, "http")
+        assert {name: headers[name] for name in HEADERS} == HEADERS
+    assert ask(server, f"/{'x' * 70_000}")[0] == 414
+
+
+def test_a_bug_is_told_in_the_log(server: PageServer, caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> dict[str, str]:
+        raise RuntimeError("secret\n\x1b[2Jforged")
+
+    object.__setattr__(server.page, "allowed", broken)
+    status, headers, body = ask(server, "/tables")
+    assert (status, json.loads(body)["error"]["code"], b"secret" in body) == (500, "internal", False)
+    assert {name: headers[name] for name in HEADERS} == HEADERS
+    [message] = caplog.messages
+    assert "secret" in message
+    assert ("\x1b" in message, "\nforged" in message) == (False, False)
 
 
 @pytest.mark.parametrize(

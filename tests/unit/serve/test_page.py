@@ -353,8 +353,8 @@ def test_tables_that_cannot_be_opened_say_why(table: WrittenTimeline, tmp_path: 
         "newer": "unsupported_version",
         "gone": "table_not_found",
     }
-    assert "restore the file" in ask("tables/torn/instants", status=500)["error"]["message"]
-    assert "Downgrade" in ask("tables/newer/instants", status=500)["error"]["message"]
+    assert "restore the file" in ask("tables/torn/instants", status=422)["error"]["message"]
+    assert "Downgrade" in ask("tables/newer/instants", status=422)["error"]["message"]
     assert missing in ask("tables/gone/instants", status=404)["error"]["message"]
 
 

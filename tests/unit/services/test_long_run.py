@@ -17,6 +17,7 @@ from hoodie.timeline.instant import Action
 from tests.bench.year import Day, Year, flat, grown
 from tests.support.rows import assert_same_rows
 from tests.support.tables import as_table, small_rows
+from tests.support.tiers import full_but
 from tests.unit.write.support import OPTIONS, Pair
 
 TYPE = "hoodie.datasource.write.table.type"
@@ -24,9 +25,10 @@ COMPACT = {"hoodie.compact.inline": "true"}
 COMMITS = 60
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{}, {TYPE: "MERGE_ON_READ", **COMPACT}], ids=["copy_on_write", "merge_on_read"]
+    "options",
+    full_but({False}, [{}, {TYPE: "MERGE_ON_READ", **COMPACT}], lambda options: options == {}),
+    ids=["copy_on_write", "merge_on_read"],
 )
 def test_files_and_instants_stay_bounded(tmp_path: Path, options: dict[str, str]) -> None:
     pair = Pair(tmp_path / "t", {**OPTIONS, **options})
@@ -87,8 +89,7 @@ EARLY = {
 
 
 @pytest.mark.crash
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", full_but({"mor"}, ["cow", "mor"]))
 def test_a_writer_that_is_killed_again_and_again_leaves_a_table_as_small(
     memory_path: Path, kind: str
 ) -> None:

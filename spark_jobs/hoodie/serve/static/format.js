@@ -1,5 +1,7 @@
 // Texts for people. Instants come as wall clock milliseconds of the timeline's own zone, "as if UTC".
 
+// of a Date; files may have any time
+const LAST = 8.64e15;
 const NUMBER = new Intl.NumberFormat("en-US");
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -32,7 +34,7 @@ export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? 
 
 // 2026-01-31 18:00:00.123, or the digits of an instant that is no time
 export function moment(ms, fallback = "") {
-  if (ms === null || ms === undefined) return fallback;
+  if (ms === null || ms === undefined || Math.abs(ms) > LAST) return fallback;
   return new Date(ms).toISOString().replace("T", " ").replace("Z", "");
 }
 

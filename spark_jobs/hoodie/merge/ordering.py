@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, Column, Ints, Rows, array, pc, whole
 from hoodie.errors import ConfigError, InputError
-from hoodie.merge import DELETED_COLUMN
+from hoodie.merge import DELETED_COLUMN, Merger
 from hoodie.merge.settings import PRECOMBINE_FIELD
 
 _NAN = np.int64(0x7FF8000000000000)
@@ -19,18 +19,10 @@ _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @dataclass(frozen=True)
-class OrderedRows:
+class OrderedRows(Merger):
     """Base of the mergers: ordering inside a batch and hard deletes."""
 
-    java_class: ClassVar[str] = ""
-    aliases: ClassVar[tuple[str, ...]] = ()
-
     ordering: str | None = None
-
-    @property
-    def delete_ordering(self) -> str | None:
-        """The column by which a logged delete is compared with other rows; None: it always wins."""
-        return None
 
     @property
     def keeps_newer(self) -> bool:

@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, Column, Rows, array, whole
-from hoodie.merge import Outcome
+from hoodie.merge import Merger, Outcome
 
 
-class HardDelete:
+class HardDelete(Merger):
     """Looks at no column but the key, so that the incoming rows need no other."""
 
     java_class = "org.apache.hudi.common.model.EmptyHoodieRecordPayload"
     ignores_stored = True
-    delete_ordering = None
 
     def columns(self, schema: pa.Schema) -> tuple[str, ...]:
         return ()

@@ -1,0 +1,177 @@
+"""Every folder of plugins: its names lead to its classes, and a caller's own class takes the place of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import hoodie
+from hoodie.config.key import Config
+from hoodie.config.plugins import Plugins
+from hoodie.errors import ConfigError, TableMismatch
+from hoodie.index import INDEXES, Index
+from hoodie.index.settings import INDEX_CLASS
+from hoodie.index.simple import SimpleIndex
+from hoodie.index.tags import Tags
+from hoodie.keygen import KEY_GENERATORS, KeyGenerator
+from hoodie.merge import MERGERS
+from hoodie.merge.commit_time import CommitTime
+
+FOLDERS: dict[str, Plugins[Any]] = {
+    "hoodie.index": INDEXES,
+    "hoodie.keygen": KEY_GENERATORS,
+    "hoodie.merge": MERGERS,
+}
+KEY = "hoodie.datasource.write.recordkey.field"
+PARTITION = "hoodie.datasource.write.partitionpath.field"
+GENERATOR = "hoodie.datasource.write.keygenerator.class"
+PAYLOAD = "hoodie.datasource.write.payload.class"
+INDEX = "hoodie.index.class"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_name_leads_to_its_class(folder: str) -> None:
+    plugins = FOLDERS[folder]
+    assert set(plugins.aliases) <= set(plugins.places)
+    for name, place in plugins.places.items():
+        for other in (name, name.upper(), *plugins.aliases.get(name, ())):
+            cls = cast("Any", plugins.load("setting", other)).__self__
+            assert f"{cls.__module__}:{cls.__qualname__}" == place
+            assert getattr(cls, "java_class", name) == name
+            assert plugins.includes(cls)
+            assert cls.__module__.startswith(f"{folder}.")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_another_name_is_an_error_with_the_choices(folder: str) -> None:
+    plugins = FOLDERS[folder]
+    with pytest.raises(ConfigError, match="known here; use one of") as error:
+        plugins.load("some.setting", "Nothing")
+    assert "some.setting='Nothing' is no " in error.value.message
+    for name in plugins.places:
+        assert name in error.value.message
+
+
+@pytest.mark.parametrize("name", ["nowhere:Mine", "json:Nothing", ":X", "json:"])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_class_that_is_not_there(folder: str, name: str) -> None:
+    with pytest.raises(ConfigError, match="can't be imported"):
+        FOLDERS[folder].load("some.setting", name)
+
+
+class Counting(SimpleIndex):
+    """An index of one's own."""
+
+    looked = 0
+
+    def __init__(self, *, config: Config) -> None:
+        assert config[INDEX_CLASS]
+
+    def tag(self, storage: Any, files: Sequence[Any], keys: Any) -> Tags:
+        Counting.looked += 1
+        return super().tag(storage, files, keys)
+
+
+class Hashed(KeyGenerator):
+    """A key generator of one's own: folders by the length of the key."""
+
+    java_class = "org.example.Hashed"
+    record_key_fields = ("id",)
+    partition_fields = ("shard",)
+    key_columns = ("id",)
+
+    def __init__(self, *, config: Config, schema: pa.Schema) -> None:
+        assert {"id", "v"} <= set(schema.names)
+
+    def record_keys(self, rows: pa.RecordBatch | pa.Table) -> Any:
+        return rows.column("id")
+
+    def partition_codes(self, rows: pa.RecordBatch | pa.Table) -> Any:
+        lengths: Any = pc.utf8_length(rows.column("id"))
+        texts = lengths.cast(pa.string()).dictionary_encode()
+        return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+
+    def persisted(self) -> dict[str, str]:
+        return {
+            "hoodie.table.recordkey.fields": "id",
+            "hoodie.table.partition.fields": "shard",
+            "hoodie.table.keygenerator.class": self.java_class,
+        }
+
+
+class Other(Hashed):
+    java_class = "org.example.Other"
+
+
+class Loudest(CommitTime):
+    """A merger of one's own, whose incoming rows always win."""
+
+    java_class = "org.example.Loudest"
+
+    def __init__(self, *, config: Config, ordering_field: str | None, schema: pa.Schema) -> None:
+        super().__init__(ordering_field)
+
+
+def rows(*pairs: tuple[str, int]) -> pa.Table:
+    return pa.table({"id": [name for name, _ in pairs], "v": [value for _, value in pairs]})
+
+
+def values(table: str) -> dict[str, int]:
+    return {row["id"]: row["v"] for row in hoodie.read_table(table).select(["id", "v"]).to_pylist()}
+
+
+def own(cls: type) -> str:
+    return f"{__name__}:{cls.__name__}"
+
+
+def test_an_index_of_ones_own(tmp_path: Path) -> None:
+    table, options = f"{tmp_path}/t", {KEY: "id", INDEX: own(Counting)}
+    before = Counting.looked
+    hoodie.write_table(rows(("a", 1), ("b", 1)), table, options=options)
+    hoodie.write_table(rows(("a", 2), ("c", 2)), table, options={INDEX: own(Counting)})
+    assert (values(table), Counting.looked > before) == ({"a": 2, "b": 1, "c": 2}, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            own(CommitTime),
+            f"hoodie.index.class='{own(CommitTime)}' is no index: derive it from hoodie.index.Index",
+        ),
+        (own(Index), "is no index: it lacks tag; see hoodie.index.Index"),
+        (
+            "org.apache.hudi.index.Mine",
+            "expected a Python class as module:Class; Java",
+        ),
+    ],
+)
+def test_what_is_no_index(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        hoodie.write_table(rows(("a", 1)), f"{tmp_path}/t", options={KEY: "id", INDEX: name})
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_key_generator_of_ones_own(tmp_path: Path) -> None:
+    table, options = f"{tmp_path}/t", {KEY: "id", GENERATOR: own(Hashed)}
+    hoodie.write_table(rows(("a", 1), ("bb", 1)), table, options=options)
+    hoodie.write_table(rows(("a", 2), ("cc", 2)), table, options={GENERATOR: own(Hashed)})
+    assert values(table) == {"a": 2, "bb": 1, "cc": 2}
+    assert sorted(path.name for path in (tmp_path / "t").iterdir() if path.name != ".hoodie") == ["1", "2"]
+    with pytest.raises(TableMismatch, match=r"'org\.example\.Other', the table has 'org\.example\.Hashed'"):
+        hoodie.write_table(rows(("a", 3)), table, options={GENERATOR: own(Other)})
+    with pytest.raises(ConfigError, match=r"'org\.example\.Hashed' is no key generator known here"):
+        hoodie.write_table(rows(("a", 3)), table)
+    assert values(table) == {"a": 2, "bb": 1, "cc": 2}
+
+
+def test_a_merger_of_ones_own(tmp_path: Path) -> None:
+    table, options = f"{tmp_path}/t", {KEY: "id", PAYLOAD: own(Loudest)}
+    hoodie.write_table(rows(("a", 2)), table, options=options)
+    hoodie.write_table(rows(("a", 1)), table, options=options)
+    assert values(table) == {"a": 1}

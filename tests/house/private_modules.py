@@ -1,0 +1,30 @@
+"""An import-linter contract: a module with a leading underscore is imported inside its own package only."""
+
+from __future__ import annotations
+
+from importlinter import Contract, ContractCheck, fields, output
+
+
+class PrivateModules(Contract):
+    type_name = "private_modules"
+
+    ignore_imports = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+
+    def check(self, graph, verbose):
+        found = []
+        for module in sorted(graph.modules):
+            package, _, name = module.rpartition(".")
+            if not name.startswith("_") or name.startswith("__"):
+                continue
+            found += [
+                (importer, module)
+                for importer in sorted(graph.find_modules_that_directly_import(module))
+                if not importer.startswith(f"{package}.")
+                and importer != package
+                and f"{importer} -> {module}" not in self.ignore_imports
+            ]
+        return ContractCheck(kept=not found, metadata={"found": found})
+
+    def render_broken_contract(self, check):
+        for importer, module in check.metadata["found"]:
+            output.print_error(f"{importer} imports {module}, which is private to its package", bold=False)

@@ -1,0 +1,97 @@
+"""The timeline page over malicious tables, by HTTP: one server lists them all, and each question gets an
+answer in strict JSON, soon, in bounded memory, from the table that was asked for.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from hoodie.serve.page import HEADERS
+from tests.security.corpus import NEW
+from tests.security.pages import ALL, NAMES, forge
+
+SECONDS = 10
+#: of address space, the interpreter and its libraries included
+MEBIBYTES = 768
+
+
+@dataclass(frozen=True)
+class Served:
+    """`secret` are texts of tables that are not listed."""
+
+    port: int
+    secret: set[str]
+
+    def ask(self, path: str) -> tuple[int, Any, str]:
+        """Status, document, text."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+        return answer.status, strict(body), body.decode("ascii")
+
+
+def strict(body: bytes) -> Any:
+    def refuse(text: str) -> None:
+        raise AssertionError(f"{text} is no JSON")
+
+    return json.loads(body, parse_constant=refuse)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folders, secret = forge(tmp_path_factory.mktemp("lakes"))
+    tables = [f"--table={NAMES[name]}={path}/table" for name, path in folders.items()]
+    limit = MEBIBYTES * 2**20
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hoodie.cli", "serve", "--port", "0", *tables],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert process.stderr is not None
+    found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
+    assert found
+    yield Served(int(found[1]), secret)
+    process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+def test_the_list(served: Served) -> None:
+    status, document, _ = served.ask("/tables")
+    assert (status, {item["name"] for item in document["tables"]}) == (200, set(NAMES.values()))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_question_is_answered(served: Served, name: str) -> None:
+    table = f"/tables/{NAMES[name]}/instants"
+    asked = {}
+    for archived in ("false", "true"):
+        path = f"{table}?archived={archived}"
+        _, document, _ = asked[path] = served.ask(path)
+        times = {f"{item['instant']}?action={item['action']}&" for item in document.get("instants", ())}
+        for time in sorted(times | {f"{NEW}?"}):
+            path = f"{table}/{time}archived={archived}"
+            asked[path] = served.ask(path)
+    assert {path: said for path, (status, _, said) in asked.items() if not 200 <= status < 500} == {}
+    for path, (_, _, text) in asked.items():
+        assert [word for word in served.secret if word in text] == [], path
+        assert not re.search("[<>\x00-\x1f]", text)

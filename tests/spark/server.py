@@ -1,0 +1,41 @@
+"""Runs in an interpreter of its own: one Spark session, with which programs of this folder work.
+
+Argument: mode (classic or connect). Each line of stdin is a JSON list of a program's name and the arguments
+of its `answer(spark, ...)`; a line ANSWER or FAILED with JSON answers it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import traceback
+
+from pyspark.sql import SparkSession
+
+
+def session(mode: str) -> SparkSession:
+    builder = SparkSession.builder.config("spark.ui.enabled", "false").config(
+        "spark.sql.session.timeZone", "UTC"
+    )
+    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
+    if mode == "connect":
+        return builder.remote("local[2]").getOrCreate()
+    return builder.master("local[2]").getOrCreate()
+
+
+def main() -> None:
+    spark = session(sys.argv[1])
+    for line in sys.stdin:
+        program, arguments = json.loads(line)
+        try:
+            found = importlib.import_module(f"tests.spark.{program}").answer(spark, *arguments)
+            answer = "ANSWER " + json.dumps({"version": spark.version, **found})
+        except Exception:  # noqa: BLE001  the test that asked shows it
+            answer = "FAILED " + json.dumps(traceback.format_exc())
+        print("\n" + answer, flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
