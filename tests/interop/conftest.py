@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -27,3 +28,13 @@ def _server(version: str) -> Iterator[HudiServer]:
     require(lacking is None, str(lacking))
     with HudiServer(version) as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Writers of a table are in one time zone, which its instants are in; the servers' is UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()

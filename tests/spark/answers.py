@@ -22,6 +22,7 @@ class Server:
 
     def __init__(self, python: Path, mode: str) -> None:
         env = {**os.environ, **environment.spark_environment(python.parent.parent)}
+        env["TZ"] = os.environ["TZ"]  # writers of a table are in one time zone
         env["PYTHONPATH"] = os.pathsep.join([str(environment.ROOT), str(environment.ROOT / "spark_jobs")])
         self._log = tempfile.TemporaryFile("w+", prefix=f"spark-{mode}-")  # noqa: SIM115  until close()
         self._process = subprocess.Popen(
