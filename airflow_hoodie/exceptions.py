@@ -12,7 +12,8 @@ HoodieException (an AirflowException)
     ├── HoodieCommitUnknownError   the storage failed at the publishing: the commit may be there or not
     └── HoodieJobKilledError   it was killed: by Airflow, by the system, or by a person
 
-`code` and `values` are those of the `hoodie.errors.HoodieError` that the job (or the timeline) reported.
+Messages hide secrets (hoodie.mask). `code` and `values` are those of the `hoodie.errors.HoodieError` that the
+job (or the timeline) reported.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException
 
 from hoodie.errors import HoodieError
+from hoodie.mask import masked
 from hoodie.text import lines, visible
 
 
@@ -30,7 +32,7 @@ class HoodieException(AirflowException):
     """Root of what this provider raises on purpose. Control characters in its message are escaped."""
 
     def __init__(self, message: str, *, code: str = "", values: Mapping[str, Any] | None = None) -> None:
-        self.message = lines(message)
+        self.message = lines(masked(message))
         super().__init__(self.message)
         self.code = code
         self.values = dict(values or {})

@@ -1,33 +1,49 @@
-"""What a hoodie job prints: HOODIE_PROGRESS, HOODIE_RESULT and HOODIE_ERROR lines (hoodie.jobs._main)."""
+"""What a hoodie job is asked and prints: HOODIE_PROGRESS, HOODIE_RESULT, HOODIE_ERROR (hoodie.jobs._main)."""
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-_MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS) (\{.*\})\s*$")
+from hoodie.mask import Mask
+
+_MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS)(?::(\w+))? (\{.*\})\s*$")
+
+
+def with_nonce(request: Mapping[str, Any]) -> tuple[bytes, str]:
+    """The request as it is sent, and the nonce that the job's lines will carry."""
+    nonce = secrets.token_hex(16)
+    return json.dumps({**request, "nonce": nonce}, separators=(",", ":")).encode(), nonce
 
 
 @dataclass
 class JobOutput:
     """Reads a job's lines as they come: progress goes to the hook's log, result and error are kept.
 
-    `on_progress` is called with each progress message.
+    on_progress: called with each progress message.
+    nonce: that of the job's request; other lines than those with it are not the job's. A job whose request
+        nobody knows ("") prints lines without one.
+    mask: hides the job's secrets.
     """
 
     log: Any
     on_progress: Callable[[Mapping[str, Any]], None] | None = None
+    nonce: str = ""
+    mask: Mask = field(default_factory=Mask)
     result: dict[str, Any] | None = None
     report: dict[str, Any] | None = None
 
     def take(self, line: str) -> bool:
         """Was this line for us."""
-        kind, value = parse_marker(line)
+        kind, value = parse_marker(line, self.nonce)
         if value is None:
             return False
+        if kind != "RESULT":
+            value = self.mask.value(value)
         if kind == "PROGRESS":
             self.log.info("[%s] %s", value.get("step", "job"), value.get("text", ""))
             if self.on_progress is not None:
@@ -43,16 +59,16 @@ class JobOutput:
         return True
 
 
-def parse_marker(line: str) -> tuple[str, dict[str, Any] | None]:
+def parse_marker(line: str, nonce: str = "") -> tuple[str, dict[str, Any] | None]:
     """A HOODIE_RESULT, HOODIE_ERROR or HOODIE_PROGRESS line -> its kind and object; else ("", None).
 
-    The marker need not start the line: Spark's progress bar may stand before it.
+    A line of another nonce is none. The marker need not start it: Spark's progress bar may stand before it.
     """
     match = _MARKER.search(line)
-    if match is None:
+    if match is None or (match[2] or "") != nonce:
         return "", None
     try:
-        value = json.loads(match[2])
+        value = json.loads(match[3])
     except ValueError:
         return "", None
     return (match[1], value) if isinstance(value, dict) else ("", None)

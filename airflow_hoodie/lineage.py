@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.assets.hoodie import SAME_STORE
+from hoodie.mask import masked
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -35,11 +36,14 @@ class HoodieLineage:
 
 
 def dataset_name(path: str) -> tuple[str, str]:
-    """(namespace, name) of a folder or file: absolute path or URI."""
+    """(namespace, name) of a folder or file: absolute path or URI; without user, password and signature."""
+    path = masked(path)
     scheme, separator, rest = path.partition("://")
     if path.startswith("file:") or not separator:
         return "file", "/" + path.removeprefix("file:").strip("/")
     place, _, key = rest.partition("/")
+    user, at, host = place.rpartition("@")
+    place = host if ":" in user else user + at + host
     return f"{SAME_STORE.get(scheme, scheme)}://{place}", key.rstrip("/") or "/"
 
 

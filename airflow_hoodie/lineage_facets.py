@@ -25,6 +25,7 @@ from openlineage.client.facet_v2 import (
 from airflow_hoodie.hooks.hoodie import resolved_path
 from airflow_hoodie.lineage import dataset_name, source_places
 from hoodie.errors import HoodieError
+from hoodie.mask import masked
 from hoodie.storage import normalize, storage_for
 from hoodie.text import visible
 from hoodie.timeline.active import Timeline
@@ -65,7 +66,7 @@ def of_task(task: Any, result: Mapping[str, Any]) -> OperatorLineage[Any, Any]:
     else:
         read = source_places(source)
         if isinstance(source, Mapping) and source.get("format") == "sql":
-            job_facets["sql"] = sql_job.SQLJobFacet(query=str(source.get("path")))
+            job_facets["sql"] = sql_job.SQLJobFacet(query=masked(str(source.get("path"))))
     inputs: list[Dataset] = [InputDataset(*dataset_name(place)) for place in read]
     namespace, name = dataset_name(path)
     output = OutputDataset(namespace, name, facets=_facets(path, result), outputFacets=_statistics(result))

@@ -20,6 +20,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.secrets import hide
 from airflow_hoodie.table import HoodieTable, check_path, is_absolute, option_texts, table_path
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize, storage_for
@@ -117,7 +118,10 @@ class HoodieHook(BaseHook):
             raise HoodieConfigurationError(
                 f"connection {conn_id!r}: extra is no JSON object. {connection_help(conn_id)}"
             )
-        return Warehouse.of(conn_id, extra)
+        hide(extra)
+        conn = Warehouse.of(conn_id, extra)
+        hide(conn.options)
+        return conn
 
     def test_connection(self) -> tuple[bool, str]:
         """For the form's button: is the warehouse there, which tables are in it, and can they be read?"""

@@ -6,10 +6,10 @@ It prints the same HOODIE_* lines as under spark-submit, and ends the same way: 
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,8 @@ from airflow_hoodie.exceptions import (
     from_report,
 )
 from airflow_hoodie.hooks import process_group
-from airflow_hoodie.job_output import JobOutput
+from airflow_hoodie.job_output import JobOutput, with_nonce
+from airflow_hoodie.secrets import hide
 from hoodie.bundle import job_script
 from hoodie.errors import HoodieError
 
@@ -34,7 +35,7 @@ _TAIL_LINES = 30
 
 
 class HoodieLocalHook(BaseHook):
-    """Runs `hoodie/jobs/<job>.py` with this Python; `run`, once per hook.
+    """Runs `hoodie/jobs/<job>.py` with this Python, its request on standard input; `run`, once per hook.
 
     kill_grace_seconds: how long the job may clean up between SIGTERM and SIGKILL.
     env_vars: added to the worker's environment.
@@ -57,18 +58,24 @@ class HoodieLocalHook(BaseHook):
         """The job's result. Raises the exception of the job's own error, HoodieJobError, or
         HoodieConfigurationError where the worker lacks a package. Afterwards no process of it is alive.
         """
-        command = self._command(request)
+        command = self._command()
         if self._killed:
             raise HoodieJobKilledError("the task was killed before its job started")
-        self._process = process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env={**os.environ, **self._env_vars},
-            start_new_session=True,
-        )
+        text, self._output.nonce = with_nonce(request)
+        mask = self._output.mask = hide(request, self._env_vars)
+        with tempfile.TemporaryFile() as stdin:  # it has no name, so nobody else opens it
+            stdin.write(text)
+            stdin.seek(0)
+            self._process = process = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env={**os.environ, **self._env_vars},
+                start_new_session=True,
+            )
         try:
             self._guard = process_group.Guard(process.pid, self._grace_s)
             if self._killed:
@@ -78,6 +85,7 @@ class HoodieLocalHook(BaseHook):
                 for line in lines:
                     line = line.rstrip("\n")
                     if not self._output.take(line):
+                        line = mask.text(line)
                         self._tail.append(line)
                         self.log.info("%s", line)
             code = process.wait()
@@ -96,7 +104,7 @@ class HoodieLocalHook(BaseHook):
         elif self._process is not None:
             process_group.send_term(self._process.pid)
 
-    def _command(self, request: Mapping[str, Any]) -> list[str]:
+    def _command(self) -> list[str]:
         missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             raise HoodieConfigurationError(
@@ -110,14 +118,7 @@ class HoodieLocalHook(BaseHook):
         # the package's folder must be on the path, the jobs' own and the working directory must not
         boot = "import sys, runpy; sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]; "
         boot += f"runpy.run_module('hoodie.jobs.{self._job}', run_name='__main__', alter_sys=True)"
-        return [
-            sys.executable,
-            "-c",
-            boot,
-            str(script.parents[2]),
-            "--request",
-            json.dumps(request, separators=(",", ":")),
-        ]
+        return [sys.executable, "-c", boot, str(script.parents[2]), "--request", "-"]
 
     def _outcome(self, code: int) -> dict[str, Any]:
         if self._output.result is not None:

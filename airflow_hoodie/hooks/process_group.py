@@ -7,7 +7,8 @@ leaves the group, not the session.)
 
 Airflow kills a task process five seconds after the SIGTERM that calls `on_kill`, or at once. A `Guard`,
 a small process of its own, therefore does the waiting: it ends the job when it is told to, or when the
-process that started it is gone. Standard library only: the guard runs this file as a script.
+process that started it is gone, and deletes the files that the job was given. Standard library only: the
+guard runs this file as a script.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 POLL_S = 0.05
 
@@ -62,11 +64,14 @@ def send_term(session: int) -> bool:
 
 
 class Guard:
-    """Process that ends `session` on `kill()`, or when this process dies before `release()`."""
+    """Process that ends `session` on `kill()`, or when this process dies before `release()`.
 
-    def __init__(self, session: int, grace_s: float) -> None:
+    It deletes `files` then.
+    """
+
+    def __init__(self, session: int, grace_s: float, files: Sequence[str] = ()) -> None:
         self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(session), str(grace_s)],
+            [sys.executable, "-I", "-S", __file__, str(session), str(grace_s), *files],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -117,6 +122,9 @@ def _main() -> None:
     word = os.read(0, 1)
     if word != b"r":
         terminate(session, grace_s)
+        for path in sys.argv[3:]:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 Beyond SparkSubmitHook: `master=`; an error instead of a silent `yarn` when the connection is missing or
 unreadable; SPARK_HOME and PYSPARK_PYTHON of the current environment when nothing else is said; the job in
-a session of its own, ended as a whole; the job's HOODIE_* lines read from its output.
+a session of its own, ended as a whole; the job's HOODIE_* lines read from its output; its request and what
+settings hold secrets in files that only this user reads.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -29,11 +31,12 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
     from_report,
 )
-from airflow_hoodie.hooks import process_group
-from airflow_hoodie.job_output import JobOutput
+from airflow_hoodie.hooks import process_group, spark_conf
+from airflow_hoodie.hooks.private_file import private_file
+from airflow_hoodie.job_output import JobOutput, with_nonce
+from airflow_hoodie.secrets import hide
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
-_SECRET_IN_JSON = re.compile(r'("[^"]*(?:password|secret)[^"]*"\s*:\s*")(?:[^"\\]|\\.)*', re.IGNORECASE)
 _TAIL_LINES = 30
 
 
@@ -43,6 +46,8 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
     master: beats the connection's; with it the connection need not exist.
     kill_grace_seconds: how long the job may clean up between SIGTERM and SIGKILL.
     on_progress: called with each progress message of the job.
+    request: the job's, which it is given as `--request @file`. Without one the job gets `application_args`
+        alone, and its lines are known by their markers alone.
     Other arguments are SparkSubmitHook's. Raises HoodieConfigurationError when there is no usable master.
     """
 
@@ -54,6 +59,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         kill_grace_seconds: float = 30.0,
         spark_binary: str | None = None,
         on_progress: Callable[[Mapping[str, Any]], None] | None = None,
+        request: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         self._master = master or None
@@ -62,7 +68,12 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         self._binary_given = spark_binary is not None
         self._guard: process_group.Guard | None = None
         self._killed = False
-        self._output = JobOutput(self.log, on_progress)
+        self._request = request
+        #: of the running job
+        self._held = contextlib.ExitStack()
+        self._private: list[str] = []
+        mask = hide(request, kwargs.get("conf"), kwargs.get("env_vars"), kwargs.get("application_args"))
+        self._output = JobOutput(self.log, on_progress, mask=mask)
         super().__init__(conn_id=conn_id, spark_binary=spark_binary, **kwargs)
 
     # --- connection and environment -------------------------------------------------------------------
@@ -151,11 +162,39 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         command: list[str] = super()._build_spark_submit_command(application)
         texts = {name: str(value) for name, value in (self._env or self._env_vars or {}).items()}
         self._env = {**self._environment(), **texts}
-        return command
+        return self._without_secrets(command)
+
+    def _without_secrets(self, command: list[str]) -> list[str]:
+        """The command with settings that hold secrets in a properties file."""
+        rest, found = spark_conf.taken_out(command)
+        if not found:
+            return command
+        content = spark_conf.properties(command, found, {**os.environ, **(self._env or {})})
+        if content is None:
+            self.log.warning(
+                "The settings %s are on the command line of spark-submit, where other users of this machine "
+                "see them: set SPARK_HOME, so that they can go to a file beside those of spark-defaults.conf",
+                ", ".join(found),
+            )
+            return command
+        return spark_conf.with_properties(rest, self._private_file(content, ".conf"))
+
+    def _private_file(self, content: bytes, suffix: str) -> Path:
+        path = self._held.enter_context(private_file(content, suffix))
+        self._private.append(str(path))
+        return path
+
+    def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:
+        before = os.umask(0o077)
+        try:
+            path: str = super()._create_keytab_path_from_base64_keytab(base64_keytab, principal)
+        finally:
+            os.umask(before)
+        return path
 
     def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
         masked: str = super()._mask_cmd(connection_cmd)
-        return _SECRET_IN_JSON.sub(r"\1******", masked)
+        return self._output.mask.text(masked)
 
     # --- running --------------------------------------------------------------------------------------
 
@@ -174,6 +213,8 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         if self._killed:
             raise HoodieJobKilledError("the task was killed before spark-submit started")
         try:
+            if self._request is not None:
+                self._hand_over(self._request)
             driver_id: str | None = super().submit(application, start_new_session=True, **kwargs)
         except HoodieException:
             raise
@@ -191,6 +232,15 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         if self._output.report is not None and self._output.result is None:
             raise from_report(self._output.report)
         return driver_id
+
+    def _hand_over(self, request: Mapping[str, Any]) -> None:
+        """Write the request for the job, with a nonce.
+
+        spark-submit gives the driver no standard input of its own.
+        """
+        text, self._output.nonce = with_nonce(request)
+        path = self._private_file(text, ".json")
+        self._application_args = ["--request", f"@{path}", *(self._application_args or [])]
 
     @property
     def result(self) -> dict[str, Any]:
@@ -222,7 +272,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         if (process := self._process) is not None:
-            self._guard = process_group.Guard(process.pid, self._kill_grace_seconds)
+            self._guard = process_group.Guard(process.pid, self._kill_grace_seconds, self._private)
             if self._killed:
                 self._guard.kill()
         super()._process_spark_submit_log(self._take_markers(itr))
@@ -230,6 +280,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
     def _finish(self) -> None:
         """End what is left of the job: a driver whose JVM died keeps on writing otherwise."""
         process, guard = self._process, self._guard
+        self._held.close()
         if process is not None:
             process_group.terminate(process.pid, self._kill_grace_seconds)
             process.wait()
@@ -275,8 +326,8 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
     # --- output ---------------------------------------------------------------------------------------
 
     def _take_markers(self, lines: Iterator[Any]) -> Iterator[Any]:
-        """Lines without the HOODIE_* ones, which are kept or logged in readable form."""
-        return (line for line in lines if not self._output.take(line))
+        """Lines without secrets and without the HOODIE_* ones, which are kept or logged in readable form."""
+        return (self._output.mask.text(line) for line in lines if not self._output.take(line))
 
     def _tail(self) -> str:
         return "\n".join(self._mask_cmd([line]) for line in list(self._last_submit_log_lines)[-_TAIL_LINES:])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +15,7 @@ from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.lineage import HoodieLineage
 from airflow_hoodie.links.hoodie import LINKS, SparkUILink, TimelineLink
+from airflow_hoodie.secrets import hide
 from airflow_hoodie.table import HoodieTable, option_texts
 from airflow_hoodie.tokens import run_metadata
 from hoodie.bundle import bundle_zip, job_script
@@ -48,8 +48,9 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
     kill_grace_seconds: how long the job may clean up after a SIGTERM.
     name: Spark's name of the job, by default DAG, task and run. (templated)
 
-    Other arguments are SparkSubmitOperator's; `py_files` and `application_args` come after ours. The
-    request is part of the command line, so it must hold no secret.
+    Other arguments are SparkSubmitOperator's; `py_files` and `application_args` come after ours. The request
+    and settings of `conf` with secrets go to files that only this user reads; what `application_args` hold is
+    on the command line.
     """
 
     #: script in hoodie/jobs
@@ -102,9 +103,10 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
         self.result: dict[str, Any] | None = None
         self.spark_ui: str | None = None
         self._heard: Callable[[Mapping[str, Any]], None] | None = None
+        self._sent: dict[str, Any] | None = None
 
     def request(self) -> dict[str, Any]:
-        """The job's `--request`, from the rendered fields."""
+        """The job's request, from the rendered fields."""
         raise NotImplementedError
 
     def run_options(self, context: Context) -> dict[str, str]:
@@ -127,10 +129,9 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
             script, bundle = job_script(self.job), bundle_zip()
         except HoodieError as error:
             raise from_error(error) from error
-        request = json.dumps(self.job_request(context), separators=(",", ":"))
+        self._sent = self.job_request(context)
         self.application = self.application or str(script)
         self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
-        self.application_args = ["--request", request, *(self.application_args or [])]
         if not self.properties_file:
             self.conf = {**QUIET_SPARK, **(self.conf or {})}
         self._hook, self._heard = None, partial(self.on_progress, context)
@@ -147,6 +148,14 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
         self.table, conn = resolved(self.table)
         if self.spark_conn_id is None:
             self.spark_conn_id = (conn.spark_conn_id if conn else None) or DEFAULT_SPARK_CONN
+
+    def _do_render_template_fields(
+        self, parent: Any, template_fields: Iterable[str], *args: Any, **kwargs: Any
+    ) -> None:
+        """Also of a mapped task. Airflow shows the rendered fields before the task runs."""
+        super()._do_render_template_fields(parent, template_fields, *args, **kwargs)
+        if parent is self:
+            hide({name: getattr(self, name, None) for name in self.template_fields if name != "token"})
 
     def on_progress(self, context: Context, value: Mapping[str, Any]) -> None:
         """Called with each progress message of the job."""
@@ -192,6 +201,7 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
             use_krb5ccache=self._use_krb5ccache,
             post_submit_commands=self.post_submit_commands,
             on_progress=self._heard,
+            request=self._sent,
         )
 
 

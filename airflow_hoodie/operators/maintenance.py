@@ -57,7 +57,7 @@ class MaintenanceOperator(HoodieLocalOperator):
         self.services = services
 
     def request(self) -> dict[str, Any]:
-        """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""
+        """The job's request, from the rendered fields; raises HoodieConfigurationError."""
         return {
             **super().request(),
             "services": _checked(self.services),

@@ -46,7 +46,7 @@ class RewriteOperator(HoodieSparkOperator):
         self.instant = instant
 
     def request(self) -> dict[str, Any]:
-        """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""
+        """The job's request, from the rendered fields; raises HoodieConfigurationError."""
         table = HoodieTable.from_dict(self.table)
         instant = (self.instant or "").strip() or None
         _check(self.mode, instant)
@@ -139,7 +139,7 @@ class HoodieLocalOperator(HoodieSparkOperator):
         self._local: HoodieLocalHook | None = None
 
     def request(self) -> dict[str, Any]:
-        """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""
+        """The job's request, from the rendered fields; raises HoodieConfigurationError."""
         table = HoodieTable.from_dict(self.table)
         return {
             "table": table.path,

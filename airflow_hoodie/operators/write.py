@@ -103,7 +103,7 @@ class HoodieCommitOperator(HoodieSparkOperator):
         return {**super().run_options(context), **services_option(self.services, context), **allowed}
 
     def request(self) -> dict[str, Any]:
-        """The job's `--request` from the rendered fields; raises HoodieConfigurationError."""
+        """The job's request, from the rendered fields; raises HoodieConfigurationError."""
         table = HoodieTable.from_dict(self.table)
         return {
             "table": table.path,

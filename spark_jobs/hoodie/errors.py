@@ -24,12 +24,14 @@ HoodieError
 └── JobError               a distributed step failed
 
 A message names the offending value and says what to do next; the values are kept as attributes so that
-callers need not parse text.
+callers need not parse text. Secrets that can be told by what stands around them (hoodie.mask) are hidden.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from hoodie.mask import Mask, masked
 
 
 class HoodieError(Exception):
@@ -39,6 +41,7 @@ class HoodieError(Exception):
     code = "hoodie"
 
     def __init__(self, message: str, **values: Any) -> None:
+        message = masked(message)
         super().__init__(message)
         self.message = message
         self.values = values
@@ -51,9 +54,9 @@ class HoodieError(Exception):
         return {
             "code": self.code,
             "message": self.message,
-            "values": {
-                k: v if isinstance(v, (str, int, float, bool)) else str(v) for k, v in self.values.items()
-            },
+            "values": Mask().value(
+                {k: v if isinstance(v, (str, int, float, bool)) else str(v) for k, v in self.values.items()}
+            ),
         }
 
 

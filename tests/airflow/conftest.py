@@ -56,8 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class FakeSubmit:
     """A spark-submit that runs `body` (Python) and notes how it was called.
 
-    `call()` is its command line and environment of the last run. The body may use `args` (its command
-    line), `request` (the job's) and `say(kind, value)` (prints a HOODIE_* line).
+    `call()` is its command line and environment of the last run, `request()` what the job was asked. The body
+    may use `args` (its command line), `request` (the job's) and `say(kind, value)` (prints a HOODIE_* line).
     """
 
     path: Path
@@ -68,12 +68,18 @@ class FakeSubmit:
             import json, os, signal, subprocess, sys, time
             args = sys.argv[1:]
             note = {str(self.path)!r} + ".json"
+            given = args[args.index("--request") + 1] if "--request" in args else "null"
+            if given[0] in "@-":
+                given = open(given[1:] or 0).read()
+            request = json.loads(given)
+            nonce = request.pop("nonce", "") if request else ""
             with open(note + ".new", "w") as file:
-                json.dump({{"args": args, "env": dict(os.environ), "pid": os.getpid()}}, file)
+                call = {{"args": args, "env": dict(os.environ), "pid": os.getpid(), "request": request}}
+                json.dump(call, file)
             os.replace(note + ".new", note)
-            request = json.loads(args[args.index("--request") + 1]) if "--request" in args else None
             def say(kind, value):
-                print("HOODIE_" + kind, json.dumps(value), flush=True)
+                marker = "HOODIE_" + kind + (":" + nonce if nonce else "")
+                print(marker, json.dumps(value), flush=True)
         """
         self.path.write_text(textwrap.dedent(prelude) + textwrap.dedent(code))
         self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
@@ -82,6 +88,10 @@ class FakeSubmit:
     def call(self) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(Path(f"{self.path}.json").read_text())
         return value
+
+    def request(self) -> dict[str, Any]:
+        request: dict[str, Any] = self.call()["request"]
+        return request
 
     def option(self, name: str) -> str:
         args: list[str] = self.call()["args"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -60,7 +59,7 @@ def test_the_request_and_the_result(
     assert task.execute(context={}) == RESULT  # type: ignore[arg-type]
     args = fake.call()["args"]
     assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "cluster.py")
-    request = json.loads(fake.option("--request"))
+    request = fake.request()
     assert (request["operation"], request["mode"], request["instant"]) == ("cluster", "execute", T)
     assert (request["options"][SORT], request["extra_metadata"]) == ("city", {"by": "7"})
     assert f"Clustered orders, {T}: 4 file groups in 1 groups, 1 files and 4,321 bytes written" in logged()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime, timezone
@@ -70,7 +69,7 @@ def test_the_request_and_the_result(
     assert task.execute(context={}) == RESULT  # type: ignore[arg-type]
     args = compacting.call()["args"]
     assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "compact.py")
-    assert json.loads(compacting.option("--request")) == {
+    assert compacting.request() == {
         "table": table.path,
         "operation": "compact",
         "mode": "run",
@@ -104,7 +103,7 @@ def test_the_other_outcomes_are_no_failures(
 
 def test_one_instant(compacting: FakeSubmit, table: HoodieTable) -> None:
     operator(compacting, table, mode="execute", instant=T).execute(context={})  # type: ignore[arg-type]
-    request = json.loads(compacting.option("--request"))
+    request = compacting.request()
     assert (request["mode"], request["instant"]) == ("execute", T)
 
 
@@ -122,7 +121,7 @@ def test_templates_reach_the_job(compacting: FakeSubmit, tmp_path: Path) -> None
     params = {"env": "eu", "mode": "execute", "instant": T, "io": "7"}
     task.render_template_fields({"params": params, "ds": "2026-01-01", "dag": dag, "task": task, "ti": ti})  # type: ignore[arg-type]
     task.execute(context={})  # type: ignore[arg-type]
-    request = json.loads(compacting.option("--request"))
+    request = compacting.request()
     assert (request["table"], request["mode"], request["instant"]) == (f"{tmp_path}/eu", "execute", T)
     assert request["options"]["hoodie.compaction.target.io"] == "7"
 
@@ -131,7 +130,7 @@ def test_a_blank_instant_means_all_pending_plans(compacting: FakeSubmit, table: 
     task = operator(compacting, table, mode="execute", instant="{{ x }}")
     task.instant = " "
     task.execute(context={})  # type: ignore[arg-type]
-    assert "instant" not in json.loads(compacting.option("--request"))
+    assert "instant" not in compacting.request()
 
 
 def test_what_is_wrong_fails_when_the_dag_is_read(fake: FakeSubmit, table: HoodieTable) -> None:

@@ -172,7 +172,7 @@ def test_an_operator_submits_with_what_the_connection_says(
     )
     result = task.execute({})
     assert result["base_path"] == str(tmp_path / "orders")
-    request = json.loads(committing.option("--request"))
+    request = committing.request()
     assert request["table"] == str(tmp_path / "orders")
     assert request["options"]["hoodie.parquet.compression.codec"] == "snappy"
     assert committing.option("--master") == "local[3]"
@@ -183,7 +183,7 @@ def test_an_operator_submits_with_what_the_connection_says(
     given = {"task_id": "w", "table": table, "source": "/in", "spark_binary": str(committing.path)}
     task = UpsertOperator(hoodie_conn_id="other", master="local[2]", name="n", **given)
     assert task.execute({})["base_path"] == str(tmp_path / "other" / "orders")
-    assert "hoodie.parquet.compression.codec" not in json.loads(committing.option("--request"))["options"]
+    assert "hoodie.parquet.compression.codec" not in committing.request()["options"]
     assert committing.option("--master") == "local[2]"
 
 

@@ -67,7 +67,7 @@ def test_upsert_then_sensor(load_dag: Callable[[str], Any], committing: FakeSubm
     assert write["num_inserts"] == 3
     assert seen["instant"] == write["instant"]
     assert seen["base_path"] == write["base_path"] == str(tmp_path / "orders")
-    assert json.loads(committing.option("--request"))["source"]["path"] == "/in/2026-01-02/*.csv"
+    assert committing.request()["source"]["path"] == "/in/2026-01-02/*.csv"
     assert committing.option("--name") == f"upsert_then_sensor/upsert/{run.run_id}"
 
 

@@ -193,6 +193,32 @@ def test_marker_lines(line: str, expected: tuple[str, Any]) -> None:
     assert parse_marker(line) == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "nonce", "kind"),
+    [
+        ('HOODIE_RESULT:abc {"a": 1}', "abc", "RESULT"),
+        ('HOODIE_RESULT:abc {"a": 1}', "", ""),
+        ('HOODIE_RESULT:abd {"a": 1}', "abc", ""),
+        ('HOODIE_RESULT: {"a": 1}', "", ""),
+        ('HOODIE_RESULT {"a": 1}', "abc", ""),
+        ('row 7: HOODIE_RESULT {"a": 1}', "abc", ""),
+        ('[Stage 1:==> (1 + 2) / 8] HOODIE_ERROR:abc {"a": 1}', "abc", "ERROR"),
+    ],
+)
+def test_lines_of_a_nonce(line: str, nonce: str, kind: str) -> None:
+    assert parse_marker(line, nonce)[0] == kind
+
+
+def test_a_job_without_a_request_is_known_by_its_markers(fake: FakeSubmit) -> None:
+    """As people start one, with `application_args` of their own."""
+    fake.body("""say("RESULT", {"instant": request["table"]})""")
+    hook = HoodieSparkSubmitHook(
+        master="local[2]", spark_binary=str(fake.path), application_args=["--request", '{"table": "t"}']
+    )
+    hook.submit("job.py")
+    assert hook.result == {"instant": "t"}
+
+
 def test_summary_of_little_and_of_much() -> None:
     assert summary({}).startswith("Done write None to None: 0 inserted")
     text = summary(

@@ -158,7 +158,7 @@ def test_by_spark_submit(
     assert run(task)["reason"] == "nothing"
     args = fake.call()["args"]
     assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / f"{job}.py")
-    assert json.loads(fake.option("--request")) == {
+    assert fake.request() == {
         "table": table.path,
         "operation": job,
         "options": {WAIT_FOR_WRITER: "3600000", **table.options_for(job, FEW)},
@@ -190,7 +190,7 @@ time.sleep(600)
 
 
 def endless(monkeypatch: pytest.MonkeyPatch, code: str = ENDLESS) -> None:
-    monkeypatch.setattr(HoodieLocalHook, "_command", lambda self, request: [sys.executable, "-c", code])
+    monkeypatch.setattr(HoodieLocalHook, "_command", lambda self: [sys.executable, "-c", code])
 
 
 def test_a_killed_task_ends_its_job(
@@ -240,8 +240,8 @@ def test_a_killed_task_lets_the_job_give_the_table_back(
     """The real job: SIGTERM withdraws its claim, so that the next run need not wait for it to be dead."""
     command = HoodieLocalHook._command
 
-    def held(self: HoodieLocalHook, request: Any) -> list[str]:
-        python, flag, boot, *rest = command(self, request)
+    def held(self: HoodieLocalHook) -> list[str]:
+        python, flag, boot, *rest = command(self)
         return [python, flag, boot.replace("runpy.run", f"exec({HELD!r}); runpy.run"), *rest]
 
     holding = threading.Event()
@@ -285,7 +285,14 @@ def test_a_job_that_dies(table: HoodieTable, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_variables_reach_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    endless(monkeypatch, 'import os; print("HOODIE_RESULT", "{\\"seen\\": \\"%s\\"}" % os.environ["SEEN"])')
+    endless(
+        monkeypatch,
+        """
+import json, os
+nonce = json.load(open(0))["nonce"]
+print("HOODIE_RESULT:" + nonce, json.dumps({"seen": os.environ["SEEN"]}))
+""",
+    )
     assert HoodieLocalHook("clean", env_vars={"SEEN": 7}).run({})["seen"] == "7"
     assert "SEEN" not in os.environ
 

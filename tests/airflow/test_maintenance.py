@@ -117,7 +117,7 @@ def test_by_spark_submit(
     assert run(task) == answer
     args = fake.call()["args"]
     assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "services.py")
-    request = json.loads(fake.option("--request"))
+    request = fake.request()
     assert request.pop("options").items() >= table.options_for("services").items()
     assert request == {
         "table": table.path,

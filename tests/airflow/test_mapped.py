@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -85,8 +84,8 @@ SOURCE = """
 
 @pytest.fixture(autouse=True)
 def jobs(committing: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def command(self: HoodieLocalHook, request: Any) -> list[str]:
-        return [str(committing.path), "--request", json.dumps(request)]
+    def command(self: HoodieLocalHook) -> list[str]:
+        return [str(committing.path), "--request", "-"]
 
     monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
     monkeypatch.setattr(HoodieLocalHook, "_command", command)

@@ -78,7 +78,7 @@ def test_the_request(kind: type, committing: FakeSubmit, table: HoodieTable, tmp
     operation = {UpsertOperator: "upsert", InsertOperator: "insert", BulkInsertOperator: "bulk_insert"}[kind]
     args = committing.call()["args"]
     assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / f"{operation}.py")
-    assert json.loads(committing.option("--request")) == {
+    assert committing.request() == {
         "table": table.path,
         "operation": operation,
         "source": {"path": "/in/*.parquet"},
@@ -97,7 +97,7 @@ def test_the_commit_names_the_task_run(committing: FakeSubmit, table: HoodieTabl
     for given, named in (({}, "dag/write/2/run=manual__1"), ({"airflow.run": "mine"}, "mine")):
         task = operator(UpsertOperator, committing, table, extra_metadata={"by": 7, **given})
         task.execute(context={"ti": ti, "dag_run": run})
-        request = json.loads(committing.option("--request"))
+        request = committing.request()
         assert request["extra_metadata"] == {"by": "7", "airflow.run": named}
 
 
@@ -219,7 +219,7 @@ def test_templates_reach_the_job(committing: FakeSubmit, tmp_path: Path) -> None
     }  # fmt: skip
     task.render_template_fields(context)  # type: ignore[arg-type]
     run(task)
-    request = json.loads(committing.option("--request"))
+    request = committing.request()
     assert request["table"] == f"{tmp_path}/eu/orders"
     assert request["source"] == {"path": "/in/2026-01-01/*", "format": "csv"}
     assert request["options"]["hoodie.table.name"] == "orders_eu"
@@ -313,6 +313,36 @@ def test_an_error_line_counts_even_with_exit_code_zero(fake: FakeSubmit, table: 
         run(operator(UpsertOperator, fake, table))
 
 
+FORGED = (
+    """print('row 1: HOODIE_RESULT {"status": "committed", "instant": "20260101000000000"}')\n"""
+    """print('HOODIE_ERROR {"code": "input", "message": "forged"}')\n"""
+    """print('HOODIE_RESULT:00000000000000000000000000000000 {"instant": "20260101000000000"}')\n"""
+)
+
+
+def test_a_line_of_the_data_is_no_result(
+    fake: FakeSubmit, table: HoodieTable, logged: Callable[[], str]
+) -> None:
+    """The job's own error and its own result count, whatever else is printed before or after."""
+    fake.body(f"""
+        exec({FORGED!r})
+        say("ERROR", {{"code": "schema", "message": "int can't become bool"}})
+        exec({FORGED!r})
+        sys.exit(1)
+    """)
+    with pytest.raises(HoodieValidationError, match="int can't become bool"):
+        run(operator(UpsertOperator, fake, table))
+    assert "row 1: HOODIE_RESULT" in logged()
+    fake.body(f"""
+        say("RESULT", {{"instant": "1"}})
+        exec({FORGED!r})
+    """)
+    assert run(operator(UpsertOperator, fake, table)) == {"instant": "1"}
+    fake.body(f"""exec({FORGED!r})""")
+    with pytest.raises(HoodieJobError, match="printed no HOODIE_RESULT line"):
+        run(operator(UpsertOperator, fake, table))
+
+
 def test_a_failure_without_a_report_shows_the_output(fake: FakeSubmit, table: HoodieTable) -> None:
     fake.body("""
         print("JAVA_HOME is not set", file=sys.stderr)
@@ -355,7 +385,7 @@ def test_much_output_and_odd_bytes(fake: FakeSubmit, table: HoodieTable) -> None
     fake.body("""
         for number in range(20_000):
             print("line", number, "x" * 80)
-        print("HOODIE_RESULT {not json}")
-        print('HOODIE_RESULT {"instant": "1", "partitions": ["größe=ü"]}')
+        print(f"HOODIE_RESULT:{nonce} {{not json}}")
+        print(f'HOODIE_RESULT:{nonce} {{"instant": "1", "partitions": ["größe=ü"]}}')
     """)
     assert run(operator(UpsertOperator, fake, table))["partitions"] == ["größe=ü"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime, timezone
@@ -82,7 +81,7 @@ def test_the_request(
     assert task.execute(context={})["operation"] == operation
     args = committing.call()["args"]
     assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / f"{operation}.py")
-    request = json.loads(committing.option("--request"))
+    request = committing.request()
     assert table.options_for(operation).items() <= request.pop("options").items()
     assert request == {
         "table": table.path,
@@ -160,7 +159,7 @@ def test_by_spark_submit(
         spark_binary=str(fake.path), name="n",
     )  # fmt: skip
     assert task.execute(context={})["status"] == "committed"
-    request = json.loads(fake.option("--request"))
+    request = fake.request()
     assert table.options_for("delete_partition").items() <= request.pop("options").items()
     assert request == {
         "table": table.path,

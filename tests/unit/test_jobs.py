@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,85 @@ def test_bad_requests(request_: Any, message: str, job: Callable[[Any], tuple[in
     assert kind == "ERROR"
     assert error["code"] == ConfigError.code
     assert message in error["message"]
+
+
+@pytest.mark.parametrize("where", ["file", "standard input"])
+def test_the_request_from_elsewhere(
+    where: str,
+    job: Callable[[Any], tuple[int, Lines]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("in.csv").write_text("id\n1\n")
+    text = json.dumps({**REQUEST, "extra_metadata": {"by": "é"}}, ensure_ascii=False).encode()
+    if where == "file":
+        Path("request.json").write_bytes(text)
+        given = "@request.json"
+    else:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        given = "-"
+    assert _main.main("upsert", ["--request", given]) == 0
+    assert marked(capsys.readouterr().out)[-1][0] == "RESULT"
+    assert _main.main("upsert", ["--request", "@missing.json"]) == 1
+    error = marked(capsys.readouterr().out)[-1][1]
+    assert (error["code"], "can't read the request @missing.json" in error["message"]) == (
+        "configuration",
+        True,
+    )
+
+
+def test_every_line_carries_the_nonce(
+    job: Callable[[Any], tuple[int, Lines]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_text("id\n1\n")
+    for source, last in (("in.csv", "RESULT"), ("missing.csv", "ERROR")):
+        request = {**REQUEST, "source": source, "nonce": "n0nce"}
+        _main.main("upsert", ["--request", json.dumps(request)])
+        kinds = [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()]
+        assert all(kind.startswith("HOODIE_") and kind.endswith(":n0nce") for kind in kinds)
+        assert kinds[-1] == f"HOODIE_{last}:n0nce"
+    assert "letters and digits" in job({**REQUEST, "nonce": "a b"})[1][-1][1]["message"]
+
+
+def test_a_job_says_no_secret(
+    job: Callable[[Any], tuple[int, Lines]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever it says: progress, the result's warnings, its error, a traceback."""
+    secret = "hunter-2/é"
+    options = {**REQUEST["options"], "hoodie.metrics.datadog.api.key": secret}
+    Path("in.csv").write_text("id\n1\n")
+    told: list[Any] = []
+    write = hoodie.write_table
+
+    def talking(*args: Any, progress: Any, **kwargs: Any) -> Any:
+        progress("test", f"with {secret}")
+        if told:
+            raise RuntimeError(f"refused {secret}")
+        return replace(write(*args, progress=progress, **kwargs), warnings=(f"about {secret}",))
+
+    monkeypatch.setattr(hoodie, "write_table", talking)
+    for last in ("RESULT", "ERROR"):
+        _main.main("upsert", ["--request", json.dumps({**REQUEST, "options": options})])
+        said = capsys.readouterr()
+        told = marked(said.out)
+        assert told[-1][0] == last
+        assert ("PROGRESS", {"step": "test", "text": "with ******"}) in told
+        for text in (said.out, said.err):
+            assert secret not in text
+            assert "hunter" not in text
+    assert "RuntimeError: refused ******" in said.err
+
+
+def test_a_secret_is_not_committed(job: Callable[[Any], tuple[int, Lines]]) -> None:
+    Path("in.csv").write_text("id\n1\n")
+    for extra in ({"fs.s3a.access.key": "hunter-2"}, {"from": "jdbc:postgresql://u:hunter-2@h/db"}):
+        code, lines = job({**REQUEST, "extra_metadata": extra})
+        assert (code, lines[-1][1]["code"]) == (1, "configuration")
+        assert f"extra metadata {next(iter(extra))!r} holds a secret" in lines[-1][1]["message"]
+        assert "hunter" not in json.dumps(lines)
+        assert not Path("t").exists()
 
 
 def test_each_job_does_its_operation() -> None:

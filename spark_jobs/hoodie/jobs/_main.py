@@ -1,4 +1,7 @@
-"""What every job script runs: one write or service, described by `--request JSON`, reported on stdout.
+"""What every job script runs: one write or service, described by `--request`, reported on stdout.
+
+`--request @file` reads the request, a JSON object, from a file, `--request -` from standard input. As JSON on
+the command line it works, too, but other users of the machine see it there.
 
 Request of a write: {"table": path, "operation": name, "source": {"path", "format", "options"},
 "options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool}; only table and source are
@@ -17,7 +20,10 @@ Request of `services`: {"table": path, "operation": "services", "services": [nam
 "local" (default), "options": {settings}, "extra_metadata": {texts}}; only table is required. Spark starts
 when a service has work for it. The exit code is 0, and the result tells which services failed.
 
-Lines on stdout, each `MARKER {json}`:
+Any request may have a "nonce": a text that each HOODIE_* line carries, as in `HOODIE_RESULT:nonce {json}`.
+The hooks make one up for each job, and take no other line for the job's.
+
+Lines on stdout, each `MARKER {json}`, without the request's secrets (hoodie.mask):
     HOODIE_PROGRESS {"step", "text"}     any number; that of Spark's application has its "application_id" and,
                                          if it has one, the address of its "spark_ui"
     HOODIE_RESULT   WriteResult or the service's result    once, after the commit; exit code 0
@@ -32,6 +38,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -41,44 +48,64 @@ from typing import Any
 
 import hoodie
 from hoodie.errors import ConfigError, HoodieError, JobError
+from hoodie.jobs._output import Output, Progress, request_text
 from hoodie.source import Source, target_schema
 from hoodie.timeline.tokens import partition_source, token_metadata
 
 #: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
 SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 
+_NONCE = re.compile(r"[A-Za-z0-9]{0,64}")
+
 
 def main(operation: str, arguments: Sequence[str] | None = None) -> int:
     """Run a job; the exit code. Never raises but SystemExit on SIGTERM."""
     parser = argparse.ArgumentParser(description=f"{operation} a table; see hoodie.jobs._main")
-    parser.add_argument("--request", required=True, help="JSON, see hoodie.jobs._main")
-    text: str = parser.parse_args(arguments).request
+    parser.add_argument("--request", required=True, help="JSON, @file, or - for standard input")
+    given: str = parser.parse_args(arguments).request
+    out = Output()
     with terminated_by_signal():
         try:
-            request = parse_request(text, operation)
+            read = read_request(request_text(given))
+            out.mask.learn(read)
+            out.nonce = _nonce(read)
+            request = parse_request(read, operation)
             with spark_session() if _kind(operation).spark else contextlib.nullcontext() as spark:
                 if spark is not None:
-                    tell_application(spark)
-                result = run(spark, request)
+                    tell_application(spark, out)
+                result = run(spark, request, out.progress)
         except HoodieError as error:
-            emit("ERROR", error.to_dict())
+            out.error(error.to_dict())
             return 1
         except Exception as error:  # noqa: BLE001  whatever it is, the caller reads it from the last line
-            traceback.print_exc()
-            emit("ERROR", JobError(f"the job failed: {type(error).__name__}: {error}").to_dict())
+            out.traceback(traceback.format_exc())
+            out.error(JobError(f"the job failed: {type(error).__name__}: {error}").to_dict())
             return 1
-    emit("RESULT", result)
+    out.result(result)
     return 0
 
 
-def parse_request(text: str, operation: str) -> dict[str, Any]:
-    """Raises ConfigError for a request that is no JSON object, lacks a field or has an unknown one."""
+def read_request(text: str) -> dict[str, Any]:
+    """Raises ConfigError for what is no JSON object."""
     try:
         request = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"--request is no JSON: {error}") from None
     if not isinstance(request, dict):
         raise ConfigError("--request is no JSON object; give table, source, options")
+    return request
+
+
+def _nonce(request: dict[str, Any]) -> str:
+    """Take the nonce out of the request."""
+    nonce = request.pop("nonce", "")
+    if not isinstance(nonce, str) or not _NONCE.fullmatch(nonce):
+        raise ConfigError("the request's nonce is none; give up to 64 letters and digits, or leave it out")
+    return nonce
+
+
+def parse_request(request: Mapping[str, Any], operation: str) -> dict[str, Any]:
+    """The request with defaults. Raises ConfigError where it lacks a field or has an unknown one."""
     kind = _kind(operation)
     if unknown := sorted(set(request) - set(kind.fields)):
         raise ConfigError(
@@ -102,16 +129,16 @@ class Kind:
     fields: tuple[str, ...]
     required: tuple[str, ...]
     defaults: Mapping[str, Any]
-    run: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
+    run: Callable[[Any, Mapping[str, Any], Progress], dict[str, Any]]
     spark: bool = True
 
 
-def run(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def run(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Do what a parsed request describes; the result as a dict. Raises HoodieError."""
-    return _kind(request["operation"]).run(spark, request)
+    return _kind(request["operation"]).run(spark, request, progress)
 
 
-def _write(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _write(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     from hoodie.source import spark as reader
 
     source = Source.of(request["source"])
@@ -135,7 +162,7 @@ def _write(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     ).to_dict()
 
 
-def _delete_partition(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _delete_partition(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     described = partition_source(request["partitions"])
     return hoodie.delete_partitions(
         request["table"],
@@ -151,15 +178,17 @@ def _delete_partition(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     ).to_dict()
 
 
-def _compact(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    return _rewrite(hoodie.compact_table, spark, request)
+def _compact(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    return _rewrite(hoodie.compact_table, spark, request, progress)
 
 
-def _cluster(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    return _rewrite(hoodie.cluster_table, spark, request)
+def _cluster(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    return _rewrite(hoodie.cluster_table, spark, request, progress)
 
 
-def _rewrite(service: Callable[..., Any], spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _rewrite(
+    service: Callable[..., Any], spark: Any, request: Mapping[str, Any], progress: Progress
+) -> dict[str, Any]:
     result: dict[str, Any] = service(
         request["table"],
         mode=request["mode"],
@@ -173,7 +202,7 @@ def _rewrite(service: Callable[..., Any], spark: Any, request: Mapping[str, Any]
     return result
 
 
-def _clean(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _clean(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     result = hoodie.clean_table(
         request["table"], mode=request["mode"], options=request["options"] or {}, progress=progress
     ).to_dict()
@@ -181,13 +210,13 @@ def _clean(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _archive(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _archive(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     return hoodie.archive_table(
         request["table"], options=request["options"] or {}, progress=progress
     ).to_dict()
 
 
-def _rollback(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _rollback(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     return _without_files(
         hoodie.rollback_table(
             request["table"], request["instant"], options=request["options"] or {}, progress=progress
@@ -195,7 +224,7 @@ def _rollback(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _cancel(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _cancel(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     return _without_files(
         hoodie.cancel_plan(
             request["table"], request["instant"], options=request["options"] or {}, progress=progress
@@ -203,7 +232,7 @@ def _cancel(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _savepoint(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _savepoint(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     options = request["options"] or {}
     if request["delete"]:
         if not request["instant"]:
@@ -223,7 +252,7 @@ def _savepoint(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     return _without_files(result.to_dict())
 
 
-def _restore(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _restore(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     return _without_files(
         hoodie.restore_table(
             request["table"], request["instant"], options=request["options"] or {}, progress=progress
@@ -236,7 +265,7 @@ def _without_files(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name not in ("files", "voided")}
 
 
-def _services(spark: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def _services(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
 
         def session() -> Any:
@@ -331,11 +360,7 @@ def _kind(operation: str) -> Kind:
     return _SERVICES.get(operation, _WRITES)
 
 
-def progress(step: str, text: str) -> None:
-    emit("PROGRESS", {"step": step, "text": text})
-
-
-def tell_application(spark: Any) -> None:
+def tell_application(spark: Any, out: Output) -> None:
     """Progress that names Spark's application and its UI; nothing with Spark Connect."""
     try:
         context = spark.sparkContext
@@ -344,15 +369,7 @@ def tell_application(spark: Any) -> None:
         return
     told = {"application_id": application, **({"spark_ui": str(address)} if address else {})}
     text = f"application {application}" + (f", UI {address}" if address else "")
-    emit("PROGRESS", {"step": "spark", "text": text, **told})
-
-
-def emit(kind: str, value: Mapping[str, Any]) -> None:
-    """One line, in one piece: the JVM writes to the same pipe."""
-    line = f"HOODIE_{kind} {json.dumps(value, ensure_ascii=False, default=str)}\n"
-    sys.stdout.flush()
-    sys.stdout.buffer.write(line.encode())
-    sys.stdout.buffer.flush()
+    out.emit("PROGRESS", {"step": "spark", "text": text, **told})
 
 
 @contextlib.contextmanager

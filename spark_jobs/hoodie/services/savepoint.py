@@ -29,6 +29,7 @@ from hoodie.timeline.active import Timeline, create_instant, delete_states
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.write import rollback
+from hoodie.write.operation import check_public
 
 Progress = Callable[[str, str], None]
 _LISTERS = 8
@@ -70,6 +71,8 @@ def create_savepoint(
     where the cleaner may have taken files of it, ConflictError where a clean or a rollback came between.
     """
     started = time.monotonic()
+    for name, text in (("user", user), ("comments", comments)):
+        check_public(f"the savepoint's {name}", name, text)
     target = Target.open(path, options or {})
     refuse(target.props, "save", "savepointed", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()

@@ -9,7 +9,12 @@ from typing import Any
 
 from hoodie.config.key import is_unicode
 from hoodie.errors import ConfigError, InputError
+from hoodie.mask import holds_secret
+from hoodie.timeline.task_run import RUN_KEY
 from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
+
+#: extra metadata that names the task run
+TASK_KEYS = (TOKEN_KEY, FINGERPRINT_KEY, RUN_KEY)
 
 
 class Operation(enum.Enum):
@@ -54,7 +59,7 @@ class Operation(enum.Enum):
 
 
 def check_extra(metadata: Mapping[str, str]) -> None:
-    """Raises ConfigError for extra metadata that a commit can't hold."""
+    """Raises ConfigError for extra metadata that a commit can't hold, or must not."""
     if not isinstance(metadata, Mapping):
         raise ConfigError(f"extra metadata is {metadata!r}; pass a mapping of texts to texts")
     for name, value in metadata.items():
@@ -63,6 +68,18 @@ def check_extra(metadata: Mapping[str, str]) -> None:
                 f"extra metadata {name!r}: {value!r}: names and values must be texts; convert them",
                 key=repr(name),
             )
+        if name not in TASK_KEYS:
+            check_public(f"extra metadata {name!r}", name, value)
+
+
+def check_public(what: str, name: str, value: str) -> None:
+    """Raises ConfigError for a text with a secret in it, which everybody who reads the table would see."""
+    if holds_secret(name, value):
+        raise ConfigError(
+            f"{what} holds a secret, and whoever reads the table reads its commits; leave it out, or name it "
+            "otherwise if it is none",
+            key=name,
+        )
 
 
 def partition_names(partitions: str | Sequence[str]) -> tuple[str, ...]:
