@@ -15,6 +15,7 @@ HOODIE = ROOT / "spark_jobs" / "hoodie"
 GLUE = ROOT / "airflow_hoodie"
 SPARK_MODULES = {"hoodie.engine.spark", "hoodie.jobs._main"}
 LOW_RINGS = (
+    "hoodie.mask",
     "hoodie.errors",
     "hoodie.config",
     "hoodie.storage",
