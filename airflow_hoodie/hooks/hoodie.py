@@ -216,10 +216,10 @@ def _options(conn_id: str, value: Any) -> dict[str, str]:
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             pairs = [line.partition("=") for line in lines]
             if broken := next((line for line, pair in zip(lines, pairs, strict=True) if not pair[1]), None):
-                raise HoodieConfigurationError(wrong % repr(broken))
+                raise HoodieConfigurationError(wrong % f"{broken.split()[0]!r} without a '='")
             value = {name.strip(): text.strip() for name, _, text in pairs}
     if value is not None and not isinstance(value, Mapping):
-        raise HoodieConfigurationError(wrong % repr(value))
+        raise HoodieConfigurationError(wrong % f"a {type(value).__name__}")
     try:
         return option_texts(value)
     except HoodieConfigurationError as error:

@@ -193,8 +193,9 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         return path
 
     def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
-        masked: str = super()._mask_cmd(connection_cmd)
-        return self._output.mask.text(masked)
+        parts = [connection_cmd] if isinstance(connection_cmd, str) else connection_cmd
+        masked: str = super()._mask_cmd([self._output.mask.text(part) for part in parts])
+        return masked
 
     # --- running --------------------------------------------------------------------------------------
 
@@ -330,7 +331,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         return (self._output.mask.text(line) for line in lines if not self._output.take(line))
 
     def _tail(self) -> str:
-        return "\n".join(self._mask_cmd([line]) for line in list(self._last_submit_log_lines)[-_TAIL_LINES:])
+        return "\n".join(list(self._last_submit_log_lines)[-_TAIL_LINES:])
 
 
 def installed_spark_home() -> str | None:

@@ -1,9 +1,16 @@
-"""An upsert and a refused one through the real spark-submit: connection, bundle, job, result, error."""
+"""An upsert and a refused one through the real spark-submit: connection, bundle, job, result, error.
+
+No command line on the way has a secret.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
+import threading
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -27,7 +34,30 @@ def write_rows(path: Path, ids: list[str | None], values: list[int]) -> str:
     return str(path)
 
 
-def test_an_upsert_and_a_refused_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextlib.contextmanager
+def command_lines() -> Iterator[set[str]]:
+    """Those of all processes, as they come."""
+    seen: set[str] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.1):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_an_upsert_and_a_refused_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
+) -> None:
     from airflow_hoodie.hooks.spark import installed_spark_home
 
     home = os.environ.get("SPARK_HOME") or installed_spark_home()
@@ -47,19 +77,33 @@ def test_an_upsert_and_a_refused_batch(tmp_path: Path, monkeypatch: pytest.Monke
         "table": table,
         "spark_conn_id": "spark_real",
         "driver_memory": "1g",
-        "conf": {"spark.ui.enabled": "true", "spark.sql.shuffle.partitions": "1"},
+        "conf": {
+            "spark.ui.enabled": "true",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.hadoop.planted.password": "plánted = 1\\: #conf",
+        },
+        "options": {"hoodie.metrics.datadog.api.key": "planted-option"},
         "name": "test",
     }
     before = datetime.now(timezone.utc)
-    source = write_rows(tmp_path / "1.parquet", ["a", "b", "a"], [1, 2, 3])
+    rows = write_rows(tmp_path / "1.parquet", ["a", "b", "a"], [1, 2, 3])
+    digest = hashlib.md5(common["conf"]["spark.hadoop.planted.password"].encode()).hexdigest()
+    setting = "reflect('java.lang.System', 'getProperty', 'spark.hadoop.planted.password')"
+    known = f"if(md5({setting}) = '{digest}', id, null)"
+    source = {"path": f"SELECT {known} AS id, day, ts FROM parquet.`{rows}`", "format": "sql"}
     task = UpsertOperator(task_id="upsert", source=source, **common)
-    result = task.execute({})
+    with command_lines() as lines:
+        result = task.execute({})
+    assert any("org.apache.spark.deploy.SparkSubmit" in line for line in lines)
+    assert any("upsert.py --request @" in line for line in lines)
+    for text in (*lines, logged(), json.dumps(result)):
+        assert "planted-option" not in text
+        assert "plánted" not in text
     assert task.spark_ui is not None
     assert task.spark_ui.startswith("http://")
     assert (result["status"], result["operation"]) == ("committed", "upsert")
     assert (result["num_inserts"], result["num_updates"], result["num_deletes"]) == (2, 0, 0)
     assert result["partitions"] == ["2026-01-01"]
-    assert result["warnings"] == []
     seen = CommitSensor(task_id="wait", table=table, after=before).poke({})
     assert seen.xcom_value["instant"] == result["instant"]
     found = hoodie.read_table(table.path, columns=["id", "ts"])
