@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 from hoodie.errors import TableError
 
 PARQUET = ".parquet"
+#: a table's folder that holds no data
+META_FOLDER = ".hoodie"
 #: the partition of a null or empty text, hive-style or not
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _BASE = re.compile(r"^([^_]+)_(\d+-\d+-\d+)_(\d+)(\.parquet)$")
@@ -82,7 +84,6 @@ def join(*parts: str) -> str:
     return "/".join(part for part in parts if part)
 
 
-_META_FOLDER = ".hoodie"
 #: digits: 17, those that the metadata table adds, and some to spare
 LONGEST_INSTANT = 23
 
@@ -96,8 +97,8 @@ def relative_path(value: Any, field: str) -> str:
     steps = value.split("/")
     if not (steps[0] or len(steps) == 1) or ".." in steps or "." in steps or "\0" in value:
         _refuse(value, field, "is no path below the table")
-    if steps[0] == _META_FOLDER:
-        _refuse(value, field, f"lies in {_META_FOLDER}, where there is no data")
+    if steps[0] == META_FOLDER:
+        _refuse(value, field, f"lies in {META_FOLDER}, where there is no data")
     return value
 
 

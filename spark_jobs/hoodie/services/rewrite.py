@@ -4,7 +4,7 @@ anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -124,18 +124,7 @@ class PlannedSlice:
             log = LogFileName.parse(name)
             if log is None:
                 raise self._unknown(path, "log file")
-            logs.append(
-                LogFile(
-                    self.partition,
-                    path,
-                    name,
-                    self.file_id,
-                    log.base_instant,
-                    log.version,
-                    log.token or "",
-                    size,
-                )
-            )
+            logs.append(replace(LogFile.of(self.partition, path, log, size), file_id=self.file_id))
         instant = self.instant or (base.instant if base else logs[0].base_instant if logs else "")
         return FileSlice(self.partition, self.file_id, instant, base, tuple(logs))
 

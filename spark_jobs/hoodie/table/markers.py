@@ -94,10 +94,6 @@ def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]
     return found
 
 
-def has_markers(storage: Storage, base_path: str, instant: str) -> bool:
-    return storage.exists(marker_folder(base_path, instant))
-
-
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
     storage.delete_tree(marker_folder(base_path, instant))
 

@@ -29,10 +29,10 @@ from hoodie.errors import (
     TornProperties,
     UnsupportedVersion,
 )
+from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import Storage
 from hoodie.table.untrusted import checked_properties
 
-META_FOLDER = ".hoodie"
 FILE_NAME = "hoodie.properties"
 BACKUP_NAME = "hoodie.properties.backup"
 

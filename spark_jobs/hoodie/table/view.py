@@ -41,7 +41,7 @@ class BaseFile:
         return self.path.removesuffix(f"/{join(self.partition, self.name)}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogFile:
     """One log file; `base_instant` is its slice's, not that of its blocks."""
 
@@ -53,6 +53,20 @@ class LogFile:
     version: int
     token: str
     size: int
+
+    @classmethod
+    def of(cls, partition: str, path: str, parsed: LogFileName, size: int) -> LogFile:
+        """The file at a path whose last part was parsed."""
+        return cls(
+            partition=partition,
+            path=path,
+            name=path.rpartition("/")[2],
+            file_id=parsed.file_id,
+            base_instant=parsed.base_instant,
+            version=parsed.version,
+            token=parsed.token or "",
+            size=size,
+        )
 
     @property
     def order(self) -> tuple[str, int, str]:
@@ -168,8 +182,7 @@ def file_slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[st
         elif (log := LogFileName.parse(item.name)) and not log.cdc:
             key = (log.file_id, log.base_instant)
             if snapshot.shows(log.base_instant) or snapshot.compacting.get((partition, key[0])) == key[1]:
-                file = LogFile(partition, item.path, item.name, *key, log.version, log.token or "", item.size)
-                logs.setdefault(key, []).append(file)
+                logs.setdefault(key, []).append(LogFile.of(partition, item.path, log, item.size))
     begun = {(file_id, time) for (place, file_id), time in snapshot.compacting.items() if place == partition}
     groups: dict[str, list[FileSlice]] = {}
     for file_id, instant in sorted({*bases, *logs, *begun}, reverse=True):
@@ -217,8 +230,5 @@ def log_files(listing: Listing, partition: str) -> list[LogFile]:
     for item in listing(partition):
         name = None if item.is_dir else LogFileName.parse(item.name)
         if name and not name.cdc:
-            key = (name.file_id, name.base_instant)
-            found.append(
-                LogFile(partition, item.path, item.name, *key, name.version, name.token or "", item.size)
-            )
+            found.append(LogFile.of(partition, item.path, name, item.size))
     return found

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import HalfUpgraded, TableError, TableNotFound, UnsupportedVersion
+from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import Storage, delete_all, storage_for
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State, is_time
 
-META_FOLDER = ".hoodie"
 #: in `.hoodie`, where table versions 8 and later keep their instants
 _LATER_FOLDER = "timeline"
 _LATER_NAME = re.compile(r"\d+(_\d+)?\.[a-z]", re.ASCII)

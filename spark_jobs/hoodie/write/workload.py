@@ -332,6 +332,4 @@ def _base_file(base_path: str, partition: str, name: str, size: int) -> BaseFile
 def _log_file(base_path: str, partition: str, name: str, size: int) -> LogFile:
     parsed = LogFileName.parse(name)
     assert parsed is not None
-    group = (parsed.file_id, parsed.base_instant)
-    path = join(base_path, partition, name)
-    return LogFile(partition, path, name, *group, parsed.version, parsed.token or "", size)
+    return LogFile.of(partition, join(base_path, partition, name), parsed, size)

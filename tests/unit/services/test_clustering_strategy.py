@@ -34,7 +34,16 @@ def file_slice(number: int, size: int, logs: int = 0, partition: str = "p") -> F
     base = BaseFile(partition, f"/t/{partition}/{name}", name, f"f{number}-0", "100", size) if size else None
     names = [f".f{number}.log.{log}" for log in range(1, logs + 1)]
     files = tuple(
-        LogFile(partition, f"/t/p/{name}", name, f"f{number}-0", "100", log, "0", 50)
+        LogFile(
+            partition=partition,
+            path=f"/t/p/{name}",
+            name=name,
+            file_id=f"f{number}-0",
+            base_instant="100",
+            version=log,
+            token="0",
+            size=50,
+        )
         for log, name in enumerate(names, 1)
     )
     return FileSlice(partition, f"f{number}-0", "100", base, files)

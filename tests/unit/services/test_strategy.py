@@ -30,14 +30,14 @@ def made(file_id: str, base: int | None, *logs: int, partition: str = "p", insta
         None if base is None else BaseFile(partition, f"/t/{partition}/{name}", name, file_id, instant, base),
         tuple(
             LogFile(
-                partition,
-                f"/t/{partition}/.{file_id}_{instant}.log.{version}_0-0-0",
-                f".{file_id}_{instant}.log.{version}_0-0-0",
-                file_id,
-                instant,
-                version,
-                "0-0-0",
-                size,
+                partition=partition,
+                path=f"/t/{partition}/.{file_id}_{instant}.log.{version}_0-0-0",
+                name=f".{file_id}_{instant}.log.{version}_0-0-0",
+                file_id=file_id,
+                base_instant=instant,
+                version=version,
+                token="0-0-0",
+                size=size,
             )
             for version, size in enumerate(logs, 1)
         ),

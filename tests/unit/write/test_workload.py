@@ -45,11 +45,8 @@ def _file(partition: str, size: int, name: str = "", *, logs: int = 0) -> FileSl
     file_id, instant = name or new_file_id(), "20240101000000000"
     base = f"{file_id}_0-0-0_{instant}.parquet"
     file = BaseFile(partition, f"/t/{partition}/{base}", base, file_id, instant, size)
-    names = [str(LogFileName(file_id, instant, version, "0-0-0")) for version in range(1, logs + 1)]
-    log_files = (
-        LogFile(partition, f"/t/{partition}/{log}", log, file_id, instant, version, "0-0-0", 10)
-        for version, log in enumerate(names, 1)
-    )
+    names = [LogFileName(file_id, instant, version, "0-0-0") for version in range(1, logs + 1)]
+    log_files = (LogFile.of(partition, f"/t/{partition}/{name}", name, 10) for name in names)
     return FileSlice(partition, file_id, instant, file, tuple(log_files))
 
 
