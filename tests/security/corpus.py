@@ -17,6 +17,7 @@ from typing import Any
 
 from hoodie.codec.avro import schema_json, write_record
 from hoodie.timeline.active import Timeline
+from tests.security.bombs import BOMBS
 
 OUT = "../../../victim"
 #: later than all instants of the tables
@@ -473,4 +474,23 @@ CASES: dict[str, Case] = {
     "an instant of other digits": instant_named("\u0662\u0660\u0662\u0666.commit"),
     "a commit of deep JSON": instant_named(f"{NEW}.commit", "[" * 100_000),
     "a commit of NaN": instant_named(f"{NEW}.commit", '{"partitionToWriteStats": NaN}'),
+}
+CASES |= BOMBS
+#: found by test_fuzz
+CASES |= {
+    "a commit with half of a pair": in_commit(lambda content: _each_stat(content, extra="\ud800")),
+    "a commit whose rows are a text": in_commit(lambda content: _each_stat(content, numWrites="many")),
+    "a commit of more rows than 64 bits count": in_commit(lambda c: _each_stat(c, numInserts=1 << 80)),
+    "markers that are no UTF-8": lambda lake: [
+        marker_lines("pending", "eu/a.parquet.marker.CREATE")(lake),
+        lake.write(f".temp/{NEW}/MARKERS1", b"\xff\xfe"),
+    ][1],
+    "a schema commit that is no UTF-8": lambda lake: lake.write(
+        f".schema/{lake.commits()[-1]}.schemacommit", b"\xff"
+    ),
+    "a schema commit of an endless id": lambda lake: lake.write(
+        f".schema/{lake.commits()[-1]}.schemacommit",
+        '{"schemas":[{"max_column_id":1e999,"version_id":0,"type":"record","fields":[]}]}',
+    ),
+    "a heartbeat of an endless process": lambda lake: lake.write(f".heartbeat/{NEW}", '{"pid": 1e999}'),
 }

@@ -30,6 +30,8 @@ from hoodie.format.bloom import (
 )
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from hoodie.format.names import BaseFileName
+from hoodie.format.parquet_footer import Footer
+from hoodie.format.parquet_pages import Pages
 from hoodie.format.settings import (
     BLOCK_SIZE,
     BLOOM_ENABLED,
@@ -52,6 +54,8 @@ _ALWAYS_DICTIONARY = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 _NEVER_DICTIONARY = (COMMIT_SEQNO, RECORD_KEY)
 READ_BATCH_ROWS = 65536
 _READ_BUFFER = 1 << 20
+#: far more than keys, no two of which are alike, can be compressed to
+_MOST_ROWS_PER_BYTE = 64
 
 
 @dataclass(frozen=True)
@@ -245,7 +249,7 @@ def readable(path: str) -> Iterator[None]:
         raise _unreadable(path, "is missing") from None
     except pa.ArrowMemoryError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise StorageError(f"{path} can't be read: {error}", path=path) from error
         why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
@@ -272,9 +276,15 @@ class BaseFileReader:
     def __init__(self, storage: Storage, path: str) -> None:
         self.path = path
         with readable(path):
-            self._source = storage.open_input(path)
+            opened: Any = storage.open_input(path)
+            self._source = pa.PythonFile(opened, "r")
             try:
-                self._file = pq.ParquetFile(self._source, buffer_size=_READ_BUFFER, pre_buffer=False)
+                footer = Footer(self._source)
+                self._pages = Pages(footer, self._source)
+                self._file = pq.ParquetFile(
+                    self._source, metadata=footer.metadata(), buffer_size=_READ_BUFFER, pre_buffer=False
+                )
+                self._check_rows()
             except BaseException:
                 self._source.close()
                 raise
@@ -286,6 +296,12 @@ class BaseFileReader:
         self._file.close()
         self._source.close()
 
+    def _check_rows(self) -> None:
+        """Memory goes with the rows, whose keys take bytes: the footer's number must be one that can be."""
+        metadata, size = self._file.metadata, self._source.size()
+        if RECORD_KEY in metadata.schema.names and metadata.num_rows > _MOST_ROWS_PER_BYTE * size:
+            raise ValueError(f"{metadata.num_rows:,} rows in {size:,} bytes")
+
     @property
     def schema(self) -> pa.Schema:
         return self._file.schema_arrow.remove_metadata()
@@ -296,22 +312,24 @@ class BaseFileReader:
 
     def key_column_bytes(self) -> int:
         """Uncompressed bytes of the record keys."""
-        metadata = self._file.metadata
-        column = self.schema.names.index(RECORD_KEY)
-        return sum(
-            metadata.row_group(group).column(column).total_uncompressed_size
-            for group in range(metadata.num_row_groups)
-        )
+        with readable(self.path):
+            return self._pages.size(RECORD_KEY)
 
     @property
     def footer(self) -> dict[str, str]:
         raw = self._file.metadata.metadata or {}
-        return {k.decode(): v.decode("utf-8", "surrogateescape") for k, v in raw.items()}
+        return {
+            k.decode("utf-8", "surrogateescape"): v.decode("utf-8", "surrogateescape") for k, v in raw.items()
+        }
 
     def key_bounds(self) -> tuple[str, str] | None:
         footer = self.footer
         low, high = footer.get(MIN_KEY_KEY), footer.get(MAX_KEY_KEY)
-        return (low, high) if low is not None and high is not None else None
+        if low is None or high is None:
+            return None
+        with readable(self.path):
+            _ = low.encode(), high.encode()  # UnicodeEncodeError where the footer has no UTF-8
+        return low, high
 
     def bloom(self, max_entries: int = BLOOM_MAX_ENTRIES.default) -> BloomFilter | None:
         """The footer's filter; `max_entries` matters only when keys will be added, the footer lacks it."""
@@ -335,21 +353,27 @@ class BaseFileReader:
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         with readable(self.path):
+            self._pages.batch_rows(columns, self.rows)
             return self._file.read(columns=None if columns is None else list(columns), use_threads=False)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = READ_BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
+        """At most `rows` at a time, fewer where those might be more than BATCH_BYTES (`parquet_pages`)."""
         names = None if columns is None else list(columns)
         with readable(self.path):
-            yield from self._file.iter_batches(batch_size=rows, columns=names, use_threads=False)
+            step = self._pages.batch_rows(names, rows)
+            yield from self._file.iter_batches(batch_size=step, columns=names, use_threads=False)
 
     def record_keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
-        """The record keys, in one piece or in batches of at most `batch_rows`."""
+        """The record keys, in batches of at most `batch_rows`; None: in one piece, if that is a small one."""
         if batch_rows is None:
-            yield self.read([RECORD_KEY]).column(0)
-            return
-        for batch in self.batches([RECORD_KEY], batch_rows):
+            with readable(self.path):
+                step = self._pages.batch_rows([RECORD_KEY], self.rows)
+            if step >= self.rows:
+                yield self.read([RECORD_KEY]).column(0)
+                return
+        for batch in self.batches([RECORD_KEY], batch_rows or READ_BATCH_ROWS):
             yield batch.column(0)
 
 

@@ -130,7 +130,7 @@ def schema_at(history: Sequence[InternalSchema], instant: str) -> InternalSchema
 
 # --- JSON ----------------------------------------------------------------------------------------------
 
-_TORN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_TORN = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 def _torn(text: str, error: Exception) -> TableError:

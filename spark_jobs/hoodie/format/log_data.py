@@ -18,12 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.codec.arrow_avro import decode_records, encode_records
+from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.errors import InputError, TableError
-from hoodie.format.base_file import parquet_writer
+from hoodie.format.base_file import READ_BATCH_ROWS, parquet_writer
 from hoodie.format.by_id import FileColumns
 from hoodie.format.evolution import read_as
 from hoodie.format.log_block import IS_PARTIAL, BlockType, Buffer, LogBlock
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block, read_delete_block
+from hoodie.format.parquet_footer import Footer
+from hoodie.format.parquet_pages import Pages
 from hoodie.format.schema import from_avro
 from hoodie.format.settings import Codec, LogBlockFormat
 
@@ -44,6 +47,10 @@ _HEAD = struct.Struct(">ii")
 _INT = struct.Struct(">i")
 #: a schema of log format version 0 may unpack to this many bytes
 _MAX_SCHEMA = 1 << 24
+_TOO_MANY = (
+    f"its rows have more than {MAX_BLOCK_BYTES:,} bytes in memory; HOODIE_MAX_BLOCK_BYTES in the environment "
+    "must be larger to read them"
+)
 #: what pyarrow raises for bytes that are no whole Parquet file
 _TORN_PARQUET = (pa.ArrowException, ValueError, OSError, LookupError, OverflowError, MemoryError)
 
@@ -81,7 +88,7 @@ def record_count(block: LogBlock, content: Any) -> int | None:
     if block.type is BlockType.DELETE:
         return len(read_delete_block(view))
     if block.type is BlockType.PARQUET_DATA:
-        return int(_parquet(block, view).metadata.num_rows)
+        return int(_parquet(block, pa.BufferReader(view))[0].metadata.num_rows)
     if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
         return _records(block, view)[2]
     return None
@@ -178,17 +185,32 @@ def _of(own: pa.Schema, columns: Sequence[str] | None) -> list[str] | None:
 def _read_parquet(
     block: LogBlock, view: memoryview, columns: Sequence[str] | None
 ) -> tuple[pa.Table, pa.Schema]:
-    file = _parquet(block, view)
+    source = pa.BufferReader(view)
+    file, footer = _parquet(block, source)
     try:
         own = file.schema_arrow.remove_metadata()
-        return file.read(_of(own, columns), use_threads=False).replace_schema_metadata(), own
+        names = _of(own, columns)
+        step = Pages(footer, source).batch_rows(names, READ_BATCH_ROWS)
+        batches, size = [], 0
+        for batch in file.iter_batches(batch_size=step, columns=names, use_threads=False):
+            size += batch.nbytes
+            if size > MAX_BLOCK_BYTES:
+                raise ValueError(_TOO_MANY)
+            batches.append(batch)
+        if not batches:
+            return file.schema_arrow.empty_table().select(names or own.names).replace_schema_metadata(), own
+        return pa.Table.from_batches(batches).replace_schema_metadata(), own
     except _TORN_PARQUET as error:
         raise _damaged(block, str(error)) from None
 
 
-def _parquet(block: LogBlock, view: memoryview) -> pq.ParquetFile:
+def _parquet(block: LogBlock, source: pa.BufferReader) -> tuple[pq.ParquetFile, Footer]:
     try:
-        return pq.ParquetFile(pa.BufferReader(view), page_checksum_verification=True)
+        footer = Footer(source)
+        file = pq.ParquetFile(source, metadata=footer.metadata(), page_checksum_verification=True)
+        if file.metadata.num_rows > MAX_BLOCK_BYTES:
+            raise ValueError(_TOO_MANY)
+        return file, footer
     except _TORN_PARQUET as error:
         raise _damaged(block, str(error)) from None
 

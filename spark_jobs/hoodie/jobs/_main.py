@@ -89,7 +89,7 @@ def read_request(text: str) -> dict[str, Any]:
     """Raises ConfigError for what is no JSON object."""
     try:
         request = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"--request is no JSON: {error}") from None
     if not isinstance(request, dict):
         raise ConfigError("--request is no JSON object; give table, source, options")

@@ -177,14 +177,21 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> Beat:
             age,
             host=str(owner.get("host", "")),
             machine=str(owner.get("machine", "")),
-            pid=int(owner.get("pid", 0)),
+            pid=_number(owner.get("pid", 0), 1 << 31),
             started=str(owner.get("started", "")),
             token=str(owner.get("token", "")),
-            tolerance_ms=int(owner.get("toleranceMs", 0)),
+            tolerance_ms=_number(owner.get("toleranceMs", 0), 1 << 53),
             service=str(owner.get("service", "")),
         )
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, FileNotFoundError):
         return Beat(item.name, age)
+
+
+def _number(value: object, end: int) -> int:
+    """Raises ValueError for what no process and no time is."""
+    if isinstance(value, int) and 0 <= value < end:
+        return value
+    raise ValueError
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import contextlib
 import enum
 from dataclasses import dataclass
 
-from hoodie.errors import AlreadyExists, Fenced
+from hoodie.errors import AlreadyExists, Fenced, TableError
 from hoodie.format.names import join, relative_path
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import has_beat
@@ -84,14 +84,25 @@ def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]
                     following.append(name)
                 elif relative == "" and item.name.startswith("MARKERS"):
                     if item.name != "MARKERS.type":
-                        lines = storage.read(item.path).decode().splitlines()
-                        found.extend(m for m in (Marker.parse(line.strip()) for line in lines) if m)
+                        found += _lines(storage, item.path)
                 else:
                     marker = Marker.parse(name)
                     if marker:
                         found.append(marker)
         level = following
     return found
+
+
+def _lines(storage: Storage, path: str) -> list[Marker]:
+    """The markers of one MARKERS file."""
+    try:
+        lines = storage.read(path).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{path} is damaged ({error}): which files the unfinished write made is not known; restore it",
+            path=path,
+        ) from None
+    return [marker for marker in (Marker.parse(line.strip()) for line in lines) if marker]
 
 
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from hoodie.errors import TableError
 from hoodie.format.internal_schema import InternalSchema, inherited, parse_history
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline, meta_path
@@ -39,8 +40,11 @@ def newest(timeline: Timeline, storage: Storage) -> SchemaCommit | None:
     last = next((instant for instant in reversed(found) if timeline.is_committed(instant)), None)
     if last is None:
         return None
-    data = storage.read(f"{folder(timeline.base_path)}/{last}.schemacommit")
-    return SchemaCommit(last, data.decode())
+    path = f"{folder(timeline.base_path)}/{last}.schemacommit"
+    try:
+        return SchemaCommit(last, storage.read(path).decode())
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is damaged ({error}); restore it from a copy", path=path) from None
 
 
 def save(storage: Storage, base_path: str, instant: str, schema: InternalSchema, history: str) -> str:

@@ -170,7 +170,11 @@ class CommitMetadata:
         if not data.strip():
             return CommitMetadata()
         try:
-            return _from_dict(json.loads(data, parse_constant=_no_number))
+            text = data.decode() if isinstance(data, bytes) else data
+            value = json.loads(text, parse_constant=_no_number)
+            if "\\u" in text:  # half of a pair, which no UTF-8 has
+                json.dumps(value, ensure_ascii=False).encode()
+            return _from_dict(value)
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise TableError(
                 f"commit metadata can't be read ({error}): {data[:80]!r}…; restore the instant's file, or "

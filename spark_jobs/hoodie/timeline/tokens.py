@@ -231,4 +231,6 @@ def _load(timeline: Timeline, storage: Storage, path: str) -> TokenCommit | None
         kept = TokenCommit(**json.loads(storage.read(path)))
     except (FileNotFoundError, ValueError, TypeError, RecursionError):
         return None
-    return kept if timeline.is_committed(kept.instant) else None
+    texts = (kept.token, kept.instant, kept.action, kept.fingerprint, kept.operation)
+    whole = all(isinstance(text, str) for text in texts) and isinstance(kept.totals, dict)
+    return kept if whole and timeline.is_committed(kept.instant) else None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.base_file import sequence_numbers
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import encode_data_block
@@ -52,10 +53,10 @@ class Append:
         if rows.num_rows == 0:
             return
         assert self.context.logs is not None
-        limit = min(self.context.logs.block_size, self.context.merge_budget // _COPIES)
+        limit = min(self.context.logs.block_size, self.context.merge_budget // _COPIES, MAX_BLOCK_BYTES // 2)
         step = max(1, int(limit / (rows.nbytes / rows.num_rows + _META_BYTES)))
         for start in range(0, rows.num_rows, step):
-            yield rows.slice(start, step)
+            yield from _halved(rows.slice(start, step), limit + limit // 2)
 
     def _log_rows(self, rows: pa.Table) -> None:
         """A data block. Log records have the file id for a file name (format.md 6.1)."""
@@ -85,6 +86,16 @@ class Append:
             values = values.cast(pa.int32())
         content = encode_delete_block(DeleteRecords(keys, partitions, values))
         self.logs.append(BlockType.DELETE, content, deletes=len(keys))
+
+
+def _halved(rows: pa.Table, most: int) -> Iterator[pa.Table]:
+    """The rows in parts of at most so many bytes, one row at least: the long ones may stand together."""
+    half = rows.num_rows // 2
+    if half and rows.nbytes + rows.num_rows * _META_BYTES > most:
+        yield from _halved(rows.slice(0, half), most)
+        yield from _halved(rows.slice(half), most)
+    else:
+        yield rows
 
 
 def filtered(rows: pa.Table, mask: Bools) -> pa.Table:

@@ -1,0 +1,215 @@
+"""Page headers of Parquet files, looked at before pages are decoded (parquet.thrift, "PageHeader").
+
+A table is untrusted (SECURITY.md), and in Parquet few bytes can stand for many: a page of zeros compresses to
+nothing, one long text in a dictionary is every row's, a list of a billion equal values is a run. How much a
+column can become is told by its page headers: what is decompressed, and how many values there are. From them
+follows how many rows can be decoded at a time within BATCH_BYTES. A page, or a list column of a row group,
+that is beyond MAX_BLOCK_BYTES is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.codec import thrift
+from hoodie.config.limits import MAX_BLOCK_BYTES
+from hoodie.format.parquet_footer import Chunk, Footer, Leaf
+
+#: decoded rows that are held at a time, save where one row is more
+BATCH_BYTES = 1 << 27
+MAX_PAGE_BYTES = MAX_BLOCK_BYTES // 4
+#: what the longest text of a dictionary may add to a batch before it is looked for, and among how many
+_LITTLE, _MOST_TEXTS = BATCH_BYTES // 16, 1 << 20
+_MOST_ROWS = 1 << 16
+_HEADER_BYTES, _MAX_HEADER_BYTES = 1 << 8, 1 << 20
+#: old releases of parquet-mr did not count the header of a dictionary (PARQUET-816)
+_PADDING = 100
+#: where a header has the number of values and the encoding, by the kind of page
+_DICTIONARY = 2
+_COUNTED = {0: (5, 1, 2), _DICTIONARY: (7, 1, 2), 3: (8, 1, 4)}
+_HEADER: thrift.Wanted = {
+    1: None,
+    2: None,
+    3: None,
+    **{place: {count: None, encoding: None} for place, count, encoding in _COUNTED.values()},
+}
+_CODED, _DELTA_BYTE_ARRAY = frozenset({2, 8}), 7
+#: Parquet's numbers of types
+_TEXT, _FIXED = 6, 7
+#: bytes of a value in Arrow, with its validity; of a text those of its offset
+_WIDTHS = {0: 2, 1: 5, 4: 5, _TEXT: 5}
+#: of codecs; that of the old framing of LZ4 is not here
+_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_UNCOMPRESSED = 0
+
+
+@dataclass(frozen=True)
+class _Page:
+    """`size` is that of the decompressed page; its `stored` bytes begin at `start`."""
+
+    dictionary: bool
+    values: int
+    size: int
+    encoding: int
+    start: int
+    stored: int
+
+
+@dataclass
+class _Bytes:
+    """Bytes of a value of a column chunk: `shared` where it is in the file once for any number of rows, `own`
+    where it is there by itself, at the densest page.
+    """
+
+    values: int = 0
+    shared: int = 0
+    own: float = 0.0
+
+
+class Pages:
+    """The pages of one Parquet file."""
+
+    def __init__(self, footer: Footer, source: Any) -> None:
+        """`source` is the Arrow file that the footer is of."""
+        self._footer = footer
+        self._source = source
+        self._widths: dict[int, float] = {}
+
+    def batch_rows(self, columns: Sequence[str] | None, most: int) -> int:
+        """How many rows of these columns (None: all) to decode at a time: one at least, at most `most`.
+
+        Raises ValueError for pages that can't be, and for those that are too large.
+        """
+        width = sum(self._width(number) for number in self._chosen(columns))
+        return max(1, min(most, int(BATCH_BYTES / max(1.0, width))))
+
+    def size(self, column: str) -> int:
+        """Decompressed bytes of a column's pages, as the footer says. Raises ValueError."""
+        numbers = self._chosen([column])
+        return sum(chunk.size for number in numbers for _, chunk in self._footer.column(number))
+
+    def _chosen(self, columns: Sequence[str] | None) -> Iterator[int]:
+        wanted = None if columns is None else tuple(f"{name}." for name in columns)
+        for number, leaf in enumerate(self._footer.leaves):
+            if wanted is None or f"{leaf.path}.".startswith(wanted):
+                yield number
+
+    def _width(self, number: int) -> float:
+        """Bytes that a row of this column may have in a batch of many."""
+        found = self._widths.get(number)
+        if found is None:
+            leaf = self._footer.leaves[number]
+            groups = self._footer.column(number)
+            found = max((self._group_width(leaf, rows, chunk) for rows, chunk in groups), default=0.0)
+            self._widths[number] = found
+        return found
+
+    def _group_width(self, leaf: Leaf, rows: int, chunk: Chunk) -> float:
+        found = self._bytes(leaf, chunk)
+        width = found.shared + found.own
+        if not leaf.repeated:
+            if found.values != rows:
+                raise ValueError(f"column {leaf.path} has {found.values:,} values in {rows:,} rows")
+            return width
+        size = int(width * found.values)
+        if size > MAX_BLOCK_BYTES:
+            raise _too_large(f"column {leaf.path} has {found.values:,} values in lists", size)
+        return size / max(1, rows)
+
+    def _bytes(self, leaf: Leaf, chunk: Chunk) -> _Bytes:
+        found = _Bytes()
+        coded: _Page | None = None
+        texts = 0  # bytes of the dictionary, where it is used
+        for page in self._pages(chunk):
+            if page.size > MAX_PAGE_BYTES:
+                raise _too_large(f"column {leaf.path} has a page", page.size, 4)
+            if page.dictionary:
+                coded = page
+                continue
+            found.values += page.values
+            if leaf.kind != _TEXT:
+                continue
+            if page.encoding in _CODED:
+                texts = coded.size if coded else 0
+            elif page.encoding == _DELTA_BYTE_ARRAY:
+                found.shared = max(found.shared, page.size)
+            else:
+                found.own = max(found.own, page.size / max(1, page.values))
+        if coded is not None and texts * min(found.values, _MOST_ROWS) > _LITTLE:
+            texts = self._longest(coded, chunk.codec)
+        found.shared = max(found.shared, texts)
+        found.own += leaf.length + 1 if leaf.kind == _FIXED else _WIDTHS.get(leaf.kind, 9)
+        return found
+
+    def _pages(self, chunk: Chunk) -> Iterator[_Page]:
+        at, end = chunk.start, chunk.start + chunk.stored + _PADDING
+        values, wanted = 0, chunk.values
+        while at < end and values < wanted:
+            page = self._page(at)
+            if page.encoding >= 0:
+                values += 0 if page.dictionary else page.values
+                yield page
+            at = page.start + page.stored
+        if values != wanted:
+            raise ValueError(f"{values} values are in a column that has {wanted}")
+
+    def _page(self, at: int) -> _Page:
+        """The page at an offset; of another kind than data and dictionaries without encoding (-1)."""
+        header, start = self._header(at)
+        kind, size, stored = (header.get(field) for field in (1, 2, 3))
+        if not (isinstance(size, int) and isinstance(stored, int) and size >= 0 and stored >= 0):
+            raise ValueError(f"the page at byte {at} has impossible sizes")
+        if kind not in _COUNTED:
+            return _Page(False, 0, size, -1, start, stored)
+        place, count, encoding = _COUNTED[kind]
+        told: Any = header.get(place)
+        if not isinstance(told, dict) or not isinstance(told.get(count), int) or told[count] < 0:
+            raise ValueError(f"the page at byte {at} does not tell its values")
+        values, code = told[count], told.get(encoding, 0)
+        return _Page(kind == _DICTIONARY, values, size, code, start, stored)
+
+    def _header(self, at: int) -> tuple[dict[int, Any], int]:
+        length = _HEADER_BYTES
+        while True:
+            data = self._source.read_at(length, at)
+            try:
+                header, end = thrift.struct_at(data, 0, _HEADER)
+                return header, at + end
+            except thrift.Damage:
+                if len(data) < length or length >= _MAX_HEADER_BYTES:
+                    raise ValueError(f"no page begins at byte {at}") from None
+                length *= 16
+
+    def _longest(self, page: _Page, codec: int) -> int:
+        """Bytes of the longest text in a dictionary, or more."""
+        data = self._source.read_at(page.stored, page.start)
+        try:
+            if codec in _CODECS:
+                unpack: Any = pa.decompress
+                data = unpack(data, decompressed_size=page.size, codec=_CODECS[codec], asbytes=True)
+            elif codec != _UNCOMPRESSED:
+                return page.size
+        except (pa.ArrowException, OSError):
+            return page.size
+        if page.values > _MOST_TEXTS:
+            return page.size
+        length_at, at, longest = struct.Struct("<I").unpack_from, 0, 0
+        try:
+            for _ in range(page.values):
+                (length,) = length_at(data, at)
+                at += 4 + length
+                if length > longest:
+                    longest = length
+        except struct.error:
+            return page.size
+        return min(longest, page.size)
+
+
+def _too_large(what: str, size: int, share: int = 1) -> ValueError:
+    needed = f"HOODIE_MAX_BLOCK_BYTES in the environment must be {size * share:,} at least to read it"
+    return ValueError(f"{what} of {size:,} bytes; {needed}")

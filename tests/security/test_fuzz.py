@@ -1,0 +1,357 @@
+"""Every parser of a table's bytes over mutations of real ones: an answer or a HoodieError, in bounded time
+and memory. What this finds becomes a case of the corpus, or a test beside the parser.
+
+HOODIE_FUZZ_EXAMPLES in the environment is the number of examples of each parser (the long form: 20000), and
+HOODIE_FUZZ_FROM the number of the first one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import os
+import random
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hoodie.codec.avro import read_record, write_record
+from hoodie.config.key import Config
+from hoodie.errors import HoodieError
+from hoodie.format import names
+from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
+from hoodie.format.bloom import BloomFilter, BloomType, in_range
+from hoodie.format.hfile import HFileReader
+from hoodie.format.internal_schema import InternalSchema, parse_history
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import read_data_block, read_delete_block, record_count
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.schema import from_avro
+from hoodie.jobs._main import parse_request
+from hoodie.storage import Storage, storage_for
+from hoodie.table import properties, schema_history
+from hoodie.table.heartbeat import read_beats
+from hoodie.table.markers import Marker, read_markers
+from hoodie.timeline import tokens
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import archive_version, encode_archive, read_file
+from hoodie.timeline.archived_entry import commit_record, entry_record
+from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.commit_details import CommitDetails
+from hoodie.timeline.compaction_plan import CompactionPlan
+from hoodie.timeline.instant import Action, Instant, State, is_time
+from hoodie.timeline.intervals import interval_of
+from hoodie.timeline.plans import RequestedReplace, RollbackMetadata, RollbackPlan
+from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.task_run import TaskRun
+from tests.security import fuzzing
+from tests.support.processes import forked
+from tests.unit.log.reference import OneFile
+from tests.unit.services.clean_support import MANUAL, MOR, written
+from tests.unit.test_hfile import GZIP, NONE, hfile
+
+EXAMPLES = int(os.environ.get("HOODIE_FUZZ_EXAMPLES") or 40)
+FIRST = int(os.environ.get("HOODIE_FUZZ_FROM") or 0)
+#: of processor time for one example
+SECONDS, MEBIBYTES = 5, 512
+WRONG = 3
+INSTANT = "20240101000000000"
+
+KEYS = pa.array(["a", "k00029"])
+
+Make = Callable[[random.Random], Any]
+Parse = Callable[[Any], object]
+MODELS: dict[str, Any] = {
+    "HoodieRollbackPlan": RollbackPlan,
+    "HoodieRollbackMetadata": RollbackMetadata,
+    "HoodieCleanerPlan": CleanPlan,
+    "HoodieCleanMetadata": CleanMetadata,
+    "HoodieCompactionPlan": CompactionPlan,
+    "HoodieRequestedReplaceMetadata": RequestedReplace,
+    "HoodieRestorePlan": RestorePlan,
+    "HoodieRestoreMetadata": RestoreMetadata,
+    "HoodieSavepointMetadata": SavepointMetadata,
+}
+
+
+class Seeds:
+    """A table of each type, and the bytes in them that the mutations begin with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cow, self.mor = folder / "cow", folder / "mor"
+        written(self.cow, 2, MANUAL)
+        written(self.mor, 3, MOR)
+        written(folder / "parquet", 2, {**MOR, "hoodie.logfile.data.block.format": "parquet"})
+        self.place = folder / "fuzzed"
+        self.commits = self._all("cow/.hoodie/*.commit", "mor/.hoodie/*.deltacommit", folder=folder)
+        self.properties = self._all("*/.hoodie/hoodie.properties", folder=folder)
+        self.bases = self._all("cow/*/*.parquet", folder=folder)[:2]
+        self.logs = self._all("mor/*/.*.log.*", "parquet/*/.*.log.*", folder=folder)
+        commit = CommitMetadata.parse(self.commits[0])
+        self.schema = (commit.schema_text() or "").encode()
+        record = {
+            "commitTime": INSTANT,
+            "actionType": "commit",
+            "actionState": "COMPLETED",
+            "stateTransitionTime": INSTANT,
+            "version": None,
+            "hoodieCommitMetadata": commit_record(commit),
+        }
+        self.archive = encode_archive([record, record], 1)
+        with BaseFileReader(OneFile(self.bases[0]), "f.parquet") as reader:  # type: ignore[arg-type]
+            self.bloom = (reader.bloom() or BloomFilter.create()).to_string().encode()
+        self.internal = InternalSchema.of(from_avro(self.schema.decode())).to_json().encode()
+        rows = [(b"%03d" % number, b"value %d" % number) for number in range(40)]
+        self.hfiles = [hfile(rows, codec) for codec in (NONE, GZIP)]
+
+    @staticmethod
+    def _all(*patterns: str, folder: Path) -> list[bytes]:
+        return [path.read_bytes() for pattern in patterns for path in sorted(folder.glob(pattern))]
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> Seeds:
+    return Seeds(tmp_path_factory.mktemp("seeds"))
+
+
+def _bytes(data: Sequence[bytes], make: Callable[..., bytes] = fuzzing.mutated) -> Make:
+    return lambda chance: make(chance, data)
+
+
+def _names(text: bytes) -> None:
+    name = text.decode("utf-8", "surrogatepass")
+    for parse in (Instant.parse, is_time, names.BaseFileName.parse, names.LogFileName.parse, Marker.parse):
+        parse(name)  # type: ignore[operator]
+    for parse in (TaskRun.parse, interval_of, archive_version):
+        parse(name)  # type: ignore[operator]
+    for check in (names.relative_path, names.file_name, names.file_id, names.instant_time):
+        with contextlib.suppress(HoodieError):
+            check(name, "name")
+
+
+def _commit(data: bytes) -> None:
+    CommitDetails.parse(data)
+    commit = CommitMetadata.parse(data)
+    commit.to_json()
+    _ = commit.schema_text(), commit.num_writes, commit.partitions, commit.file_groups
+    tokens.TokenCommit.of(Instant(INSTANT, Action.COMMIT, State.COMPLETED), commit)
+    TaskRun.of(commit.extra_metadata)
+
+
+def _archived(data: bytes) -> None:
+    """What the archiver does with a commit."""
+    instant = Instant(INSTANT, Action.COMMIT, State.COMPLETED)
+    encode_archive([entry_record(instant, data, INSTANT)], 1)
+
+
+def _log(data: bytes) -> None:
+    with LogFileReader(OneFile(data), "f.log.1") as reader:  # type: ignore[arg-type]
+        for block in reader.blocks():
+            content = reader.content(block)
+            with contextlib.suppress(HoodieError):
+                record_count(block, content)
+            with contextlib.suppress(HoodieError):
+                if block.type is BlockType.DELETE:
+                    read_delete_block(content, pa.int64())
+                elif block.type not in (BlockType.COMMAND, BlockType.CORRUPT):
+                    read_data_block(block, content)
+
+
+def _base(data: bytes) -> None:
+    format_ = BaseFileFormat.of(Config.of({}))
+    with BaseFileReader(OneFile(data), "f-0_0-0-0_20240101000000000.parquet") as reader:  # type: ignore[arg-type]
+        _ = reader.schema, reader.footer
+        for look in (
+            lambda: _summarized(reader.summary(format_)),
+            reader.key_column_bytes,
+            lambda: list(reader.record_keys(1000)),
+            lambda: list(reader.record_keys()),
+            lambda: list(reader.batches()),
+        ):
+            with contextlib.suppress(HoodieError):
+                look()
+
+
+def _summarized(summary: KeySummary | None) -> None:
+    if summary is not None:
+        in_range(KEYS, summary.low, summary.high)
+        summary.add(KEYS)
+
+
+def _bloom(data: bytes) -> None:
+    for kind in BloomType:
+        with contextlib.suppress(HoodieError):
+            bloom = BloomFilter.from_string(data.decode("utf-8", "replace"), kind.value)
+            bloom.might_contain(KEYS)
+            bloom.add(KEYS)
+            bloom.to_string()
+
+
+def _hfile(data: bytes) -> None:
+    with HFileReader.of_bytes(data, "f.hfile") as reader:
+        _ = reader.info
+        for look in (lambda: list(reader.get([b"a", b"eu"])), lambda: list(reader.scan())):
+            with contextlib.suppress(HoodieError):
+                look()
+        reader.meta(b"bloom")
+
+
+def _text(parse: Callable[[str], object]) -> Parse:
+    return lambda data: parse(data.decode("utf-8", "replace"))
+
+
+def _model(model: str, seed: bytes) -> tuple[Make, Parse]:
+    def make(chance: random.Random) -> bytes:
+        data = write_record(model, fuzzing.record(chance, model))
+        return fuzzing.mutated(chance, [data]) if chance.random() < 0.5 else data
+
+    def parse(data: bytes) -> object:
+        plan = MODELS[model].from_bytes(data) if model in MODELS else read_record(model, data)
+        return plan.to_bytes() if model in MODELS else plan
+
+    return make, parse
+
+
+def _placed(seeds: Seeds, name: str, parse: Callable[[Storage, str], object]) -> Parse:
+    """A parser of a file in a table, which `name` is below `.hoodie`."""
+
+    def run(data: bytes) -> None:
+        path = seeds.place / ".hoodie" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        parse(storage_for(str(seeds.place)), str(seeds.place))
+
+    return run
+
+
+def _beats(storage: Storage, base_path: str) -> None:
+    for beat in read_beats(storage, base_path):
+        _ = beat.alive(1000, 2), beat.owner
+
+
+def _token(storage: Storage, base_path: str) -> None:
+    timeline = Timeline.load(base_path, storage)
+    tokens.find(timeline, storage, "t")
+    list(tokens.every(timeline, storage))
+
+
+def _schemas(storage: Storage, base_path: str) -> None:
+    found = schema_history.newest(Timeline.load(base_path, storage), storage)
+    if found is not None:
+        parse_history(found.text)
+
+
+def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
+    place = seeds.place / ".hoodie"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{INSTANT}.commit").write_bytes(seeds.commits[0])
+    token_name = f".aux/airflow-tokens/{Path(tokens._path('', 't')).name}"
+    token = b'{"token":"t","instant":"20240101000000000","action":"commit","fingerprint":"a",'
+    token += b'"operation":"upsert","totals":{}}'
+    beat = b'{"host":"a","machine":"b","pid":1,"started":"1","token":"t","toleranceMs":5,"service":""}'
+    lines = b"eu/f-0_0-0-0_20240101000000000.parquet.marker.CREATE\neu/.f-0_1.log.1_0-0-0.marker.APPEND\n"
+    name_seeds = [b"20240101000000000.commit", b"20240101000000000.replacecommit.requested", b"eu/2024/01"]
+    name_seeds += [b"f-0_0-0-0_20240101000000000.parquet", b".f-0_20240101000000000.log.1_0-0-0", lines[:50]]
+    name_seeds += [b".commits_.archive.1_1-0-1", b"dag/task/-1/2024-01-01T00:00:00+00:00/2024-01-02"]
+    request = b'{"table": "/t", "source": {"path": "/s", "format": "parquet"}, "options": {"a": "b"}}'
+    many = fuzzing.mutated_json
+    found: dict[str, tuple[Make, Parse]] = {
+        "names": (_bytes(name_seeds, fuzzing.mutated_text), _names),
+        "properties": (_bytes(seeds.properties), properties.parse_properties),
+        "stored properties": (_bytes(seeds.properties), _placed(seeds, "hoodie.properties", properties_of)),
+        "commits": (_bytes(seeds.commits, many), _commit),
+        "commits that are archived": (_bytes(seeds.commits, many), _archived),
+        "archive files": (_bytes([seeds.archive]), lambda data: list(read_file(OneFile(data), "a"))),  # type: ignore[arg-type]
+        "logs": (_bytes(seeds.logs), _log),
+        "base files": (_bytes(seeds.bases), _base),
+        "ends of base files": (_bytes(seeds.bases, _end_mutated), _base),
+        "bloom filters": (_bytes([seeds.bloom[:4000], seeds.bloom]), _bloom),
+        "schemas": (_bytes([seeds.schema], many), _text(from_avro)),
+        "schemas by id": (_bytes([seeds.internal], many), _text(InternalSchema.parse)),
+        "markers": (_bytes([lines]), _placed(seeds, f".temp/{INSTANT}/MARKERS0", _markers)),
+        "heartbeats": (_bytes([beat], many), _placed(seeds, f".heartbeat/{INSTANT}", _beats)),
+        "tokens": (_bytes([token], many), _placed(seeds, token_name, _token)),
+        "schema commits": (
+            _bytes([b'{"schemas":[' + seeds.internal + b"]}"], many),
+            _placed(seeds, f".schema/{INSTANT}.schemacommit", _schemas),
+        ),
+        "requests": (
+            _bytes([request], many),
+            lambda data: parse_request(data.decode("utf-8", "replace"), "upsert"),
+        ),
+    }
+    if seeds.hfiles:
+        found["HFiles"] = (_bytes(seeds.hfiles), _hfile)
+    for model in (*MODELS, "HoodieArchivedMetaEntry"):
+        found[model] = _model(model, b"")
+    return found
+
+
+def properties_of(storage: Storage, base_path: str) -> object:
+    loaded = properties.load(storage, base_path)
+    return [loaded.name, loaded.table_type, loaded.version, loaded.record_key_fields, loaded.archive_folder]
+
+
+def _markers(storage: Storage, base_path: str) -> object:
+    (Path(base_path) / ".hoodie/.temp" / INSTANT / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")
+    return read_markers(storage, base_path, INSTANT)
+
+
+def _end_mutated(chance: random.Random, data: Sequence[bytes]) -> bytes:
+    """Changes to the part of a footer behind the filter and in front of the schema, where sizes are told."""
+    seed = chance.choice(data)
+    at = seed.rfind(b"org.apache.hudi.bloomfilter")
+    begin = len(seed) - 8 - int.from_bytes(seed[-8:-4], "little")
+    footer = bytearray(fuzzing.mutated(chance, [seed[begin:at]]))
+    rest = seed[at:-8]
+    return seed[:begin] + bytes(footer) + rest + (len(footer) + len(rest)).to_bytes(4, "little") + b"PAR1"
+
+
+TARGETS = [
+    *("names", "properties", "stored properties", "commits", "commits that are archived", "archive files"),
+    *("logs", "base files", "ends of base files", "bloom filters", "schemas", "schemas by id", "markers"),
+    *("heartbeats", "tokens", "schema commits", "requests", "HFiles", *MODELS, "HoodieArchivedMetaEntry"),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bytes_that_are_almost_right(seeds: Seeds, target: str) -> None:
+    make, parse = _targets(seeds)[target]
+    told = mmap.mmap(-1, 4096)
+    code = forked(lambda: _run(target, make, parse, told))
+    number = int.from_bytes(told[:8], "little")
+    why = told[8:].rstrip(b"\0").decode("utf-8", "replace") or f"ended by {code}"
+    assert not code, f"{target}, example {number}: {why}"
+
+
+def _run(target: str, make: Make, parse: Parse, told: mmap.mmap) -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEBIBYTES * 2**20,) * 2)
+    sys.stderr = io.StringIO()
+    for number in range(FIRST, FIRST + EXAMPLES):
+        told[:8] = number.to_bytes(8, "little")
+        data = b""
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            data = make(random.Random(f"{target} {number}"))
+            parse(data)
+        except HoodieError as error:
+            str(error)
+        except Exception as error:  # noqa: BLE001  that is what is looked for
+            where = "".join(traceback.format_exception(error)[-3:])
+            text = f"{type(error).__name__}: {error}"[:300] + "\n" + where[-1500:] + repr(data[:300])
+            told[8 : 8 + 4000] = text.encode("utf-8", "replace")[:4000].ljust(4000, b"\0")
+            return WRONG
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return 0
