@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from hoodie.engine import Engine
 from hoodie.errors import InputError
-from hoodie.storage import normalize, storage_for
 from hoodie.write.operation import Operation, WriteRequest, WriteResult, partition_names
 
 if TYPE_CHECKING:
@@ -413,32 +412,27 @@ def instants(path: str, *, archived: bool = False) -> list[dict[str, Any]]:
 
     Those of the active timeline, or, with `archived`, those that were moved out of it.
     """
+    from hoodie.table.handle import Table
     from hoodie.table.instants import active_instants, archived_instants
 
-    base_path = normalize(path)
-    return (archived_instants if archived else active_instants)(storage_for(base_path), base_path)
+    return (archived_instants if archived else active_instants)(Table.open(path))
 
 
 def file_groups(path: str) -> list[dict[str, Any]]:
     """File groups with their committed base files, newest first. Raises TableError for no table of ours."""
-    from hoodie.table import properties
-    from hoodie.table.partition import list_partitions
-    from hoodie.table.view import Snapshot, slices, storage_listing
-    from hoodie.timeline.active import Timeline
+    from hoodie.table.handle import Table
+    from hoodie.table.view import Snapshot, slices
 
-    base_path = normalize(path)
-    storage = storage_for(base_path)
-    properties.load(storage, base_path)
-    snapshot = Snapshot.of(Timeline.load(base_path, storage), storage)
-    listing = storage_listing(storage, base_path)
+    table = Table.open(path)
+    snapshot, listing = Snapshot.of(table.timeline, table.storage), table.listing()
     return [
         {
             "partition": partition,
             "file_id": file_id,
             "slices": [{"instant": file.instant, "name": file.name, "bytes": file.size} for file in group],
         }
-        for partition in list_partitions(storage, base_path)
-        for file_id, group in slices(snapshot, listing, partition).items()
+        for partition in listing.partitions()
+        for file_id, group in slices(snapshot, listing.files, partition).items()
     ]
 
 

@@ -35,13 +35,11 @@ from hoodie.services.clustering.strategy import rolls_back
 from hoodie.services.clustering.trigger import check as check_clustering
 from hoodie.services.inline import after_write
 from hoodie.services.retention import check_retention
-from hoodie.storage import Storage, normalize, storage_for
-from hoodie.storage.settings import FSYNC
-from hoodie.table import properties
+from hoodie.storage import Storage
 from hoodie.table.buckets import refuse_numbered
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
 from hoodie.table.settings import WAIT_MS
-from hoodie.table.view import storage_listing
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata, WriteStat, stats_by_partition
@@ -79,53 +77,55 @@ def write(
     """
     if request.dry_run:
         return _preview(engine, frame, request, progress)
-    result, config = _committed(engine, frame, request, progress)
+    result, config, table = _committed(engine, frame, request, progress)
     if config is None:
         return result
-    warnings = after_write(engine, result.base_path, result.instant, config, progress)
+    warnings = after_write(engine, table, result.instant, config, progress)
     return replace(result, warnings=[*result.warnings, *warnings])
 
 
 def _committed(
     engine: Engine, frame: Frame, request: WriteRequest, progress: Progress
-) -> tuple[WriteResult, Config | None]:
-    """The write up to its commit, and its settings; None for those of a write that was done before.
+) -> tuple[WriteResult, Config | None, Table]:
+    """The write up to its commit, its settings (None: it was done before), and its table.
 
     Rows are staged beside another writer only in a first attempt that would not wait for it: its commit makes
     them stale. Afterwards, or where it may have to be waited for, the table is taken first, so that only who
     doesn't announce itself can come between.
     """
     started = time.monotonic()
-    path = normalize(request.path)
-    storage, schema = storage_for(path, Config.of(request.options)[FSYNC]), _schema(engine, frame)
+    table = Table(TableRef.of(request.path, Config.of(request.options)))
+    schema = _schema(engine, frame)
     for first in (True, *[False] * (_ATTEMPTS - 1)):
-        earlier = _earlier(storage, path, request)
-        if done := _done_before(storage, path, request, earlier, progress):
-            return done, None
-        plan = _resolved(storage, path, request, schema)
+        earlier, plan = _resolved(table, request, schema)
+        if done := _done_before(table, request, earlier, progress):
+            return done, None, table
+        assert plan is not None
         check_retention(plan.config)
         check_clustering(plan.config)
-        rehearse(engine, storage, plan)
-        with Transaction(storage, path, plan.config, plan.timeline_utc, plan.action, progress) as transaction:
+        rehearse(engine, table, plan)
+        with Transaction(table, plan.config, plan.timeline_utc, plan.action, progress) as transaction:
             if plan.new_properties is None and (plan.config[WAIT_MS] or not first):
                 transaction.take()
-                earlier = _earlier(storage, path, request)
-                if done := _done_before(storage, path, request, earlier, progress):
-                    return done, None
-                if plan.outdated(storage):
-                    plan = resolve(storage, path, request, schema)
+                earlier = _earlier(table, request)
+                if done := _done_before(table, request, earlier, progress):
+                    return done, None, table
+                if plan.outdated(table):
+                    table.read_properties()
+                    plan = resolve(table, request, schema)
             written = _attempt(engine, frame, plan, transaction, progress)
             if written is not None:
                 metadata, profile = written
                 seconds = time.monotonic() - started
                 result = _result(plan, transaction, metadata, seconds)
-                warnings = _remember(storage, path, transaction.instant, plan, metadata, earlier)
+                warnings = _remember(transaction, plan, metadata, earlier)
                 warnings = [*result.warnings, *profile.warnings, *warnings]
-                return replace(result, warnings=warnings), plan.config
+                return replace(result, warnings=warnings), plan.config, table
+        table.reopen()
     raise CommitConflict(
-        f"writers that do not announce themselves committed to {path} during {_ATTEMPTS} attempts; run this "
-        "write alone",
-        path=path,
+        f"writers that do not announce themselves committed to {table.base_path} during {_ATTEMPTS} "
+        "attempts; run this write alone",
+        path=table.base_path,
     )
 
 
@@ -137,19 +137,21 @@ def _attempt(
     progress: Progress,
 ) -> tuple[CommitMetadata, Profile] | None:
     """Stage, begin, write and commit; None when the plan is outdated once the table is this write's alone."""
-    storage, path = transaction.storage, transaction.base_path
-    progress("stage", f"{plan.request.operation.value} into {path}")
-    with _prepared(engine, frame, plan, storage) as (staged, profile):
+    table = transaction.table
+    progress("stage", f"{plan.request.operation.value} into {table.base_path}")
+    with _prepared(engine, frame, plan, table) as (staged, profile):
         if staged is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
-        find_replaced(storage, plan.context.snapshot, plan.request, plan.config, profile)
-        _refuse_slices(storage, plan, profile)
-        _refuse_out_of_order(storage, plan, profile)
-        hindrances = _spare_pending(profile, plan, storage, first=True)
-        plan.create_table(storage)
+        find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
+        _refuse_slices(table, plan, profile)
+        _refuse_out_of_order(table, plan, profile)
+        hindrances = _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
+        plan.create_table(table)
         transaction.take()
-        if plan.outdated(storage):
+        if plan.outdated(table):
             return None
+        if table.timeline.pending() != plan.timeline.pending():
+            hindrances = _spare_pending(profile, plan, table.storage, table.timeline, first=True)
         transaction.forget(hindrances)
         transaction.begin()
         return _write(engine, staged, profile, plan, transaction, progress), profile
@@ -158,26 +160,25 @@ def _attempt(
 def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Progress) -> WriteResult:
     """What the write would do, as far as its first pass tells."""
     started = time.monotonic()
-    path = normalize(request.path)
-    storage = storage_for(path)
-    if done := _done_before(storage, path, request, _earlier(storage, path, request), progress):
+    table = Table(TableRef.of(request.path, Config.of(request.options)))
+    if done := _done_before(table, request, _earlier(table, request), progress):
         return replace(done, dry_run=True)
-    plan = resolve(storage, path, request, _schema(engine, frame))
+    plan = resolve(table, request, _schema(engine, frame))
     check_retention(plan.config)
     check_clustering(plan.config)
-    rehearse(engine, storage, plan)
-    with _prepared(engine, frame, plan, storage) as (staged, profile):
-        find_replaced(storage, plan.context.snapshot, plan.request, plan.config, profile)
-        _refuse_slices(storage, plan, profile)
-        _refuse_out_of_order(storage, plan, profile)
-        _spare_pending(profile, plan, storage, first=True)
+    rehearse(engine, table, plan)
+    with _prepared(engine, frame, plan, table) as (staged, profile):
+        find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
+        _refuse_slices(table, plan, profile)
+        _refuse_out_of_order(table, plan, profile)
+        _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
         assignment = _assignment(profile, plan, parallelism, streamed=isinstance(staged, DirectPlan))
-        partitions = planned_partitions(storage, plan.request.operation, profile, assignment.buckets)
+        partitions = planned_partitions(table.storage, plan.request.operation, profile, assignment.buckets)
     return WriteResult(
         status="planned",
         table=plan.table_name,
-        base_path=path,
+        base_path=table.base_path,
         action=plan.action.value,
         instant="",
         operation=plan.request.operation.value,
@@ -200,46 +201,56 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
     )
 
 
-def _resolved(storage: Storage, path: str, request: WriteRequest, schema: pa.Schema) -> Plan:
-    """The plan, made beside other processes, which may archive a commit between listing and reading it."""
-    for _ in range(_ATTEMPTS):
-        with contextlib.suppress(FileNotFoundError):
-            return resolve(storage, path, request, schema)
-    return resolve(storage, path, request, schema)
+def _resolved(
+    table: Table, request: WriteRequest, schema: pa.Schema
+) -> tuple[TokenCommit | None, Plan | None]:
+    """The commit of the token, and the plan, None where the write is done: both by one listing, so that no
+    commit of the token comes between. Other processes may archive a commit after the listing.
+    """
+    for left in reversed(range(_ATTEMPTS + 1)):
+        earlier = _earlier(table, request)
+        if _is_done(request, earlier):
+            return earlier, None
+        try:
+            return earlier, resolve(table, request, schema)
+        except FileNotFoundError:
+            if not left:
+                raise
+            table.reopen()
+    raise AssertionError("unreachable")
 
 
-def _earlier(storage: Storage, path: str, request: WriteRequest) -> TokenCommit | None:
+def _earlier(table: Table, request: WriteRequest) -> TokenCommit | None:
     if not request.token:
         return None
     try:
-        return tokens.find(Timeline.load(path, storage), storage, request.token)
+        return tokens.find(table.timeline, table.storage, request.token)
     except TableNotFound:
         return None
 
 
+def _is_done(request: WriteRequest, earlier: TokenCommit | None) -> bool:
+    return earlier is not None and not request.force and earlier.is_of(request.fingerprint)
+
+
 def _done_before(
-    storage: Storage, path: str, request: WriteRequest, earlier: TokenCommit | None, progress: Progress
+    table: Table, request: WriteRequest, earlier: TokenCommit | None, progress: Progress
 ) -> WriteResult | None:
     """What the write would do, if a commit of its token did it already; that may be who was waited for."""
-    if earlier is None or request.force or not earlier.is_of(request.fingerprint):
+    if earlier is None or not _is_done(request, earlier):
         return None
     progress("token", f"{request.token} was committed at {earlier.instant}")
-    return WriteResult(**earlier.result(properties.load(storage, path).name, path))
+    return WriteResult(**earlier.result(table.properties.name, table.base_path))
 
 
 def _remember(
-    storage: Storage,
-    path: str,
-    instant: str,
-    plan: Plan,
-    metadata: CommitMetadata,
-    earlier: TokenCommit | None,
+    transaction: Transaction, plan: Plan, metadata: CommitMetadata, earlier: TokenCommit | None
 ) -> list[str]:
     """Keep the token; the commit itself tells it too, so a failure here is no error. Gives warnings."""
-    commit = TokenCommit.of(Instant(instant, plan.action, State.COMPLETED), metadata)
+    commit = TokenCommit.of(Instant(transaction.instant, plan.action, State.COMPLETED), metadata)
     if commit is not None:
         with contextlib.suppress(OSError, HoodieError):
-            tokens.remember(storage, path, commit)
+            tokens.remember(transaction.storage, transaction.base_path, commit)
     if earlier is None:
         return []
     why = (
@@ -256,14 +267,14 @@ def _schema(engine: Engine, frame: Frame | FileFrame | None) -> pa.Schema:
 
 @contextlib.contextmanager
 def _prepared(
-    engine: Engine, frame: Frame | FileFrame | None, plan: Plan, storage: Storage
+    engine: Engine, frame: Frame | FileFrame | None, plan: Plan, table: Table
 ) -> Iterator[tuple[Frame | DirectPlan | None, Profile]]:
     """The rows in pieces that know their file group, and how many there are of each."""
     if frame is None:
         yield None, Profile()
         return
     if isinstance(frame, FileFrame):
-        direct = DirectPlan.of(frame, plan.context, plan.config, storage)
+        direct = DirectPlan.of(frame, plan.context, plan.config, table)
         if direct is not None:
             yield direct, direct.profile
             return
@@ -301,10 +312,10 @@ def _write(
     transaction: Transaction,
     progress: Progress,
 ) -> CommitMetadata:
-    operation = plan.context.operation
+    operation, table = plan.context.operation, transaction.table
     if transaction.repaired:
-        profile.relist(plan.context.snapshot, storage_listing(transaction.storage, transaction.base_path))
-    _spare_pending(profile, plan, transaction.storage)
+        profile.relist(plan.context.snapshot, table.listing().files)
+    _spare_pending(profile, plan, table.storage, table.timeline)
     transaction.inflight(profile.inflight(operation.metadata_name))
     stats: dict[str, list[WriteStat]] = {}
     if profile.rows:
@@ -316,13 +327,13 @@ def _write(
     progress("commit", f"instant {transaction.instant}")
     counts = {MISSING_KEY: profile.missing, DROPPED_KEY: profile.dropped}
     extra = {key: str(count) for key, count in counts.items() if count}
-    known = plan.table_schema.save(transaction.storage, transaction.base_path, transaction.instant)
+    known = plan.table_schema.save(table, transaction.instant)
     return transaction.commit(
         stats,
         operation.metadata_name,
         {**extra, **plan.extra_metadata, **known},
         profile.replaced_ids,
-        gate(engine, transaction.storage, plan, transaction.instant, progress),
+        gate(engine, table, plan, transaction.instant, progress),
     )
 
 
@@ -365,17 +376,19 @@ def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: Plan) ->
     return engine.place(staged, assignment.places, assignment.reducers)
 
 
-def _spare_pending(profile: Profile, plan: Plan, storage: Storage, first: bool = False) -> list[Instant]:
+def _spare_pending(
+    profile: Profile, plan: Plan, storage: Storage, timeline: Timeline, first: bool = False
+) -> list[Instant]:
     """Refuse updates of file groups that a pending clustering is going to replace, replacing what a pending
     service works on, and updates of keys that the index can't see; pack nothing into groups with plans.
 
-    Called before anything is written, and again once the table is this writer's alone. `first` is the former:
+    Called before anything is written, and again once the table is this writer's alone, with the `timeline` of
+    then. `first` is the former, repeated where plans have come or gone before the table was taken:
     the keys of the slices, which no commit changes meanwhile, are looked at then, and where the settings say
     that clusterings are not in the way, those come back that have to be rolled back.
     """
     if not any(profile.slices.values()) and not profile.replaced:
         return []
-    timeline = Timeline.load(plan.context.base_path, storage)
     busy = busy_groups(timeline, storage)
     hindrances: list[Instant] = []
     if first and rolls_back(plan.config):
@@ -390,23 +403,21 @@ def _spare_pending(profile: Profile, plan: Plan, storage: Storage, first: bool =
     return hindrances
 
 
-def _refuse_slices(storage: Storage, plan: Plan, profile: Profile) -> None:
+def _refuse_slices(table: Table, plan: Plan, profile: Profile) -> None:
     """File groups that rows can't be written to: of the BUCKET index, or with files missing."""
     if plan.new_properties is None and plan.config[VERIFY_WRITTEN]:
         slices = {partition: profile.slices.get(partition, []) for partition in profile.listed}
-        refuse_gaps(plan.timeline, storage, plan.context.snapshot, slices)
+        refuse_gaps(table, plan.timeline, plan.context.snapshot, slices)
     if plan.context.operation.brings_rows:
         found = [*profile.slices.values(), *profile.replaced.values()]
         ids = [slice_.file_id for group in found for slice_ in group]
-        refuse_numbered(storage, plan.context.base_path, plan.context.snapshot, ids)
+        refuse_numbered(table.listing(), table.base_path, plan.context.snapshot, ids)
 
 
-def _refuse_out_of_order(storage: Storage, plan: Plan, profile: Profile) -> None:
+def _refuse_out_of_order(table: Table, plan: Plan, profile: Profile) -> None:
     if plan.new_properties is None:
         partitions = {*profile.partitions, *profile.replaced}
-        context = plan.context
-        request, merger = plan.request, context.merger
-        refuse_out_of_order(storage, context.base_path, request, plan.config, merger, partitions)
+        refuse_out_of_order(table, plan.request, plan.config, plan.context.merger, partitions)
 
 
 def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:

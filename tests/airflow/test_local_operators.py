@@ -40,6 +40,7 @@ from hoodie.config.key import Config
 from hoodie.services.archive.run import ArchiveResult
 from hoodie.services.clean.run import CleanResult
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 
 from .conftest import FakeSubmit
@@ -120,7 +121,7 @@ def test_errors_are_told_apart(table: HoodieTable, tmp_path: Path) -> None:
     options = {**FEW, "hoodie.keep.max.commits": 2}
     with pytest.raises(HoodieConfigurationError, match=r"keep.min.commits=2 must be less than"):
         run(ArchiveOperator(task_id="archive", table=table, options=options))
-    with Transaction(LocalStorage(), table.path, Config.of({}), True) as writer:
+    with Transaction(Table(TableRef(table.path), LocalStorage()), Config.of({}), True) as writer:
         writer.begin()
         with pytest.raises(HoodieConflictError, match="another writer is at work"):
             run(ArchiveOperator(task_id="archive", table=table, options=FEW, wait_for_writer=None))

@@ -23,6 +23,7 @@ from hoodie.config.key import Config
 from hoodie.services.planner.registry import NAMES
 from hoodie.services.planner.run import ServicesResult
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 from scripts.environment import ROOT
 
@@ -92,7 +93,7 @@ def test_a_service_that_fails_fails_the_task_and_not_the_others(tmp_path: Path) 
         task_id="m", table=table, services=["compaction", "clean"], options=SETTINGS, engine="local",
         wait_for_writer=0,
     )  # fmt: skip
-    with Transaction(LocalStorage(), table.path, Config.of({}), True) as writer:
+    with Transaction(Table(TableRef(table.path), LocalStorage()), Config.of({}), True) as writer:
         writer.begin()
         with pytest.raises(HoodieConflictError, match=r"(clean|compaction) of orders: another writer"):
             task.execute({"ti": ti})  # type: ignore[typeddict-item]

@@ -28,6 +28,7 @@ from hoodie.services.restore.run import RestoreResult
 from hoodie.services.rollback.run import CancelResult, RollbackResult
 from hoodie.services.savepoint import SavepointResult
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -113,7 +114,7 @@ def test_what_stands_in_the_way_fails_the_task(table: HoodieTable) -> None:
     hoodie.savepoint_table(table.path, second)
     with pytest.raises(HoodieTableError, match=f"savepoints can't be taken back: {second}"):
         run(RestoreOperator(task_id="back", table=table, instant=first))
-    with Transaction(LocalStorage(), table.path, Config.of({}), True) as writer:
+    with Transaction(Table(TableRef(table.path), LocalStorage()), Config.of({}), True) as writer:
         writer.begin()
         options = {"hoodie.write.wait.for.writer.ms": "0"}
         with pytest.raises(HoodieConflictError, match="another writer is at work"):

@@ -15,7 +15,8 @@ from hoodie.services.clean.plan import View, make, why_not_due
 from hoodie.services.clean.policy import Retention
 from hoodie.storage import FileInfo, Storage
 from hoodie.storage.local import LocalStorage
-from hoodie.table.view import Listing, storage_listing
+from hoodie.table.listing import StorageListing
+from hoodie.table.view import Listing
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant
@@ -46,7 +47,7 @@ def before(timeline: Timeline, clean: Instant) -> Timeline:
 
 def with_deleted(storage: Storage, base_path: str, plans: list[CleanPlan]) -> Listing:
     """The folders as they were before these plans were carried out."""
-    listing = storage_listing(storage, base_path)
+    listing = StorageListing(storage, base_path).files
 
     def listed(partition: str) -> list[FileInfo]:
         gone = [file.name for plan in plans for file in plan.files.get(partition, ())]

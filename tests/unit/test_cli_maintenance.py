@@ -18,6 +18,7 @@ from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
 from hoodie.jobs import _main
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 from tests.support.cli import Run, said
 from tests.unit.write.support import listing
@@ -81,7 +82,7 @@ def test_what_is_stuck_or_at_work_is_told(run: Run, table: str) -> None:
     planned = hoodie.compact_table(table, mode="schedule", options=DUE).scheduled
     out = run("plan", *SET)[1]
     assert f"  compaction {planned} is waiting, requested for " in out
-    with Transaction(LocalStorage(), table, Config.of({}), True) as writer:
+    with Transaction(Table(TableRef(table), LocalStorage()), Config.of({}), True) as writer:
         writer.begin()
         out = run("plan", *SET)[1]
         assert f"  a writer is at work, instant {writer.instant}, process " in out
@@ -110,7 +111,7 @@ def test_a_run_for_people_and_for_programs(run: Run, table: str) -> None:
 
 
 def test_a_service_that_fails_is_exit_code_1(run: Run, table: str) -> None:
-    with Transaction(LocalStorage(), table, Config.of({}), True) as writer:
+    with Transaction(Table(TableRef(table), LocalStorage()), Config.of({}), True) as writer:
         writer.begin()
         code, out, _ = run("run", "--json", *SET)
         result = json.loads(out)

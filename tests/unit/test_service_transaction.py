@@ -11,6 +11,7 @@ from hoodie.config.key import Config
 from hoodie.errors import ConflictError
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
@@ -31,7 +32,7 @@ def base(tmp_path: Path) -> str:
 
 
 def new(base: str, storage: LocalStorage = STORAGE) -> Transaction:
-    return Transaction(storage, base, CONFIG, True, Action.DELTACOMMIT)
+    return Transaction(Table(TableRef(base), storage), CONFIG, True, Action.DELTACOMMIT)
 
 
 def writing(base: str) -> Transaction:

@@ -12,6 +12,7 @@ from hoodie.config.key import Config
 from hoodie.errors import CommitUnknown, Fenced, TableBusy, TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
@@ -32,7 +33,7 @@ def base(tmp_path: Path) -> str:
 
 
 def begun(base: str, storage: LocalStorage = STORAGE) -> Transaction:
-    transaction = Transaction(storage, base, CONFIG, True)
+    transaction = Transaction(Table(TableRef(base), storage), CONFIG, True)
     transaction.begin()
     transaction.inflight(CommitMetadata())
     return transaction
@@ -89,7 +90,7 @@ def test_a_second_transaction_of_this_process_is_refused(base: str) -> None:
     with begun(base) as first:
         with (
             pytest.raises(TableBusy, match=first.instant) as refused,
-            Transaction(STORAGE, base, CONFIG, True) as t,
+            Transaction(Table(TableRef(base), STORAGE), CONFIG, True) as t,
         ):
             t.begin()
         assert refused.value.values["instant"] == first.instant
@@ -107,7 +108,7 @@ def test_writers_that_announce_themselves_in_one_millisecond(
         monkeypatch.setattr(module, "new_instant_time", lambda after, utc: next(times))
         with (
             pytest.raises(TableBusy, match=first.instant),
-            Transaction(STORAGE, base, CONFIG, True) as second,
+            Transaction(Table(TableRef(base), STORAGE), CONFIG, True) as second,
         ):
             second.begin()
         assert os.listdir(f"{base}/.hoodie/.heartbeat") == [first.instant]
@@ -129,7 +130,7 @@ def test_a_writer_between_its_two_heartbeats_is_not_overlooked(base: str) -> Non
     with begun(base) as first:
         with (
             pytest.raises(TableBusy, match=first.instant),
-            Transaction(Listing(), base, CONFIG, True) as second,
+            Transaction(Table(TableRef(base), Listing()), CONFIG, True) as second,
         ):
             second.begin()
         assert states(base) == [f"{first.instant} commit inflight"]
@@ -141,7 +142,7 @@ def test_no_free_instant_is_an_error(base: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "new_instant_time", lambda after, utc: taken)
     with (
         pytest.raises(TableError, match="no free instant"),
-        Transaction(STORAGE, base, CONFIG, True) as transaction,
+        Transaction(Table(TableRef(base), STORAGE), CONFIG, True) as transaction,
     ):
         transaction.begin()
     assert os.listdir(f"{base}/.hoodie/.heartbeat") == [taken]

@@ -20,7 +20,8 @@ from hoodie.read.duckdb_predicate import wrong
 from hoodie.read.file_slice import read_slice, read_through
 from hoodie.read.query import Query
 from hoodie.read.table_view import TableView, file_schemas
-from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage import Storage
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.view import BaseFile, FileSlice
 
 if TYPE_CHECKING:
@@ -49,18 +50,19 @@ def read_batches(
     yet; with a predicate what DuckDB takes. Which files are read is decided now, and wrong arguments raise
     now; what is wrong with a file shows when it is reached.
     """
-    storage = storage_for(normalize(path))
     config = Config.of(options or {})
+    table = Table(TableRef.of(path, config))
+    storage = table.storage
     if where is not None:
         with ExitStack() as stack:
             connection = stack.enter_context(duckdb_predicate.connection())
-            view = TableView.load(path, query, config, storage, where)
+            view = TableView.load(table, query, config, where)
             duckdb_predicate.check(connection, where, view.schema.names)
             names = view.columns(columns, meta)
             answer = _reader(view, names, _filtered(view, storage, names, where, connection))
             stack.pop_all()
             return answer
-    view = TableView.load(path, query, config, storage)
+    view = TableView.load(table, query, config)
     names = view.columns(columns, meta)
     wanted = names if view.span is None else _with_time(view, names)
     found = _tables(view, storage, view.slices, wanted)

@@ -24,7 +24,8 @@ from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query
 from hoodie.read.spark_values import value_expressions
 from hoodie.read.table_view import TableView, file_schemas
-from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage import Storage
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.view import BaseFile, FileSlice
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -50,11 +51,12 @@ def read_frame(
     """
     if where is not None:
         spark_predicate.check(where)
-    storage = storage_for(normalize(path))
-    view = TableView.load(path, query, Config.of(options or {}), storage, where)
+    config = Config.of(options or {})
+    table = Table(TableRef.of(path, config))
+    view = TableView.load(table, query, config, where)
     names = view.columns(columns, meta)
     wanted = view.referenced([*names, *_beside(view, names, where)], where)
-    frame = view_frame(spark, storage, view, wanted, to_spark_schema)
+    frame = view_frame(spark, table.storage, view, wanted, to_spark_schema)
     if view.span is not None:
         frame = frame.where(view.span.predicate())
     if where is not None:
@@ -92,7 +94,7 @@ def _listing_on_the_driver(spark: Any) -> Iterator[None]:
 class _MergeTask:
     """Runs on executors: numbers of groups of slices in, their rows out."""
 
-    base_path: str
+    table: TableRef
     slices: tuple[tuple[FileSlice, ...], ...]
     context: SliceContext
     names: tuple[str, ...]
@@ -100,7 +102,7 @@ class _MergeTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
-        storage = storage_for(self.base_path)
+        storage = self.table.storage()
         schema = pa.schema([self.context.schema.field(name) for name in self.names])
         for batch in batches:
             for number in batch.column(0).to_numpy():
@@ -113,7 +115,7 @@ class _MergeTask:
 def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
     """Rows of the slices that are no plain files."""
     slices = packed(view.merged, _weight)
-    task = _MergeTask(view.base_path, slices, view.context, tuple(names), view.path_columns)
+    task = _MergeTask(view.ref, slices, view.context, tuple(names), view.path_columns)
     return spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, target)
 
 

@@ -6,7 +6,6 @@ import contextlib
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,8 +21,10 @@ from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.spark import view_frame
 from hoodie.read.table_view import TableView, table_merger
 from hoodie.storage import Storage
+from hoodie.table.handle import Table
+from hoodie.table.listing import FileListing
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import Snapshot, merged_slices, storage_listing
+from hoodie.table.view import Snapshot, merged_slices
 from hoodie.timeline.active import Timeline
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 #: rows that one SELECT gives
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
-_LISTERS = 8
 _MEMORY = "1GiB"
 
 
@@ -41,19 +41,20 @@ class QueryError(Exception):
 
 
 def state_view(
-    storage: Storage,
-    base_path: str,
+    table: Table,
     props: TableProperties,
     config: Config,
     snapshot: Snapshot,
     schema: pa.Schema,
+    listing: FileListing,
     partitions: Iterable[str],
 ) -> TableView:
-    """What `snapshot` shows of the partitions. `schema` has the meta columns; what files lack is null."""
-    listing = storage_listing(storage, base_path)
-    with ThreadPoolExecutor(_LISTERS) as pool:
-        groups = pool.map(lambda partition: merged_slices(snapshot, listing, partition), partitions)
-        slices = tuple(item for group in groups for item in group)
+    """What `snapshot` shows of the partitions. `schema` has the meta columns; what files lack is null.
+
+    A table that is not there yet has no partitions; its properties are those that it is going to have.
+    """
+    listed = listing.many(partitions)
+    slices = tuple(item for place in listed for item in merged_slices(snapshot, listing.files, place))
     logged = any(item.logs for item in slices)
     context = SliceContext(
         schema,
@@ -63,8 +64,8 @@ def state_view(
         config[MERGE_BUDGET],
         config[SPILL_PATH] or "",
     )
-    timeline = Timeline.load(base_path, storage) if slices else Timeline(base_path, (), {})
-    return TableView(base_path, props, timeline, slices, context, PathColumns.of(props, schema))
+    timeline = table.timeline if slices else Timeline(table.base_path, (), {})
+    return TableView(table.ref, props, timeline, slices, context, PathColumns.of(props, schema))
 
 
 @contextlib.contextmanager

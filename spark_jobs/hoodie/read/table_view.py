@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -17,15 +16,15 @@ from hoodie.merge import Merger, merger
 from hoodie.merge.settings import PAYLOAD_CLASS
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.past import Past
 from hoodie.read.pruning import possible
 from hoodie.read.query import Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole, retained
 from hoodie.read.settings import FROM_PATH, HOLES_POLICY, MERGE_BUDGET, SPILL_PATH, VERIFY_FILES
 from hoodie.read.verify import sound
-from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage import Storage
 from hoodie.table import properties
-from hoodie.table.partition import list_partitions
+from hoodie.table.handle import Table, TableRef
+from hoodie.table.listing import FileListing
 from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
 from hoodie.table.skeleton import open_base
 from hoodie.table.table_schema import TableSchema
@@ -36,12 +35,10 @@ from hoodie.table.view import (
     Snapshot,
     latest_base_files,
     merged_slices,
-    storage_listing,
 )
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Instant
 
-_LISTING_THREADS = 8
 #: (partition path, file id) of touched file groups; None: any
 Touched = frozenset[tuple[str, str]] | None
 
@@ -66,7 +63,7 @@ class TableView:
     commit time.
     """
 
-    base_path: str
+    ref: TableRef
     props: TableProperties
     timeline: Timeline
     slices: tuple[FileSlice, ...]
@@ -76,23 +73,16 @@ class TableView:
 
     @classmethod
     def load(
-        cls,
-        path: str,
-        query: Query | None = None,
-        config: Config | None = None,
-        storage: Storage | None = None,
-        where: str | None = None,
+        cls, table: Table, query: Query | None = None, config: Config | None = None, where: str | None = None
     ) -> TableView:
         """`where` leaves out partitions that it rules out; the rows of the others are not filtered.
 
-        Raises TableNotFound, TornProperties, UnsupportedVersion, TableError for a table that can't be read,
-        and ConfigError, which says what is there, for a query that the table can't answer.
+        Files are listed after the timeline. Raises TableNotFound, TornProperties, UnsupportedVersion,
+        TableError for a table that can't be read, and ConfigError, which says what is there, for a query
+        that the table can't answer.
         """
         query, config = query or Query(), config or Config()
-        base_path = normalize(path)
-        storage = storage or storage_for(base_path)
-        props = properties.load(storage, base_path)
-        timeline = Timeline.load(base_path, storage)
+        storage, props, timeline, listing = table.storage, table.properties, table.timeline, table.listing()
         as_of, span = _period(query, config, props, timeline, storage)
         touched = _touched(timeline, storage, span)
         past = None
@@ -100,7 +90,7 @@ class TableView:
             name = "as_of" if span is None else "end"
             past = retained(timeline, storage, props, name, as_of, touched)
         snapshot = Snapshot.of(timeline, storage, as_of)
-        partitions = _places(storage, base_path, touched)
+        partitions = _places(listing, touched)
         if past is not None:
             partitions = sorted({*partitions, *past.partitions})
         known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
@@ -109,18 +99,18 @@ class TableView:
         if text:
             told = PathColumns.of(props, from_avro(text), config[FROM_PATH])
             partitions = possible(where, told, partitions)
-        listing = storage_listing(storage, base_path)
+        listed = listing.many(partitions)
         if past is not None and past.needs:
-            listing = _checked(past, listing, partitions)
-        found = _slices(query, snapshot, listing, partitions, touched)
+            past.check(listed)
+        found = _slices(query, snapshot, listed.__getitem__, partitions, touched)
         asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
-        if not sound(timeline, storage, props, snapshot, found, asked if config[VERIFY_FILES] else None):
-            return cls.load(path, query, config, storage, where)
+        if not sound(table, snapshot, found, asked if config[VERIFY_FILES] else None):
+            return cls.load(table, query, config, where)
         table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
         schema, told = _schema(props, text, found, storage, config[FROM_PATH])
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
-            _check_mergeable(base_path, props, text)
+            _check_mergeable(table.base_path, props, text)
             made = table_merger(props, config, without_meta(schema))
             found = _without_old_rows(found, made, span)
         context = SliceContext(
@@ -132,7 +122,11 @@ class TableView:
             config[SPILL_PATH] or "",
             table_schema.evolution,
         )
-        return cls(base_path, props, timeline, tuple(found), context, told, span)
+        return cls(table.ref, props, timeline, tuple(found), context, told, span)
+
+    @property
+    def base_path(self) -> str:
+        return self.ref.uri
 
     @property
     def schema(self) -> pa.Schema:
@@ -265,31 +259,19 @@ def _touched(timeline: Timeline, storage: Storage, span: Span | None) -> Touched
     return frozenset(group for instant in within for group in groups(instant))
 
 
-def _places(storage: Storage, base_path: str, touched: Touched) -> list[str]:
+def _places(listing: FileListing, touched: Touched) -> list[str]:
     """Partitions to look at."""
-    if touched is None:
-        return list_partitions(storage, base_path)
-    return sorted({place for place, _ in touched})
+    return listing.partitions() if touched is None else sorted({place for place, _ in touched})
 
 
 def _slices(
     query: Query, snapshot: Snapshot, listing: Listing, partitions: Sequence[str], touched: Touched
 ) -> list[FileSlice]:
     look = _base_slices if query.type is QueryType.READ_OPTIMIZED else merged_slices
-    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
-        groups = pool.map(lambda partition: look(snapshot, listing, partition), partitions)
-        found = [item for group in groups for item in group]
+    found = [item for partition in partitions for item in look(snapshot, listing, partition)]
     if touched is None:
         return found
     return [item for item in found if (item.partition, item.file_id) in touched]
-
-
-def _checked(past: Past, listing: Listing, partitions: Sequence[str]) -> Listing:
-    """The listings of the partitions, each made once. ConfigError where files of the state are gone."""
-    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
-        listed = dict(zip(partitions, pool.map(listing, partitions), strict=True))
-    past.check(listed)
-    return listed.__getitem__
 
 
 def _base_slices(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:

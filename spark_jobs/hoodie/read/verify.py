@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from hoodie.format.names import join
 from hoodie.read.settings import VERIFY_FILES, VERIFY_WRITTEN
 from hoodie.storage import Storage
-from hoodie.table import properties
+from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
 from hoodie.table.view import FileSlice, Listing, Snapshot, merged_slices
 from hoodie.table.written import (
@@ -28,22 +28,16 @@ Groups = Collection[tuple[str, str]]
 Asked = tuple[Collection[str], Groups | None, bool]
 
 
-def sound(
-    timeline: Timeline,
-    storage: Storage,
-    props: TableProperties,
-    snapshot: Snapshot,
-    slices: Sequence[FileSlice],
-    asked: Asked | None,
-) -> bool:
-    """False where files are gone that were cleaned since the timeline was loaded: look again.
+def sound(table: Table, snapshot: Snapshot, slices: Sequence[FileSlice], asked: Asked | None) -> bool:
+    """False where files are gone that were cleaned since the timeline was loaded: look again, the table's
+    timeline is listed anew.
 
     `asked` None looks for empty base files only. Raises TableError for files that are missing or damaged.
     """
-    wrong = _empty(slices)
+    wrong, timeline = _empty(slices), table.timeline
     if asked is not None:
-        wrong += _lacking(timeline, storage, props, snapshot, slices, asked)
-    if wrong and Timeline.load(timeline.base_path, storage).instants != timeline.instants:
+        wrong += _lacking(timeline, table.storage, table.properties, snapshot, slices, asked)
+    if wrong and table.refresh().instants != timeline.instants:
         return False
     refuse(timeline.base_path, wrong, f"; {VERIFY_FILES.name}=false reads what is left")
     return True
@@ -67,20 +61,19 @@ def refuse_damaged(
 
 
 def refuse_gaps(
-    timeline: Timeline, storage: Storage, snapshot: Snapshot, slices: Mapping[str, Sequence[FileSlice]]
+    table: Table, timeline: Timeline, snapshot: Snapshot, slices: Mapping[str, Sequence[FileSlice]]
 ) -> None:
     """Raises TableError where the latest slices of these partitions, as they were listed, lack files. Files
     that have lost bytes say so themselves when they are opened.
 
-    A timeline that has changed since says nothing: the write is planned anew then.
+    A `timeline` that has changed since says nothing: the write is planned anew then.
     """
-    latest = latest_written(timeline, storage, snapshot, frozenset(slices))
+    latest = latest_written(timeline, table.storage, snapshot, frozenset(slices))
     found = wrong_in(latest, [item for group in slices.values() for item in group])
     wrong = [item for item in found if item.size is None]
-    if not wrong or Timeline.load(timeline.base_path, storage).instants != timeline.instants:
+    if not wrong or table.refresh().instants != timeline.instants:
         return
-    props = properties.load(storage, timeline.base_path)
-    wrong = [item for item in wrong if confirmed(timeline, storage, props, item)]
+    wrong = [item for item in wrong if confirmed(timeline, table.storage, table.properties, item)]
     refuse(timeline.base_path, wrong, f"; {VERIFY_WRITTEN.name}=false writes on top of what is left")
 
 

@@ -22,15 +22,17 @@ from hoodie.services.compaction.run import compact
 from hoodie.services.compaction.settings import INLINE, SCHEDULE_INLINE
 from hoodie.services.settings import ENABLED, FAIL
 from hoodie.services.target import Target
+from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
-from hoodie.timeline.active import Timeline
 from hoodie.write.settings import TABLE_TYPE
 
 
 def after_write(
-    engine: Engine, base_path: str, instant: str, config: Config, progress: Callable[[str, str], None]
+    engine: Engine, table: Table, instant: str, config: Config, progress: Callable[[str, str], None]
 ) -> list[str]:
     """Clean, archive, compact and cluster as `config` asks for, in the order of Apache Hudi.
+
+    The first of them begins with the timeline that the write listed last.
 
     The commit of the instant stays whatever happens here: failures come back as warnings, or are raised as
     ServiceError, if `config` asks for that.
@@ -38,12 +40,12 @@ def after_write(
     if not config[ENABLED]:
         return []
     failures: list[str] = []
-    warnings = _run(engine, base_path, config, progress, failures)
+    warnings = _run(engine, table, config, progress, failures)
     if config[FAIL] and failures:
         raise ServiceError(
             f"the rows are committed at {instant}, don't write them again; {'; '.join(failures)}. With "
             f"{FAIL.name}=false this is a warning",
-            path=base_path,
+            path=table.base_path,
             instant=instant,
             setting=FAIL.name,
         )
@@ -52,7 +54,7 @@ def after_write(
 
 def _run(
     engine: Engine,
-    base_path: str,
+    table: Table,
     config: Config,
     progress: Callable[[str, str], None],
     failures: list[str],
@@ -60,19 +62,19 @@ def _run(
     """Warnings of the services; those that failed are among the `failures`, too."""
     warnings: list[str] = []
     if config[CLEAN]:
-        warnings += _warnings(failures, "clean", "hoodie clean", lambda: _clean(base_path, config, progress))
+        warnings += _warnings(failures, "clean", "hoodie clean", lambda: _clean(table, config, progress))
     if config[ARCHIVE]:
         warnings += _warnings(
             failures,
             "archiving",
             "hoodie archive",
-            lambda: archive(base_path, config.texts, False, progress).warnings,
+            lambda: archive(table, config.texts, False, progress).warnings,
         )
     if config[TABLE_TYPE] is TableType.MERGE_ON_READ and (config[INLINE] or config[SCHEDULE_INLINE]):
         mode = "run" if config[INLINE] else "schedule"
         remedy = "hoodie compact" if mode == "run" else "hoodie compact --mode schedule"
         warnings += _warnings(
-            failures, "compaction", remedy, lambda: _compact(engine, base_path, mode, config, progress)
+            failures, "compaction", remedy, lambda: _compact(engine, table, mode, config, progress)
         )
     mode = (
         "run" if config[CLUSTER] else "schedule" if config[SCHEDULE_CLUSTER] or config[ASYNC_CLUSTER] else ""
@@ -82,13 +84,13 @@ def _run(
             failures,
             "clustering",
             "hoodie cluster" if mode == "run" else "hoodie cluster --mode schedule",
-            lambda: _cluster(engine, base_path, mode, config, progress),
+            lambda: _cluster(engine, table, mode, config, progress),
         )
     return warnings
 
 
-def _clean(base_path: str, config: Config, progress: Callable[[str, str], None]) -> list[str]:
-    result = clean(base_path, "run", config.texts, False, progress)
+def _clean(table: Table, config: Config, progress: Callable[[str, str], None]) -> list[str]:
+    result = clean(table, "run", config.texts, False, progress)
     if not result.failed:
         return result.warnings
     failed = f"{len(result.failed)} old files could not be deleted, such as {result.failed[0]}"
@@ -96,21 +98,21 @@ def _clean(base_path: str, config: Config, progress: Callable[[str, str], None])
 
 
 def _compact(
-    engine: Engine, base_path: str, mode: str, config: Config, progress: Callable[[str, str], None]
+    engine: Engine, table: Table, mode: str, config: Config, progress: Callable[[str, str], None]
 ) -> list[str]:
-    if mode == "schedule" and pending(Timeline.load(base_path)):
+    if mode == "schedule" and pending(table.refresh()):
         return []
-    return compact(engine, base_path, mode, None, config.texts, progress).warnings
+    return compact(engine, table, mode, None, config.texts, progress).warnings
 
 
 def _cluster(
-    engine: Engine, base_path: str, mode: str, config: Config, progress: Callable[[str, str], None]
+    engine: Engine, table: Table, mode: str, config: Config, progress: Callable[[str, str], None]
 ) -> list[str]:
     if mode == "schedule":
-        target = Target.open(base_path, config.texts)
+        target = Target.open(table, config.texts)
         if pending_clusterings(target.timeline(), target):
             return []
-    return cluster(engine, base_path, mode, None, config.texts, progress).warnings
+    return cluster(engine, table, mode, None, config.texts, progress).warnings
 
 
 def _warnings(failures: list[str], what: str, remedy: str, run: Callable[[], list[str]]) -> list[str]:

@@ -150,9 +150,7 @@ def put_plan(
         made = plan_now(timeline, now)
         return None if made.plan is None else content(made.plan)
 
-    with Transaction(
-        target.storage, target.base_path, target.config, target.props.timeline_utc
-    ) as transaction:
+    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
         instant = transaction.schedule(action, make)
         return Scheduled(
             instant.time if instant else "",

@@ -20,7 +20,7 @@ from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.table_view import table_merger
 from hoodie.services.target import Target
 from hoodie.storage import Storage
-from hoodie.storage.settings import FSYNC
+from hoodie.table.handle import TableRef
 from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot
@@ -32,12 +32,15 @@ from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
 class RewriteContext:
     """What every task needs to know. Picklable; built once on the driver. `instant` is the service's."""
 
-    base_path: str
+    table: TableRef
     instant: str
     avro_schema: str
     files: BaseFileFormat
     slices: SliceContext
-    sync: bool
+
+    @property
+    def base_path(self) -> str:
+        return self.table.uri
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -89,7 +92,7 @@ def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
     )
     avro_schema = to_avro_text(schema, target.props.name, full_name=record_full_name(text))
     files = BaseFileFormat.of(config)
-    return RewriteContext(target.base_path, instant, avro_schema, files, slices, config[FSYNC])
+    return RewriteContext(target.table.ref, instant, avro_schema, files, slices)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +22,8 @@ from hoodie.services.clean.plan import last_clean
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
-from hoodie.table.partition import list_partitions
-from hoodie.table.view import Snapshot, merged_slices, storage_listing
+from hoodie.table.listing import StorageListing
+from hoodie.table.view import Snapshot, merged_slices
 from hoodie.timeline.active import Timeline, create_instant, delete_states
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
@@ -32,7 +31,6 @@ from hoodie.write import rollback
 from hoodie.write.operation import check_public
 
 Progress = Callable[[str, str], None]
-_LISTERS = 8
 _SHOWN = 5
 
 
@@ -165,9 +163,8 @@ def _refuse_cleaned(target: Target, timeline: Timeline, commit: str) -> None:
     if not timeline.filter([Action.CLEAN]) or commit < (timeline.first_time or ""):
         return
     past = Past("commit", commit, needs_as_of(timeline, target.storage, commit))
-    listing = storage_listing(target.storage, target.base_path)
     try:
-        past.check({partition: listing(partition) for partition in past.partitions})
+        past.check(StorageListing(target.storage, target.base_path).many(past.partitions))
     except NotRetained as error:
         raise TableError(f"commit {commit} can't get a savepoint: {error.message}", instant=commit) from None
 
@@ -178,19 +175,17 @@ def _files(target: Target, timeline: Timeline, commit: str) -> dict[str, tuple[s
     Of a file group that is to be compacted these are those of the slice that the compaction reads, too: it
     may be cleaned once the compaction is done, and what that makes has no name yet.
     """
-    storage, base_path = target.storage, target.base_path
-    snapshot = Snapshot.of(timeline, storage, as_of=commit)
+    snapshot = Snapshot.of(timeline, target.storage, as_of=commit)
+    listing = StorageListing(target.storage, target.base_path)
 
     def one(partition: str) -> tuple[str, ...]:
         names: list[str] = []
-        for item in merged_slices(snapshot, storage_listing(storage, base_path), partition):
+        for item in merged_slices(snapshot, listing.files, partition):
             names += [item.base.name] if item.base else []
             names += [log.name for log in reversed(item.logs)]
         return tuple(names)
 
-    partitions = list_partitions(storage, base_path)
-    with ThreadPoolExecutor(_LISTERS) as pool:
-        return dict(zip(partitions, pool.map(one, partitions), strict=True))
+    return {partition: one(partition) for partition in listing.partitions()}
 
 
 def _refuse_going(

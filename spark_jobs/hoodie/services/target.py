@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.config.key import Config
-from hoodie.storage import Storage, normalize, storage_for
-from hoodie.storage.settings import FSYNC
-from hoodie.table import properties
+from hoodie.storage import Storage
+from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
@@ -21,26 +20,38 @@ from hoodie.write.persisted import merged
 class Target:
     """`config` is what was asked for with what the table persists; `extra` is for the commits' metadata."""
 
-    storage: Storage
-    base_path: str
-    props: TableProperties
+    table: Table
     config: Config
     extra: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def open(
-        cls, path: str, options: Mapping[str, Any], extra_metadata: Mapping[str, str] | None = None
+        cls, place: str | Table, options: Mapping[str, Any], extra_metadata: Mapping[str, str] | None = None
     ) -> Target:
-        """Raises ConfigError for wrong settings, TableMismatch where they contradict it, TableError."""
-        base_path = normalize(path)
+        """The table at a path, or one that is open: then nothing is read of it that it knows.
+
+        Raises ConfigError for wrong settings, TableMismatch where they contradict it, TableError.
+        """
         check_extra(extra_metadata or {})
         given = Config.of(options)
-        storage = storage_for(base_path, given[FSYNC])
-        props = properties.load(storage, base_path)
-        return cls(storage, base_path, props, merged(given, props), dict(extra_metadata or {}))
+        table = place if isinstance(place, Table) else Table.open(place, given)
+        return cls(table, merged(given, table.properties), dict(extra_metadata or {}))
+
+    @property
+    def storage(self) -> Storage:
+        return self.table.storage
+
+    @property
+    def base_path(self) -> str:
+        return self.table.base_path
+
+    @property
+    def props(self) -> TableProperties:
+        return self.table.properties
 
     def timeline(self) -> Timeline:
-        return Timeline.load(self.base_path, self.storage)
+        """As it is now; `table.timeline` is the one listed last."""
+        return self.table.refresh()
 
     def next_time(self, timeline: Timeline) -> str:
         """A new instant, later than all on the timeline."""

@@ -66,6 +66,9 @@ class Storage(Protocol):
         ...
 
 
+#: names of unfinished files, which `sweep_partial` deletes, end so in every storage that makes such files
+PARTIAL_SUFFIX = ".hoodie-tmp"
+
 #: tests put a wrapper here (fault injection); called with the storage that `storage_for` chose
 WRAPPERS: list[Callable[[Storage], Storage]] = []
 

@@ -26,10 +26,10 @@ from typing import Any, BinaryIO
 
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
-from hoodie.storage import FileInfo
+from hoodie.storage import PARTIAL_SUFFIX, FileInfo
 from hoodie.storage.contained import Contained, special
 
-TMP_SUFFIX = ".hoodie-tmp"
+TMP_SUFFIX = PARTIAL_SUFFIX
 _TREE_ATTEMPTS = 10
 _BUFFER = 1 << 16
 

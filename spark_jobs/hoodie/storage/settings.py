@@ -12,3 +12,6 @@ FSYNC = bool_key(
     "that can be made again.",
     group="storage",
 )
+
+#: all of them: they travel with a table to where its storage is opened
+SETTINGS = (FSYNC,)

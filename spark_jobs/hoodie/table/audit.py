@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from hoodie.errors import TableError
 from hoodie.format.names import join
 from hoodie.storage import Storage
+from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import Snapshot, merged_slices, storage_listing
+from hoodie.table.view import Snapshot, merged_slices
 from hoodie.table.written import (
     UNKNOWN,
     WrittenFile,
@@ -57,19 +58,18 @@ class Audit:
 def audit(timeline: Timeline, storage: Storage, props: TableProperties) -> Audit:
     """Lists the partitions that commits, savepoints and plans name; opens no data file. Raises TableError."""
     snapshot = Snapshot.of(timeline, storage)
-    named = _named(timeline, storage)
+    named, listing = _named(timeline, storage), StorageListing(storage, timeline.base_path)
     found: dict[str, dict[str, int]] = {}
 
     def sizes(partition: str) -> Mapping[str, int]:
         if partition not in found:
-            items = storage.list(join(timeline.base_path, partition))
+            items = listing.files(partition)
             found[partition] = {item.name: item.size for item in items if not item.is_dir}
         return found[partition]
 
     latest = latest_written(timeline, storage, snapshot)
-    listing = storage_listing(storage, timeline.base_path)
     partitions = sorted({partition for partition, _ in latest})
-    slices = [item for partition in partitions for item in merged_slices(snapshot, listing, partition)]
+    slices = [item for partition in partitions for item in merged_slices(snapshot, listing.files, partition)]
     lost = [item for item in wrong_in(latest, slices) if confirmed(timeline, storage, props, item)]
     needed = {path for files in latest.values() for path in files}
     older = []

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from hoodie.errors import ConfigError
 from hoodie.format.names import join
 from hoodie.storage import Storage
-from hoodie.table.partition import list_partitions
+from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import Snapshot, file_slices, storage_listing
+from hoodie.table.view import Snapshot, file_slices
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.commit import CommitMetadata
 
@@ -45,10 +45,13 @@ def refuse_buckets(
         if storage.exists(folder) and storage.names(folder):
             raise _refusal(timeline.base_path, f"{folder} holds its hash ring")
     wrote = ([stat.file_id or "" for stat in commit.write_stats] for commit in newest_first)
-    refuse_numbered(storage, timeline.base_path, snapshot, next(filter(None, wrote), ()))
+    listing = StorageListing(storage, timeline.base_path)
+    refuse_numbered(listing, timeline.base_path, snapshot, next(filter(None, wrote), ()))
 
 
-def refuse_numbered(storage: Storage, base_path: str, snapshot: Snapshot, file_ids: Iterable[str]) -> None:
+def refuse_numbered(
+    listing: FileListing, base_path: str, snapshot: Snapshot, file_ids: Iterable[str]
+) -> None:
     """Raises ConfigError when these file ids, and then those of the whole table, are bucket numbers.
 
     One UUID in 43 begins with eight decimal digits, so the number of ids and their size count: an ordinary
@@ -56,9 +59,10 @@ def refuse_numbered(storage: Storage, base_path: str, snapshot: Snapshot, file_i
     """
     if _chance(file_ids) > _SUSPECT:
         return
-    listing = storage_listing(storage, base_path)
-    partitions = list_partitions(storage, base_path)
-    every = set(itertools.chain.from_iterable(file_slices(snapshot, listing, item) for item in partitions))
+    partitions = listing.partitions()
+    every = set(
+        itertools.chain.from_iterable(file_slices(snapshot, listing.files, item) for item in partitions)
+    )
     numbered = [file_id for file_id in every if _NUMBERED.fullmatch(file_id)]
     if 2 * len(numbered) > len(every) and _chance(numbered) <= _CERTAIN:
         raise _refusal(base_path, f"file ids such as {min(numbered)} begin with a bucket's number")

@@ -15,9 +15,9 @@ from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import join
 from hoodie.storage import Storage
-from hoodie.table.partition import list_partitions
+from hoodie.table.listing import StorageListing
 from hoodie.table.skeleton import open_base
-from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot, file_slices, storage_listing
+from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot, file_slices
 from hoodie.table.written import WrittenFile, all_written
 from hoodie.timeline.active import Timeline
 
@@ -43,11 +43,11 @@ def check_contents(timeline: Timeline, storage: Storage, base_path: str) -> Cont
     the footers are. Memory: a batch of rows, or a block, for each core.
     """
     snapshot = Snapshot.of(timeline, storage)
-    listing = storage_listing(storage, base_path)
+    listing = StorageListing(storage, base_path)
     told = _appends(timeline, storage)
     work: list[tuple[FileSlice, bool]] = []
-    for partition in list_partitions(storage, base_path):
-        for group in file_slices(snapshot, listing, partition).values():
+    for partition in listing.partitions():
+        for group in file_slices(snapshot, listing.files, partition).values():
             latest = next((number for number, item in enumerate(group) if item.base), len(group))
             work += [(item, number <= latest) for number, item in enumerate(group)]
 

@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import HoodieError
@@ -79,9 +80,14 @@ def has_beat(storage: Storage, base_path: str, instant: str) -> bool:
 
 def read_beats(storage: Storage, base_path: str, folder: str = _FOLDER) -> list[Beat]:
     """The heartbeats in a folder of the table, whose names are digits."""
+    return beats_of(storage, storage.list(f"{base_path}/{folder}"))
+
+
+def beats_of(storage: Storage, listing: Sequence[FileInfo], skipped: Collection[str] = ()) -> list[Beat]:
+    """The heartbeats of a listing, but those of the `skipped` instants."""
     now = int(time.time() * 1000)
-    listing = storage.list(f"{base_path}/{folder}")
-    return [_parse(storage, item, now) for item in listing if not item.is_dir and is_time(item.name)]
+    found = (item for item in listing if not item.is_dir and is_time(item.name))
+    return [_parse(storage, item, now) for item in found if item.name not in skipped]
 
 
 def remove_beat(storage: Storage, base_path: str, instant: str, folder: str = _FOLDER) -> None:
@@ -105,6 +111,7 @@ class Heartbeat:
         self.instant = instant
         self._path = heartbeat_path(base_path, instant, folder)
         self._interval = interval_ms / 1000
+        self._service = service
         self._token = uuid.uuid4().hex
         self._content = _content(self._token, interval_ms * misses, service)
         self._done = threading.Event()
@@ -126,11 +133,14 @@ class Heartbeat:
         _LIVE.discard(self._token)
 
     def stop(self) -> None:
-        """Silence it and remove the file; silent even where removing fails."""
+        """Silence it and remove the file; silent even where removing fails.
+
+        A service's successor has a heartbeat of the same name; that of a writer nobody else takes.
+        """
         self.silence()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
-        if self.is_ours():
+        if not self._service or self.is_ours():
             self._storage.delete(self._path)
 
     def on_storage(self) -> bool:

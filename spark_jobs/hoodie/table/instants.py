@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hoodie.storage import Storage
-from hoodie.table import properties
-from hoodie.timeline.active import Timeline
+from hoodie.table.handle import Table
 from hoodie.timeline.archived import ArchivedEntry, archive_folder, read_archived
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata
@@ -14,12 +12,11 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.service_details import service_details
 
 
-def active_instants(storage: Storage, base_path: str) -> list[dict[str, Any]]:
+def active_instants(table: Table) -> list[dict[str, Any]]:
     """Those of the active timeline, oldest first: instant, action, state, changed_ms; of commits operation,
     partitions, inserts, updates, deletes, files, bytes; `service_details` of others. Raises TableError.
     """
-    properties.load(storage, base_path)
-    timeline = Timeline.load(base_path, storage)
+    timeline, storage = table.timeline, table.storage
     out: list[dict[str, Any]] = []
     for instant in timeline:
         commit = None
@@ -30,11 +27,11 @@ def active_instants(storage: Storage, base_path: str) -> list[dict[str, Any]]:
     return out
 
 
-def archived_instants(storage: Storage, base_path: str) -> list[dict[str, Any]]:
+def archived_instants(table: Table) -> list[dict[str, Any]]:
     """Those of the archived timeline, in the highest state that is there, oldest first. Raises TableError."""
-    props = properties.load(storage, base_path)
+    props = table.properties
     highest: dict[tuple[str, str], ArchivedEntry] = {}
-    for entry in read_archived(storage, archive_folder(base_path, props.archive_folder)):
+    for entry in read_archived(table.storage, archive_folder(table.base_path, props.archive_folder)):
         key = (entry.instant.time, entry.instant.comparable_action.value)
         if key not in highest or highest[key].instant.state < entry.instant.state:
             highest[key] = entry

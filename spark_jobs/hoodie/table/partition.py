@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 
 from hoodie.errors import AlreadyExists
 from hoodie.format.names import DEFAULT_PARTITION, join
 from hoodie.storage import Storage
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
-from hoodie.timeline.active import META_FOLDER
 
 PARTITION_FILE = ".hoodie_partition_metadata"
-_LISTING_THREADS = 8
 
 
 def ensure_partition(storage: Storage, base_path: str, partition: str, instant: str) -> None:
@@ -27,28 +24,6 @@ def ensure_partition(storage: Storage, base_path: str, partition: str, instant: 
     text = f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth={depth}\n"
     with contextlib.suppress(AlreadyExists):
         storage.create_if_absent(path, text.encode("latin-1"))
-
-
-def list_partitions(storage: Storage, base_path: str) -> list[str]:
-    """Every partition path, sorted. A folder with a metadata file is a leaf; not partitioned: [""]."""
-    found: list[str] = []
-
-    def visit(relative: str) -> list[str]:
-        entries = storage.list(join(base_path, relative))
-        if any(item.name.startswith(PARTITION_FILE) for item in entries):
-            found.append(relative)
-            return []
-        return [
-            join(relative, item.name)
-            for item in entries
-            if item.is_dir and not (relative == "" and item.name == META_FOLDER)
-        ]
-
-    level = [""]
-    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
-        while level:
-            level = [child for children in pool.map(visit, level) for child in children]
-    return sorted(found)
 
 
 def partition_texts(props: TableProperties, partition: str) -> dict[str, str | None]:

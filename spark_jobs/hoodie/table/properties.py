@@ -228,15 +228,10 @@ def load(
 ) -> TableProperties:
     """Read the properties, from the backup when the file itself is missing or torn.
 
-    Another writer may be replacing the files, so up to `rounds` attempts are made, `pause_s` seconds
-    apart. Raises TableNotFound (no `.hoodie`, or a half-made table without properties), TornProperties
-    (files there, none whole), UnsupportedVersion (written by a newer Hudi).
+    Another writer may be replacing the files, so up to `rounds` attempts are made, `pause_s` seconds apart.
+    Raises TableNotFound (no `.hoodie`, or no properties in it), TornProperties (no whole file),
+    UnsupportedVersion (written by a newer Hudi).
     """
-    if not storage.exists(f"{base_path}/{META_FOLDER}"):
-        raise TableNotFound(
-            f"{base_path} is no Hudi table: no {META_FOLDER} folder; check the path, or write to it first",
-            path=base_path,
-        )
     problems: list[str] = []
     for attempt in range(rounds):
         if attempt:
@@ -248,6 +243,11 @@ def load(
                 return _supported(texts, base_path)
             if problem:
                 problems.append(f"{path}: {problem}")
+        if not problems and not storage.exists(f"{base_path}/{META_FOLDER}"):
+            raise TableNotFound(
+                f"{base_path} is no Hudi table: no .hoodie folder; check the path, or write to it first",
+                path=base_path,
+            )
     if not problems:
         raise TableNotFound(
             f"{base_path} is no complete Hudi table: {META_FOLDER} holds no {FILE_NAME} (a creation that was "
@@ -342,7 +342,7 @@ def _read_whole(storage: Storage, path: str) -> tuple[dict[str, str] | None, str
     """(properties, None), or (None, what is wrong), or (None, None) when there is no such file."""
     try:
         data = storage.read(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None, None
     except OSError as error:
         raise StorageError(f"can't read {path}: {error}; check the file's permissions", path=path) from error

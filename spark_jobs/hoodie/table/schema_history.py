@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from hoodie.errors import TableError
 from hoodie.format.internal_schema import InternalSchema, inherited, parse_history
 from hoodie.storage import Storage
+from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, meta_path
 
 #: folder in `.hoodie`; Apache Hudi makes it for every table
@@ -47,13 +48,13 @@ def newest(timeline: Timeline, storage: Storage) -> SchemaCommit | None:
         raise TableError(f"{path} is damaged ({error}); restore it from a copy", path=path) from None
 
 
-def save(storage: Storage, base_path: str, instant: str, schema: InternalSchema, history: str) -> str:
+def save(table: Table, instant: str, schema: InternalSchema, history: str) -> str:
     """Leave the schemacommit of the write at `instant`, before its commit; gives what the commit says.
 
     `history` is the text of the newest one, to which a `schema` of other columns is added. It counts once the
     commit is completed; after a kill before that the next write deletes it.
     """
-    text = history
+    text, storage, base_path = history, table.storage, table.base_path
     if parse_history(text)[-1].record != schema.record:
         schema = replace(schema, version=int(instant))
         text = inherited(schema, text)
@@ -62,7 +63,7 @@ def save(storage: Storage, base_path: str, instant: str, schema: InternalSchema,
     for suffix in (".requested", ".inflight"):
         storage.create_if_absent(place + suffix, b"")
     storage.create_if_absent(place, text.encode())
-    _clean(storage, Timeline.load(base_path, storage), instant)
+    _clean(storage, table.refresh(), instant)
     return schema.to_json()
 
 

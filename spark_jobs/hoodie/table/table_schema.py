@@ -14,6 +14,7 @@ from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.schema import from_avro
 from hoodie.storage import Storage
 from hoodie.table import schema_history
+from hoodie.table.handle import Table
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY
@@ -67,11 +68,11 @@ class TableSchema:
         now = self.evolution.schema.extended(with_meta(schema))
         return replace(self, evolution=replace(self.evolution, schema=now))
 
-    def save(self, storage: Storage, base_path: str, instant: str) -> dict[str, str]:
+    def save(self, table: Table, instant: str) -> dict[str, str]:
         """What the commit of a write at `instant` says of the columns by id, which are saved before it."""
         if self.evolution is None:
             return {}
-        latest = schema_history.save(storage, base_path, instant, self.evolution.schema, self.history)
+        latest = schema_history.save(table, instant, self.evolution.schema, self.history)
         return {LATEST_SCHEMA_KEY: latest}
 
     def check_fields(self, props: TableProperties) -> None:

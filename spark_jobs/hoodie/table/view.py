@@ -160,10 +160,6 @@ class Snapshot:
         return archived and (self.as_of is None or instant <= self.as_of)
 
 
-def storage_listing(storage: Storage, base_path: str) -> Listing:
-    return lambda partition: storage.list(join(base_path, partition))
-
-
 def file_slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[str, list[FileSlice]]:
     """file id -> its committed slices, newest first; replaced groups left out.
 

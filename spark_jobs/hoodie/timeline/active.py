@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.errors import HalfUpgraded, TableError, TableNotFound, UnsupportedVersion
 from hoodie.format.names import META_FOLDER as META_FOLDER
-from hoodie.storage import Storage, delete_all, storage_for
+from hoodie.storage import PARTIAL_SUFFIX, Storage, delete_all, storage_for
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State, is_time
 
 #: in `.hoodie`, where table versions 8 and later keep their instants
 _LATER_FOLDER = "timeline"
 _LATER_NAME = re.compile(r"\d+(_\d+)?\.[a-z]", re.ASCII)
+#: bytes of completed commits that are kept; more are read again when they are asked for again
+_KEPT_BYTES = 8 << 20
 _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
 
 
@@ -74,23 +76,47 @@ class ModificationTimes(Mapping[str, int]):
         return len(self._names)
 
 
+class Contents:
+    """What files of completed commits contain, by name: they never change. Bounded by _KEPT_BYTES."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bytes] = {}
+        self._left = _KEPT_BYTES
+
+    def get(self, name: str) -> bytes | None:
+        return self._known.get(name)
+
+    def keep(self, name: str, data: bytes) -> None:
+        if 0 < len(data) <= self._left and name not in self._known:
+            self._known[name] = data
+            self._left -= len(data)
+
+    def take(self, earlier: Contents, names: Collection[str]) -> None:
+        """Take over what an earlier listing of the timeline knows of these files."""
+        for name, data in earlier._known.copy().items():
+            if name in names:
+                self.keep(name, data)
+
+
 @dataclass(frozen=True)
 class Timeline:
     """Instants sorted by (time, action, state), highest state of each.
 
-    `mtimes`: modification times in epoch ms by file name, of the files of all states.
+    `mtimes`: modification times in epoch ms by file name, of the files of all states. `contents`: of
+    completed commits that were read, so that each is read once in an operation.
     """
 
     base_path: str
     instants: tuple[Instant, ...]
     mtimes: Mapping[str, int]
+    contents: Contents = field(default_factory=Contents, compare=False, repr=False)
 
     @classmethod
     def load(cls, base_path: str, storage: Storage | None = None, before: Timeline | None = None) -> Timeline:
         """Raises TableNotFound where `.hoodie` is missing, and UnsupportedVersion or HalfUpgraded.
 
         `before`, an earlier load of the same table, is the result itself when no file came or went, and else
-        lends the times that it knows: for who polls for completed instants, whose files never change.
+        lends the times and the commits that it knows: files of completed instants never change.
         """
         storage = storage or storage_for(base_path)
         folder = meta_path(base_path)
@@ -120,9 +146,11 @@ class Timeline:
                 best[key] = (time, action, state)
         instants = tuple(Instant(*parts) for parts in sorted(best.values()))
         mtimes = ModificationTimes(storage, folder, listing, names)
-        if isinstance(earlier, ModificationTimes):
+        timeline = cls(base_path, instants, mtimes)
+        if before is not None and isinstance(earlier, ModificationTimes):
             mtimes.take(earlier)
-        return cls(base_path, instants, mtimes)
+            timeline.contents.take(before.contents, mtimes)
+        return timeline
 
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
@@ -156,6 +184,11 @@ class Timeline:
         """Was a file or folder of this name in `.hoodie` when it was listed."""
         return isinstance(self.mtimes, ModificationTimes) and name in self.mtimes.listing
 
+    def has_partial(self) -> bool:
+        """Was there an unfinished file: a live process's, or one that a killed one left."""
+        listing = self.mtimes.listing if isinstance(self.mtimes, ModificationTimes) else ()
+        return any(name.endswith(PARTIAL_SUFFIX) for name in listing)
+
     @property
     def first_time(self) -> str | None:
         """Time of the oldest write; older files belong to archived commits.
@@ -184,8 +217,17 @@ class Timeline:
         return cached
 
     def read(self, instant: Instant, storage: Storage | None = None) -> bytes:
-        storage = storage or storage_for(self.base_path)
-        return storage.read(instant_path(self.base_path, instant))
+        """What the instant's file contains. Raises FileNotFoundError where it is gone, unless it was read
+        before.
+        """
+        lasting = instant.completed and instant.action in COMMIT_ACTIONS
+        data = self.contents.get(instant.file_name) if lasting else None
+        if data is None:
+            storage = storage or storage_for(self.base_path)
+            data = storage.read(instant_path(self.base_path, instant))
+            if lasting:
+                self.contents.keep(instant.file_name, data)
+        return data
 
     def commit(self, instant: Instant, storage: Storage | None = None) -> CommitMetadata:
         """What a completed commit says. Raises FileNotFoundError, and TableError for a damaged file."""

@@ -13,6 +13,7 @@ from hoodie.format.meta_fields import RECORD_KEY, with_meta
 from hoodie.index import Index
 from hoodie.keygen import KeyGenerator
 from hoodie.merge import Merger
+from hoodie.table.handle import TableRef
 from hoodie.table.view import Snapshot
 from hoodie.write.duplicates import Duplicates
 from hoodie.write.log_output import LogFormat
@@ -46,7 +47,7 @@ class WriteContext:
     delete have none of the data columns.
     """
 
-    base_path: str
+    table: TableRef
     operation: Operation
     schema: pa.Schema
     avro_schema: str
@@ -61,8 +62,11 @@ class WriteContext:
     merge_budget: int
     spill_path: str
     null_for_missing: bool
-    sync: bool
     evolution: Evolution | None = None
+
+    @property
+    def base_path(self) -> str:
+        return self.table.uri
 
     @property
     def incoming_schema(self) -> pa.Schema:

@@ -18,8 +18,7 @@ from hoodie.engine import Task
 from hoodie.engine.files import FileFrame, FileScan, Piece, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
 from hoodie.index.tags import NOWHERE
-from hoodie.storage import Storage, storage_for
-from hoodie.table.view import storage_listing
+from hoodie.table.handle import Table
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
@@ -47,7 +46,7 @@ class DirectWrite:
     tasks: tuple[tuple[int, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path, self.context.sync)
+        storage = self.context.table.storage()
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number in (bucket for mine in task_numbers(batches) for bucket in self.tasks[mine]):
@@ -83,9 +82,7 @@ class DirectPlan:
     pieces: dict[str, tuple[Piece, ...]]
 
     @classmethod
-    def of(
-        cls, frame: FileFrame, context: WriteContext, config: Config, storage: Storage
-    ) -> DirectPlan | None:
+    def of(cls, frame: FileFrame, context: WriteContext, config: Config, table: Table) -> DirectPlan | None:
         """None where the rows have to be looked at first."""
         if (
             not context.operation.fills_new_groups
@@ -106,7 +103,7 @@ class DirectPlan:
             (path, ""): [sum(piece.rows for piece in mine), sum(piece.memory for piece in mine)]
             for path, mine in pieces.items()
         }
-        _check_partitions(storage, context, sorted(pieces))
+        _check_partitions(table, context, sorted(pieces))
         profile = Profile(groups=groups, input_partitions=len(frame.pieces))
         return cls(frame, profile, {path: tuple(mine) for path, mine in pieces.items()})
 
@@ -161,11 +158,12 @@ def _partition_paths(frame: FileFrame, context: WriteContext) -> list[str] | Non
     return [str(path) for path in paths.to_pylist()]
 
 
-def _check_partitions(storage: Storage, context: WriteContext, paths: Sequence[str]) -> None:
-    listing = storage_listing(storage, context.base_path)
+def _check_partitions(table: Table, context: WriteContext, paths: Sequence[str]) -> None:
+    listing = table.listing()
+    fields = context.keys.partition_fields
     for path in paths:
         if path:
-            check_partition(storage, context.base_path, path, context.keys.partition_fields, listing(path))
+            check_partition(table.storage, table.base_path, path, fields, listing.files(path))
     check_apart(paths)
 
 

@@ -15,8 +15,9 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, join
 from hoodie.storage import Storage
+from hoodie.table.listing import StorageListing
 from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
-from hoodie.table.view import log_files, storage_listing
+from hoodie.table.view import log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
@@ -71,7 +72,7 @@ def paths(metadata: CommitMetadata) -> frozenset[str]:
 def base_files_of(storage: Storage, base_path: str, instant: str, partitions: Iterable[str]) -> Iterator[str]:
     """Base files of one instant in these partitions, relative to the table."""
     for partition in partitions:
-        for item in storage.list(join(base_path, partition)):
+        for item in StorageListing(storage, base_path).files(partition):
             name = BaseFileName.parse(item.name)
             if name is not None and name.instant == instant:
                 yield join(partition, item.name)
@@ -84,7 +85,7 @@ def log_files_of(
     file groups in `groups`.
     """
     for partition in partitions:
-        for log in log_files(storage_listing(storage, base_path), partition):
+        for log in log_files(StorageListing(storage, base_path).files, partition):
             began = log.base_instant == instant
             if began or (partition, log.file_id) in groups:
                 found = Contents.of(storage, log.path, instant)

@@ -13,8 +13,7 @@ from hoodie.config.key import Config
 from hoodie.errors import OutOfOrder
 from hoodie.merge import Merger
 from hoodie.merge.settings import PRECOMBINE_FIELD
-from hoodie.storage import Storage
-from hoodie.timeline.active import Timeline
+from hoodie.table.handle import Table
 from hoodie.timeline.intervals import interval_of, later_commits
 from hoodie.write.duplicates import Duplicates
 from hoodie.write.operation import Operation, WriteRequest
@@ -22,8 +21,7 @@ from hoodie.write.settings import ALLOW_OUT_OF_ORDER
 
 
 def refuse_out_of_order(
-    storage: Storage,
-    base_path: str,
+    table: Table,
     request: WriteRequest,
     config: Config,
     merger: Merger,
@@ -44,7 +42,7 @@ def refuse_out_of_order(
     if own is None:
         return
     task, interval = own
-    for later, commit in later_commits(Timeline.load(base_path, storage), storage, request.token):
+    for later, commit in later_commits(table.timeline, table.storage, request.token):
         both = sorted(set(partitions) & set(commit.totals.get("partitions") or ()))
         if both:
             raise OutOfOrder(

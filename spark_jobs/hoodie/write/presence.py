@@ -12,12 +12,12 @@ from collections.abc import Callable
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, TableBusy, TableError
 from hoodie.storage import Storage
-from hoodie.table.heartbeat import Beat, Heartbeat, read_beats, remove_beat
+from hoodie.table.heartbeat import Beat, Heartbeat, beats_of, heartbeat_folder, read_beats, remove_beat
 from hoodie.table.pending import clustering_plan
 from hoodie.table.queue import Progress, Queue
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES, WAIT_MS
 from hoodie.timeline.active import instant_path
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, State, is_time
 
 ATTEMPTS = 20
 
@@ -36,6 +36,8 @@ class Presence:
         self.heartbeats: list[Heartbeat] = []
         self.service = ""
         self.alone = False
+        #: was there something else beside the heartbeats that were looked at last: a killed run's
+        self.litter = False
 
     @property
     def ours(self) -> bool:
@@ -76,9 +78,9 @@ class Presence:
         """
         own = {heartbeat.instant for heartbeat in self.heartbeats}
         dead: list[Beat] = []
-        for beat in read_beats(self.storage, self.base_path):
-            if beat.instant in own:
-                continue
+        listing = self.storage.list(heartbeat_folder(self.base_path))
+        self.litter = any(item.is_dir or not is_time(item.name) for item in listing)
+        for beat in beats_of(self.storage, listing, own):
             if not self.alive(beat):
                 dead.append(beat)
             elif self.alone or not self.of_service(beat):

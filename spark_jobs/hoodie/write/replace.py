@@ -11,21 +11,18 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from hoodie.config.key import Config
 from hoodie.errors import CommitConflict, InputError
-from hoodie.storage import Storage, normalize
-from hoodie.table.partition import list_partitions
+from hoodie.table.listing import FileListing
 from hoodie.table.pending import BusyGroups
-from hoodie.table.view import FileSlice, Snapshot, merged_slices, storage_listing
+from hoodie.table.view import FileSlice, Snapshot, merged_slices
 from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import refuse_outside
 from hoodie.write.settings import PARTITIONS_TO_DELETE, STATIC_PARTITIONS
 from hoodie.write.workload import Profile
 
-_LISTERS = 8
 _SHOWN = 3
 
 #: the latest slices of a partition's visible file groups
@@ -33,27 +30,23 @@ Slices = Mapping[str, Sequence[FileSlice]]
 
 
 def live_slices(
-    storage: Storage, base_path: str, snapshot: Snapshot, partitions: Iterable[str]
+    listing: FileListing, snapshot: Snapshot, partitions: Iterable[str]
 ) -> dict[str, list[FileSlice]]:
     """The visible file groups of these partitions; those without any, or that are not there, are left out."""
-    listing = storage_listing(storage, base_path)
-    wanted = list(partitions)
-    with ThreadPoolExecutor(_LISTERS) as pool:
-        found = pool.map(lambda partition: merged_slices(snapshot, listing, partition), wanted)
-        return {partition: group for partition, group in zip(wanted, found, strict=True) if group}
+    found = {place: merged_slices(snapshot, listing.files, place) for place in listing.many(partitions)}
+    return {place: group for place, group in found.items() if group}
 
 
 def find_replaced(
-    storage: Storage, snapshot: Snapshot, request: WriteRequest, config: Config, profile: Profile
+    listing: FileListing, snapshot: Snapshot, request: WriteRequest, config: Config, profile: Profile
 ) -> None:
     """Tell the profile which slices the write replaces.
 
     Raises InputError for a partition to delete that is not there, unless the request says `missing_ok`.
     """
-    base_path = normalize(request.path)
 
     def live(partitions: Iterable[str]) -> dict[str, list[FileSlice]]:
-        return live_slices(storage, base_path, snapshot, partitions)
+        return live_slices(listing, snapshot, partitions)
 
     if request.operation is Operation.INSERT_OVERWRITE:
         named = config[STATIC_PARTITIONS]
@@ -62,12 +55,10 @@ def find_replaced(
         profile.replaced = live(sorted(set(named)) or profile.partitions)
         profile.absent = tuple(sorted(set(named) - {*profile.replaced, *profile.partitions}))
     elif request.operation is Operation.INSERT_OVERWRITE_TABLE:
-        profile.replaced = live(list_partitions(storage, base_path))
+        profile.replaced = live(listing.partitions())
     elif request.operation is Operation.DELETE_PARTITION:
         asked = request.partitions or config[PARTITIONS_TO_DELETE]
-        profile.replaced, profile.absent = _named(
-            asked, lambda: list_partitions(storage, base_path), live, request.missing_ok
-        )
+        profile.replaced, profile.absent = _named(asked, listing.partitions, live, request.missing_ok)
 
 
 def refuse_busy(busy: BusyGroups, replaced: Slices) -> None:

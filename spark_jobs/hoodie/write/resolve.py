@@ -26,10 +26,10 @@ from hoodie.merge.hard_delete import HardDelete
 from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
-from hoodie.storage.settings import FSYNC
 from hoodie.table import properties
 from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, Feature, refuse
+from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import Snapshot
@@ -107,30 +107,30 @@ class Plan:
     def sample_keys(self) -> bool:
         return self.context.sort
 
-    def create_table(self, storage: Storage) -> None:
+    def create_table(self, table: Table) -> None:
         if self.new_properties is None:
             return
         for _ in range(ATTEMPTS):
             try:
-                properties.create(storage, self.context.base_path, self.new_properties)
+                properties.create(table.storage, table.base_path, self.new_properties)
             except AlreadyExists:
                 return  # another first writer was faster; `outdated` or its heartbeat tells
             except ConflictError:
                 continue  # it swept this one's unfinished file away, so its own is there
             return
 
-    def outdated(self, storage: Storage) -> bool:
+    def outdated(self, table: Table) -> bool:
         """Did another writer commit, or create the table differently, since the plan was made?
 
-        A compaction scheduled since then counts too: logs go to the slice that it began.
+        A compaction scheduled since then counts too: logs go to the slice that it began. The timeline is the
+        one that was listed last.
         """
-        timeline = Timeline.load(self.context.base_path, storage)
-        now, known = Snapshot.of(timeline, storage), self.context.snapshot
+        now, known = Snapshot.of(table.timeline, table.storage), self.context.snapshot
         if (now.committed, now.compacting) != (known.committed, known.compacting):
             return True
         if self.new_properties is None:
             return False
-        found = properties.load(storage, self.context.base_path)
+        found = table.read_properties()
         return any(found.get(name) != text for name, text in self.new_properties.items())
 
     def write_parallelism(self, input_partitions: int, cores: int) -> Parallelism:
@@ -148,18 +148,19 @@ class _Shape:
     merger: Merger
 
 
-def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Schema) -> Plan:
+def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> Plan:
     """Raises HoodieError for whatever is wrong with settings, table or schema; writes nothing.
 
-    `incoming` has no columns where no rows come.
+    `incoming` has no columns where no rows come. Properties and timeline are those that `table` knows.
     """
+    storage, path = table.storage, table.base_path
     given = Config.of(request.options)
     request, changed = _effective(request, given)
-    operation, props = request.operation, _existing(storage, path)
+    operation, props = request.operation, _existing(table)
     config = _with_warnings(given if props is None else merged(given, props), changed)
     _check_supported(config, props, operation)
     name = _table_name(config, path)
-    timeline = Timeline(path, (), {}) if props is None else Timeline.load(path, storage)
+    timeline = Timeline(path, (), {}) if props is None else table.timeline
     snapshot = Snapshot.of(timeline, storage)
     newest_first = _commits(storage, props, timeline, snapshot, operation)
     table_schema = _table_schema(storage, props, timeline)
@@ -177,7 +178,7 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
     table_schema = table_schema.extended(shape.schema)
     duplicates = Duplicates.of(config, operation)
     context = WriteContext(
-        base_path=path,
+        table=table.ref,
         operation=operation,
         schema=shape.schema,
         avro_schema=avro_text,
@@ -192,7 +193,6 @@ def resolve(storage: Storage, path: str, request: WriteRequest, incoming: pa.Sch
         merge_budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
-        sync=config[FSYNC],
         evolution=table_schema.evolution,
     )
     return Plan(
@@ -290,9 +290,10 @@ def _of_keys(
     return _Shape(keys, stored or rows, HardDelete())
 
 
-def _existing(storage: Storage, path: str) -> TableProperties | None:
+def _existing(table: Table) -> TableProperties | None:
+    storage, path = table.storage, table.base_path
     try:
-        return properties.load(storage, path)
+        return table.properties
     except TableNotFound:
         info = storage.info(path)
         if info is not None and not info.is_dir:

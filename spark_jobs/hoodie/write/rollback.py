@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
+from hoodie.table.listing import StorageListing
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
-from hoodie.table.partition import list_partitions
 from hoodie.table.pending import clustering_plan
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline, create_instant, delete_instant, delete_states, instant_path
@@ -152,7 +152,7 @@ def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False
             told = _told_logs(storage, base_path, wrote) if target.completed else {}
             groups.update(group for group in wrote.file_groups if group not in told)
         if not partitions or (forget and not target.completed):
-            partitions = set(list_partitions(storage, base_path))
+            partitions = set(StorageListing(storage, base_path).partitions())
         files.update(base_files_of(storage, base_path, target.time, sorted(partitions)))
     requests = []
     for file in sorted(files):

@@ -15,8 +15,9 @@ from hoodie.format.log_block import BlockType, encode_block, rollback_headers
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
+from hoodie.table.listing import StorageListing
 from hoodie.table.markers import Marker, MarkerType, place_marker
-from hoodie.table.view import LogFile, log_files, storage_listing
+from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.plans import RollbackRequest
 from hoodie.write.leftovers import Contents
 
@@ -75,7 +76,7 @@ def plan_logs(
     requests: list[RollbackRequest] = []
     shared: dict[Slice, dict[str, int]] = {}
     for partition in suspects.partitions:
-        for log in log_files(storage_listing(storage, base_path), partition):
+        for log in log_files(StorageListing(storage, base_path).files, partition):
             path = join(partition, log.name)
             named, told = path in suspects.files, path in suspects.told
             began = log.base_instant == instant
@@ -124,7 +125,7 @@ def void_blocks(
 def _slice(
     storage: Storage, base_path: str, partition: str, file_id: str, base_instant: str
 ) -> Sequence[LogFile]:
-    logs = log_files(storage_listing(storage, base_path), partition)
+    logs = log_files(StorageListing(storage, base_path).files, partition)
     return [log for log in logs if (log.file_id, log.base_instant) == (file_id, base_instant)]
 
 

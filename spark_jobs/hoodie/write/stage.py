@@ -21,8 +21,8 @@ from hoodie.errors import HoodieError
 from hoodie.format.evolution import check_texts, conform
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.tags import NOWHERE, REPEATED, Tags
-from hoodie.storage import Storage, storage_for
-from hoodie.table.view import FileSlice, merged_slices, storage_listing
+from hoodie.table.handle import Table
+from hoodie.table.view import FileSlice, merged_slices
 from hoodie.write.context import STORED_ROW, WriteContext
 from hoodie.write.duplicates import known_keys, refuse_known
 from hoodie.write.partition_check import check_partition
@@ -62,7 +62,8 @@ class _Stager:
     def __init__(self, context: WriteContext, sample_keys: bool) -> None:
         self.context = context
         self.sample_keys = sample_keys
-        self.storage: Storage = storage_for(context.base_path)
+        table = Table(context.table)
+        self.storage, self.listing = table.storage, table.listing()
         self.groups: dict[tuple[str, str], _Group] = {}
         self.missing = self.dropped = 0
         self.listed: dict[str, list[FileSlice]] = {}
@@ -164,11 +165,11 @@ class _Stager:
 
     def slices(self, partition: str) -> list[FileSlice]:
         if partition not in self.listed:
-            entries = storage_listing(self.storage, self.context.base_path)(partition)
+            entries = self.listing.files(partition)
             if partition and self.context.operation.brings_rows:
                 fields = self.context.keys.partition_fields
                 check_partition(self.storage, self.context.base_path, partition, fields, entries)
-            self.listed[partition] = merged_slices(self.context.snapshot, lambda _: entries, partition)
+            self.listed[partition] = merged_slices(self.context.snapshot, self.listing.files, partition)
         return self.listed[partition]
 
     def count(self, partition: str, file_id: str, piece: pa.Table) -> None:

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from hoodie.engine import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.storage import storage_for
 from hoodie.timeline.commit import WriteStat
 from hoodie.write.context import WriteContext
 from hoodie.write.duplicates import LAST
@@ -32,7 +31,7 @@ class WriteBuckets:
     buckets: tuple[Bucket, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path, self.context.sync)
+        storage = self.context.table.storage()
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):

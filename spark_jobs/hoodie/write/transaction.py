@@ -15,6 +15,14 @@ beside writers, and `commit`. A kill leaves the plan, and files that the next `r
 
 The heartbeat file of T says that T is on: who takes T for dead removes it first, before anything else of T,
 and tasks look at it before they create a file. Writers let the heartbeats of services be.
+
+The timeline is listed again where another process may have changed what the next step rests on, and nowhere
+else: between these places a heartbeat keeps writers and plans away.
+- Once the table is taken, after the look for other heartbeats: a writer that ended before it has published,
+  and its commit must not be overwritten. Again after a sweep or a rollback, which remove or add instants.
+- Before publishing: who was taken for dead finds its instant gone, or a newer rollback, and must not publish.
+- After publishing: it may have slept in between, and withdraws then. Inline services begin with this listing.
+- For a service, once its heartbeat is there: another process may have completed the plan before.
 """
 
 from __future__ import annotations
@@ -27,14 +35,14 @@ from typing import NoReturn
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitUnknown, ConflictError, Fenced, HoodieError, StorageError
 from hoodie.format.names import join
-from hoodie.storage import Storage, delete_all
+from hoodie.storage import delete_all
 from hoodie.table import properties
+from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Beat, Heartbeat, heartbeat_folder, read_beats, remove_beat
+from hoodie.table.listing import StorageListing
 from hoodie.table.markers import delete_markers
-from hoodie.table.partition import list_partitions
 from hoodie.table.queue import Progress, Rank
 from hoodie.timeline.active import (
-    META_FOLDER,
     Timeline,
     create_instant,
     delete_instant,
@@ -48,9 +56,9 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.timeline.tokens import TOKEN_KEY, token_folder
 from hoodie.write import leftovers, rollback
+from hoodie.write.metadata_table import drop_metadata_table, has_metadata_table
 from hoodie.write.presence import ATTEMPTS, Presence
 
-_METADATA_KEYS = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
 _FAILURES = (OSError, HoodieError)
 
 
@@ -62,22 +70,22 @@ class Transaction:
 
     def __init__(
         self,
-        storage: Storage,
-        base_path: str,
+        table: Table,
         config: Config,
         utc: bool,
         action: Action = Action.COMMIT,
         progress: Progress = lambda step, text: None,
     ) -> None:
-        self.storage = storage
-        self.base_path = base_path
+        self.table = table
+        self.storage = table.storage
+        self.base_path = table.base_path
         self.action = action
         self.rolled_back: list[str] = []
         self.metadata_table_removed = False
         #: were files of earlier writes deleted: listings made before `begin` may show them
         self.repaired = False
         self._utc = utc
-        self._presence = Presence(storage, base_path, config, progress)
+        self._presence = Presence(table.storage, table.base_path, config, progress)
         self._taken: Heartbeat | None = None
         self.instant = ""
         self._groups: Collection[tuple[str, str]] = ()
@@ -93,15 +101,21 @@ class Transaction:
             raise failure
 
     def take(self) -> None:
-        """The table for this writer, repaired, before its instant begins. Raises as `begin`."""
+        """The table for this writer, repaired, before its instant begins. Raises as `begin`.
+
+        The timeline of `table` is up to date then, also where the table was taken before.
+        """
         if self._taken is None:
             self._taken = self._claim(Rank.WRITER)
+        else:
+            self.table.refresh()
 
     def begin(self) -> None:
         """Raises ConflictError, with nothing of the table changed, when another writer lives, or when one has
         taken this for dead since `take`.
         """
-        self.take()
+        if self._taken is None:
+            self.take()
         self._request()
         assert self._taken is not None
         self._presence.release(self._taken)
@@ -116,9 +130,10 @@ class Transaction:
             rollback.execute(
                 self.storage,
                 self.base_path,
-                rollback.PendingRollback.new(self._now(), instant, self._utc, forget=True),
+                rollback.PendingRollback.new(self.table.refresh(), instant, self._utc, forget=True),
             )
             self.rolled_back.append(instant.time)
+            self.table.refresh()
 
     def schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
         """Put a service's plan on the timeline while no writer is at work; the instant, as requested.
@@ -129,7 +144,7 @@ class Transaction:
         """
         announced = self._claim()
         for _ in range(ATTEMPTS):
-            timeline = Timeline.load(self.base_path, self.storage)
+            timeline = self.table.timeline
             instant = Instant(new_instant_time(timeline.last_time, self._utc), action, State.REQUESTED)
             data = plan(timeline, instant.time)
             if data is None:
@@ -137,6 +152,7 @@ class Transaction:
             try:
                 create_instant(self.storage, self.base_path, instant, data)
             except AlreadyExists:
+                self.table.refresh()
                 continue
             if not announced.is_ours():
                 # a writer began meanwhile, with the table as it was without the plan
@@ -151,11 +167,14 @@ class Transaction:
         Raises ConflictError when another process is executing it, or has done so. Tasks may write files under
         `instant` afterwards; leaving without `commit` leaves the plan to the next `resume`.
         """
-        timeline = Timeline.load(self.base_path, self.storage)
-        if self._has_metadata_table() or rollback.planned_for(timeline, self.storage, planned.time):
+        timeline = self.table.refresh()
+        if has_metadata_table(self.table) or rollback.planned_for(timeline, self.storage, planned.time):
             self._presence.release(self._claim())
         self._presence.take_over(planned)
-        if all((item.time, item.action) != (planned.time, planned.action) for item in self._now().pending()):
+        if all(
+            (item.time, item.action) != (planned.time, planned.action)
+            for item in self.table.refresh().pending()
+        ):
             self._refuse(planned.time)
         self._undo(planned.time, partitions)
         self._pending = Instant(planned.time, planned.action, State.INFLIGHT)
@@ -177,7 +196,10 @@ class Transaction:
 
     def check_claim(self) -> None:
         """Raises ConflictError when another process has taken this one for dead since `claim`."""
-        if not self._presence.ours:
+        self._refuse_unless_ours(self._presence.ours)
+
+    def _refuse_unless_ours(self, ours: bool) -> None:
+        if not ours:
             raise Fenced(
                 f"another writer took this process for dead, which worked on {self.base_path}; run it again",
                 path=self.base_path,
@@ -185,7 +207,8 @@ class Transaction:
 
     def drop_metadata_table(self) -> None:
         """Remove a metadata table that is going to be out of date, and repair the table then; see `claim`."""
-        if self._has_metadata_table():
+        self.table.refresh()
+        if has_metadata_table(self.table):
             self._presence.release(self._claim())
 
     def inflight(self, profile: CommitMetadata) -> None:
@@ -256,7 +279,9 @@ class Transaction:
         )
 
     def _try_to_claim(self, repair: bool) -> Heartbeat:
-        announced = self._presence.announce(partial(new_instant_time, self._now().last_time, self._utc))
+        announced = self._presence.announce(
+            partial(new_instant_time, self.table.timeline.last_time, self._utc)
+        )
         try:
             dead = self._presence.refuse_second_writer()
             if repair:
@@ -270,26 +295,42 @@ class Transaction:
         """Undo failed writes and sweep what killed runs left behind.
 
         Dead heartbeats go first, unfinished files next, and only then the timeline is read: a writer that
-        wakes up finds itself refused, or has published before it is looked at.
+        wakes up finds itself refused, or has published before it is looked at. A killed run has left a
+        heartbeat, something beside the heartbeats, a pending instant or an unfinished file; where there is
+        none of them, nothing is swept.
         """
+        swept = bool(dead) or self._presence.litter
+        if swept:
+            self._sweep(dead)
+        elif self._presence.queue.wait_ms:  # the next one that waits sees what killed ones left in the queue
+            self._presence.queue.sweep()
+        # a writer that was just changing from its first to its second heartbeat may have been overlooked
+        self._presence.refuse_second_writer()
+        timeline = self.table.refresh()
+        if not swept and (timeline.pending() or timeline.has_partial()):
+            self._sweep(dead)
+            timeline = self.table.refresh()
+        if timeline.holds(properties.BACKUP_NAME):
+            properties.recover(self.storage, self.base_path)
+            self.table.read_properties()
+        served = self._served(timeline, dead)
+        failed = [] if self._restoring else rollback.due(timeline, self.storage, served, self._utc)
+        self.metadata_table_removed |= drop_metadata_table(self.table)
+        for pending in failed:
+            rollback.execute(self.storage, self.base_path, pending)
+            self.rolled_back.append(pending.target.time)
+        if failed:
+            timeline = self.table.refresh()
+        swept = leftovers.sweep_attempts(self.storage, self.base_path, timeline)
+        self.repaired = swept or bool(self.rolled_back)
+
+    def _sweep(self, dead: Sequence[Beat]) -> None:
         for beat in dead:
             if not self._presence.of_service(beat):
                 remove_beat(self.storage, self.base_path, beat.instant)
         for folder in (meta_path, heartbeat_folder, token_folder):
             self.storage.sweep_partial(folder(self.base_path))
         self._presence.queue.sweep()
-        # a writer that was just changing from its first to its second heartbeat may have been overlooked
-        self._presence.refuse_second_writer()
-        properties.recover(self.storage, self.base_path)
-        timeline = self._now()
-        served = self._served(timeline, dead)
-        failed = [] if self._restoring else rollback.due(timeline, self.storage, served, self._utc)
-        self._drop_metadata_table()
-        for pending in failed:
-            rollback.execute(self.storage, self.base_path, pending)
-            self.rolled_back.append(pending.target.time)
-        swept = leftovers.sweep_attempts(self.storage, self.base_path, self._now())
-        self.repaired = swept or bool(self.rolled_back)
 
     def _served(self, timeline: Timeline, dead: Sequence[Beat]) -> frozenset[str]:
         """Instants that live services work on; heartbeats of services that died at their very end go."""
@@ -298,31 +339,18 @@ class Transaction:
         for beat in dead:
             if self._presence.of_service(beat) and beat.instant not in pending:
                 remove_beat(self.storage, self.base_path, beat.instant)
-        beats = read_beats(self.storage, self.base_path)
+        beats = read_beats(self.storage, self.base_path) if pending else ()
         return frozenset(beat.instant for beat in beats if beat.instant in pending - gone)
-
-    def _now(self) -> Timeline:
-        return Timeline.load(self.base_path, self.storage)
-
-    def _has_metadata_table(self) -> bool:
-        props = properties.load(self.storage, self.base_path)
-        folder = join(self.base_path, META_FOLDER, "metadata")
-        return any(props.get(name) for name in _METADATA_KEYS) or self.storage.exists(folder)
-
-    def _drop_metadata_table(self) -> None:
-        """Properties first: readers that see the entry gone list the folders themselves."""
-        if not self._has_metadata_table():
-            return
-        properties.update(self.storage, self.base_path, dict.fromkeys(_METADATA_KEYS))
-        self.storage.delete_tree(join(self.base_path, META_FOLDER, "metadata"))
-        self.metadata_table_removed = True
 
     def _request(self) -> None:
         """Take the instant: the heartbeat first, so that no task and no other writer sees T without it."""
         requested = RequestedReplace().to_bytes() if self.action is Action.REPLACECOMMIT else b""
+        assert self._taken is not None
         for _ in range(ATTEMPTS):
-            heartbeat = self._presence.announce(partial(new_instant_time, self._now().last_time, self._utc))
-            self.check_claim()  # who took this one for dead may have looked before there was this heartbeat
+            last = self.table.timeline.last_time
+            heartbeat = self._presence.announce(partial(new_instant_time, last, self._utc))
+            # who took this one for dead may have looked before there was this heartbeat
+            self._refuse_unless_ours(self._taken.is_ours())
             instant = Instant(heartbeat.instant, self.action, State.REQUESTED)
             self._pending, self.instant = instant, instant.time
             try:
@@ -330,6 +358,7 @@ class Transaction:
             except AlreadyExists:
                 self._pending = None
                 self._presence.release(heartbeat)
+                self.table.refresh()
                 continue
             return
         raise self._presence.no_instant()
@@ -386,9 +415,9 @@ class Transaction:
         Rollbacks are no sign for a service, beside which writers go on: its successor's heartbeat is.
         """
         if self._presence.service:
-            gone = all(instant.time != self.instant for instant in self._now())
+            gone = all(instant.time != self.instant for instant in self.table.refresh())
             return gone or not self._presence.ours
-        timeline = self._now()
+        timeline = self.table.refresh()
         instants = (Action.ROLLBACK, Action.RESTORE)
         if any(instant.time > self.instant for instant in timeline.filter(instants)):
             return True
@@ -455,7 +484,7 @@ class Transaction:
             return
         leftovers.delete_unreported(self.storage, self.base_path, instant.time, ())
         if lost:
-            self._undo(instant.time, list_partitions(self.storage, self.base_path))
+            self._undo(instant.time, StorageListing(self.storage, self.base_path).partitions())
         delete_instant(self.storage, self.base_path, instant)
         delete_markers(self.storage, self.base_path, instant.time)
 

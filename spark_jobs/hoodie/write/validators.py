@@ -19,8 +19,7 @@ from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ValidationFailed
 from hoodie.read.settings import SPILL_PATH
 from hoodie.read.state import Ask, QueryError, sql_about, state_view
-from hoodie.storage import Storage
-from hoodie.table import properties
+from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.write.resolve import Plan
@@ -100,13 +99,13 @@ def validators(config: Config) -> tuple[Validator, ...]:
     return tuple(_validator(kind, query) for kind in kinds for query in config[kind.key])
 
 
-def rehearse(engine: Engine, storage: Storage, plan: Plan) -> None:
+def rehearse(engine: Engine, table: Table, plan: Plan) -> None:
     """Ask every query about no rows: raises ConfigError for one that can't be evaluated."""
     every = validators(plan.config)
     if not every:
         return
     props = TableProperties(plan.new_properties or {})
-    with _asking(engine, storage, plan, every, props, ()) as ask:
+    with _asking(engine, table, plan, every, props, ()) as ask:
         for validator in every:
             try:
                 validator.failure(ask)
@@ -120,7 +119,7 @@ def rehearse(engine: Engine, storage: Storage, plan: Plan) -> None:
 
 
 def gate(
-    engine: Engine, storage: Storage, plan: Plan, instant: str, progress: Callable[[str, str], None]
+    engine: Engine, table: Table, plan: Plan, instant: str, progress: Callable[[str, str], None]
 ) -> Callable[[CommitMetadata], None] | None:
     """What Transaction.commit calls before it publishes; None without validators.
 
@@ -132,9 +131,9 @@ def gate(
 
     def check(metadata: CommitMetadata) -> None:
         progress("validate", f"{len(every)} queries about {len(metadata.partitions)} partitions")
-        props = properties.load(storage, plan.context.base_path)
+        props = table.read_properties()
         partitions = metadata.partitions
-        with _asking(engine, storage, plan, every, props, partitions, (instant, metadata)) as ask:
+        with _asking(engine, table, plan, every, props, partitions, (instant, metadata)) as ask:
             failures = [failure for validator in every if (failure := _failure(validator, ask))]
         if failures:
             first = failures[0]
@@ -151,7 +150,7 @@ def gate(
 
 def _asking(
     engine: Engine,
-    storage: Storage,
+    table: Table,
     plan: Plan,
     every: Sequence[Validator],
     props: TableProperties,
@@ -168,10 +167,9 @@ def _asking(
         after = replace(
             before, committed=before.committed | {instant}, replaced=before.replaced | frozenset(gone)
         )
+    listing = table.listing()
     views = {
-        name: state_view(
-            storage, context.base_path, props, plan.config, snapshot, context.file_schema, partitions
-        )
+        name: state_view(table, props, plan.config, snapshot, context.file_schema, listing, partitions)
         for name, snapshot in ((_BEFORE, before), (_AFTER, after))
         if name == _AFTER or any(validator.kind is not Kind.SINGLE for validator in every)
     }
@@ -180,7 +178,7 @@ def _asking(
             name: replace(view, context=replace(view.context, evolution=context.evolution))
             for name, view in views.items()
         }
-    return sql_about(engine, storage, views, plan.config[SPILL_PATH] or "")
+    return sql_about(engine, table.storage, views, plan.config[SPILL_PATH] or "")
 
 
 def _failure(validator: Validator, ask: Ask) -> dict[str, str] | None:

@@ -21,7 +21,8 @@ from hoodie.merge import merger
 from hoodie.read.log_merge import SliceContext
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
-from hoodie.table.view import FileSlice, Snapshot, merged_slices, storage_listing
+from hoodie.table.listing import StorageListing
+from hoodie.table.view import FileSlice, Snapshot, merged_slices
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
@@ -104,7 +105,7 @@ class LogTable:
         """What a snapshot query reads."""
         time = None if as_of is None else moment(as_of)
         snapshot = Snapshot.of(Timeline.load(self.path, STORAGE), STORAGE, time)
-        (found,) = merged_slices(snapshot, storage_listing(STORAGE, self.path), "")
+        (found,) = merged_slices(snapshot, StorageListing(STORAGE, self.path).files, "")
         return found, snapshot
 
     def context(self, snapshot: Snapshot, payload: str = "event_time", budget: int = LARGE) -> SliceContext:

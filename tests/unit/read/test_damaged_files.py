@@ -12,6 +12,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import TableError
+from hoodie.table.listing import StorageListing
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import OPTIONS, data_files, listing
 
@@ -212,17 +213,15 @@ def test_rows_are_not_written_beside_missing_files(cow: tuple[Path, list[str]]) 
 def test_a_commit_is_archived_while_a_query_is_planned(
     cow: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hoodie.read import table_view
-
     path, (first, _) = cow
-    listed = table_view.list_partitions
+    listed = StorageListing.partitions
 
-    def later(*given: Any) -> list[str]:
+    def later(listing: StorageListing) -> list[str]:
         for file in (path / ".hoodie").glob(f"{first}.*"):
             file.unlink()
-        return listed(*given)
+        return listed(listing)
 
-    monkeypatch.setattr(table_view, "list_partitions", later)
+    monkeypatch.setattr(StorageListing, "partitions", later)
     assert hoodie.read_table(str(path)).num_rows == 30
 
 
@@ -230,18 +229,16 @@ def test_a_write_and_its_clean_while_a_query_is_planned(
     cow: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of the state that was to be read may go meanwhile: the query is planned anew."""
-    from hoodie.read import table_view
-
     path, _ = cow
-    listed = table_view.list_partitions
+    listed = StorageListing.partitions
 
-    def later(*given: Any) -> list[str]:
-        monkeypatch.setattr(table_view, "list_partitions", listed)
+    def later(listing: StorageListing) -> list[str]:
+        monkeypatch.setattr(StorageListing, "partitions", listed)
         rows: pa.Table = as_table(small_rows(range(30), 9), SMALL_SCHEMA)
         hoodie.write_table(rows, str(path), options={**OPTIONS, "hoodie.cleaner.commits.retained": 1})
         [old, _] = sorted((path / "eu").glob("*.parquet"), key=lambda file: file.name.rpartition("_")[2])
         old.unlink()
-        return listed(*given)
+        return listed(listing)
 
-    monkeypatch.setattr(table_view, "list_partitions", later)
+    monkeypatch.setattr(StorageListing, "partitions", later)
     assert set(hoodie.read_table(str(path))["ts"].to_pylist()) == {9000}

@@ -13,8 +13,8 @@ import pytest
 import hoodie
 from hoodie.errors import NotRetained, TableError
 from hoodie.storage.local import LocalStorage
-from hoodie.table.partition import list_partitions
-from hoodie.table.view import Snapshot, merged_slices, storage_listing
+from hoodie.table.listing import StorageListing
+from hoodie.table.view import Snapshot, merged_slices
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
@@ -230,7 +230,7 @@ def test_a_compaction_that_was_planned_later_begins_no_slice(tmp_path: Path) -> 
     for as_of, logs, begun in ((second, 1, False), (fourth, 2, True)):
         snapshot = Snapshot.of(timeline, STORAGE, as_of)
         assert (planned in snapshot.compacting.values()) == begun
-        (found,) = merged_slices(snapshot, storage_listing(STORAGE, str(path)), "eu")
+        (found,) = merged_slices(snapshot, StorageListing(STORAGE, str(path)).files, "eu")
         assert len(found.logs) == logs
     assert read(path, as_of=second) == expected(*rows("eu", 2))
 
@@ -291,12 +291,12 @@ class History:
     def note(self) -> None:
         """The state after the newest commit."""
         timeline = Timeline.load(str(self.path), STORAGE)
-        snapshot, listing = Snapshot.of(timeline, STORAGE), storage_listing(STORAGE, str(self.path))
+        snapshot, listing = Snapshot.of(timeline, STORAGE), StorageListing(STORAGE, str(self.path))
         assert timeline.last_commit
         files = {
             Path(file.path)
-            for partition in list_partitions(STORAGE, str(self.path))
-            for item in merged_slices(snapshot, listing, partition)
+            for partition in listing.partitions()
+            for item in merged_slices(snapshot, listing.files, partition)
             for file in (*([item.base] if item.base else []), *item.logs)
         }
         self.states[timeline.last_commit.time] = (dict(self.rows), files)

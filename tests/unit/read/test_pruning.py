@@ -10,6 +10,7 @@ import pytest
 
 import hoodie
 from hoodie.read.table_view import TableView
+from hoodie.table.handle import Table
 
 DAYS = ["2024-01-01", "2024-01-02", "it's", ""]
 OPTIONS = {
@@ -69,7 +70,7 @@ def filtered(where: str) -> set[Any]:
 )
 def test_partitions_that_are_ruled_out_are_not_listed(table: str, where: str, partitions: int) -> None:
     """The empty day is in the partition of nulls, which every term on the day rules out."""
-    listed = {item.partition for item in TableView.load(table, where=where).slices}
+    listed = {item.partition for item in TableView.load(Table.open(table), where=where).slices}
     assert len(listed) == partitions
     assert found(table, where) == filtered(where)
 
@@ -92,7 +93,7 @@ def test_partitions_that_are_ruled_out_are_not_listed(table: str, where: str, pa
     ],
 )
 def test_what_is_not_understood_rules_nothing_out(table: str, where: str) -> None:
-    assert len(TableView.load(table, where=where).slices) == ROWS.num_rows
+    assert len(TableView.load(Table.open(table), where=where).slices) == ROWS.num_rows
     assert found(table, where) == filtered(where)
 
 

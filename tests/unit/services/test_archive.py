@@ -20,6 +20,7 @@ from hoodie.services.archive.merge import MergePlan
 from hoodie.services.archive.run import ArchiveResult
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
+from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.archived import (
     ArchivedEntry,
@@ -345,14 +346,14 @@ def test_a_killed_run_is_not_archived_twice(table: Pair) -> None:
 
 
 def test_a_writer_at_work_is_waited_for(table: Pair) -> None:
-    with Transaction(STORAGE, str(table.path), Config.of({}), True) as writer:
+    with Transaction(Table(TableRef(str(table.path)), STORAGE), Config.of({}), True) as writer:
         writer.begin()
         before = listing(table.path)
         with pytest.raises(ConflictError, match="another writer is at work"):
             archive(table)
         assert {**listing(table.path), **before} == before
         assert archive(table, {}).status == "skipped", "with nothing to do nobody is in the way"
-    with Transaction(STORAGE, str(table.path), Config.of({}), True) as archiver:
+    with Transaction(Table(TableRef(str(table.path)), STORAGE), Config.of({}), True) as archiver:
         archiver.claim(repair=False)
         with pytest.raises(ConflictError, match="another writer is at work"):
             table.write(small_rows(range(3), 99))

@@ -14,6 +14,7 @@ from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.services.clustering import schedule
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 from tests.support.cli import said
 from tests.support.faults import Faults, InjectedFault, injected
@@ -143,7 +144,7 @@ def test_a_plan_that_is_being_executed_stays(mor: History, cow: History, kind: s
     plan = history.compact("schedule") if history is mor else schedule_clustering(history)
     [instant] = timeline(history.path).pending()
     config = Config.of({"hoodie.write.wait.for.writer.ms": "0"})
-    with Transaction(STORAGE, str(history.path), config, True) as executor:
+    with Transaction(Table(TableRef(str(history.path)), STORAGE), config, True) as executor:
         executor.resume(instant, ["eu"])
         with pytest.raises(ConflictError):
             hoodie.cancel_plan(str(history.path), plan, options={"hoodie.write.wait.for.writer.ms": "0"})

@@ -16,6 +16,7 @@ from hoodie.errors import ConfigError, ConflictError, ServiceError, TableError
 from hoodie.services.settings import FAIL
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
+from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.clean_plan import CleanFile, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
@@ -173,7 +174,7 @@ def test_an_automatic_clean_that_can_not_delete_warns(table: Pair, stuck: set[st
 def test_a_writer_at_work_keeps_a_plan_away_but_not_its_execution(table: Pair) -> None:
     instant = clean(table, "schedule", hoodie__cleaner__commits__retained=4).instant
     table.write(small_rows(range(30), 7))
-    with Transaction(STORAGE, str(table.path), Config.of({}), True) as writer:
+    with Transaction(Table(TableRef(str(table.path)), STORAGE), Config.of({}), True) as writer:
         writer.begin()
         before = listing(table.path)
         with pytest.raises(ConflictError, match="another writer is at work"):

@@ -14,6 +14,7 @@ from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.format.base_file import BaseFileReader, footer_of
 from hoodie.services.clustering.run import cluster as run_cluster
 from hoodie.services.target import Target
+from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.transaction import Transaction
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows, small_rows, without
@@ -341,7 +342,7 @@ def test_a_pending_clustering_gives_way_where_it_may(table: Pair) -> None:
 def test_a_clustering_that_is_being_executed_does_not_give_way(table: Pair) -> None:
     planned = cluster(table.path, "schedule")
     config = table_config(table)
-    with Transaction(STORAGE, str(table.path), config, True) as transaction:
+    with Transaction(Table(TableRef(str(table.path)), STORAGE), config, True) as transaction:
         transaction.resume(Instant(planned.instant, Action.REPLACECOMMIT, State.REQUESTED), ["eu"])
         with pytest.raises(ConflictError, match=f"replacecommit {planned.instant} .* is executing it"):
             hoodie.write_table(

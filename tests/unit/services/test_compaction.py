@@ -18,6 +18,7 @@ from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.format.base_file import BaseFileReader, footer_of
 from hoodie.services.compaction.run import CompactionResult
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.compaction_plan import CompactionPlan
@@ -122,7 +123,9 @@ def test_a_plan(table: Pair) -> None:
 
 
 def test_a_live_writer_is_a_conflict_that_changes_nothing(table: Pair) -> None:
-    with Transaction(STORAGE, str(table.path), Config.of({}), False, Action.DELTACOMMIT) as writer:
+    with Transaction(
+        Table(TableRef(str(table.path)), STORAGE), Config.of({}), False, Action.DELTACOMMIT
+    ) as writer:
         writer.begin()
         before = states(table)
         with pytest.raises(ConflictError, match="another writer is at work"):
@@ -221,7 +224,7 @@ def test_writers_go_on_while_a_plan_is_executed(table: Pair) -> None:
 def executing(pair: Pair, instant: str) -> Iterator[Transaction]:
     """Another process at work on the plan, which then fails."""
     planned = Instant(instant, Action.COMPACTION, State.REQUESTED)
-    with Transaction(STORAGE, str(pair.path), Config.of({}), False) as other:
+    with Transaction(Table(TableRef(str(pair.path)), STORAGE), Config.of({}), False) as other:
         other.resume(planned, plan_of(pair, instant).partitions)
         yield other
 

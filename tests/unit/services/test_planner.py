@@ -13,6 +13,7 @@ import hoodie
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableNotFound
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
@@ -192,7 +193,7 @@ def test_a_restore_that_was_begun_is_finished_first(tmp_path: Path) -> None:
 def test_while_a_writer_is_at_work(tmp_path: Path) -> None:
     """It is told; a run says of each service what it can't do, and does the others."""
     pair = written(tmp_path / "t", 5)
-    with Transaction(LocalStorage(), str(pair.path), Config.of({}), True) as writer:
+    with Transaction(Table(TableRef(str(pair.path)), LocalStorage()), Config.of({}), True) as writer:
         writer.begin()
         plan = hoodie.plan_services(str(pair.path), options=DUE)
         assert [item["instant"] for item in plan.writers] == [writer.instant]

@@ -22,6 +22,7 @@ from hoodie.errors import Fenced, TableBusy
 from hoodie.pipeline import write
 from hoodie.storage.local import LocalStorage
 from hoodie.table import queue as module
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.queue import FOLDER
 from hoodie.table.settings import WAIT_MS
@@ -108,7 +109,7 @@ def table(tmp_path: Path) -> Path:
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[str]:
     """Another writer is at work on the table."""
-    with Transaction(STORAGE, str(path), Config.of({}), True) as transaction:
+    with Transaction(Table(TableRef(str(path)), STORAGE), Config.of({}), True) as transaction:
         transaction.begin()
         yield transaction.instant
 
@@ -188,7 +189,9 @@ def test_a_service_goes_before_writers_that_wait(table: Path) -> None:
     order: list[str] = []
 
     def schedule() -> None:
-        with Transaction(STORAGE, str(table), Config.of({WAIT_MS.name: "60000"}), True) as transaction:
+        with Transaction(
+            Table(TableRef(str(table)), STORAGE), Config.of({WAIT_MS.name: "60000"}), True
+        ) as transaction:
             transaction.schedule(Action.CLEAN, lambda timeline, now: order.append("service"))
 
     def upsert() -> None:

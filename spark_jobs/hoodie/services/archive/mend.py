@@ -45,9 +45,7 @@ def mend_archive(path: str, options: Mapping[str, Any] | None = None) -> list[st
         target.timeline()
     except HalfUpgraded:
         return mend(target.storage, files, lambda: None)
-    with Transaction(
-        target.storage, target.base_path, target.config, target.props.timeline_utc
-    ) as transaction:
+    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
         transaction.claim(repair=False)
         target.storage.sweep_partial(folder)
         return mend(target.storage, unmended(target.storage, folder), transaction.check_claim)

@@ -28,6 +28,8 @@ from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
 from hoodie.storage import Storage, delete_all
 from hoodie.table import properties, schema_history
+from hoodie.table.handle import Table
+from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.timeline import tokens
 from hoodie.timeline.active import META_FOLDER, Timeline, instant_path, meta_path
@@ -88,7 +90,7 @@ class _Done:
 
 
 def archive(
-    path: str,
+    place: str | Table,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
     progress: Progress = lambda step, text: None,
@@ -98,7 +100,7 @@ def archive(
     Raises HoodieError, ConflictError while a writer is at work. What was archived before an error stays so.
     """
     started = time.monotonic()
-    target = Target.open(path, options or {})
+    target = Target.open(place, options or {})
     check_retention(target.config)
     _refuse_metadata_table(target)
     timeline = target.timeline()
@@ -138,7 +140,7 @@ def _run(target: Target, progress: Progress) -> _Done:
     storage, base_path = target.storage, target.base_path
     folder = archive_folder(base_path, target.props.archive_folder)
     utc = target.props.timeline_utc
-    with Transaction(storage, base_path, target.config, utc, progress=progress) as transaction:
+    with Transaction(target.table, target.config, utc, progress=progress) as transaction:
         transaction.claim(repair=False)
         storage.sweep_partial(folder)
         merge.recover(storage, folder)
@@ -235,8 +237,9 @@ def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bo
     metadata = timeline.commit(instant, storage)
     if not isinstance(metadata, ReplaceCommitMetadata):
         return False
+    listing = StorageListing(storage, timeline.base_path)
     for partition, ids in metadata.partition_to_replace_file_ids.items():
-        for item in storage.list(join(timeline.base_path, partition)) if ids else ():
+        for item in listing.files(partition) if ids else ():
             name = BaseFileName.parse(item.name) or LogFileName.parse(item.name)
             if name is not None and name.file_id in ids:
                 return True

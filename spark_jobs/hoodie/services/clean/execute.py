@@ -19,6 +19,7 @@ from hoodie.format.names import join
 from hoodie.services.clean.slices import is_side_file
 from hoodie.services.target import Target
 from hoodie.storage import Storage
+from hoodie.table.listing import StorageListing
 from hoodie.timeline.active import create_instant, instant_path
 from hoodie.timeline.clean_plan import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Instant, State
@@ -93,7 +94,7 @@ def execute(target: Target, instant: Instant, progress: Callable[[str, str], Non
     if plan is None:
         return None
     progress("clean", f"instant {instant.time}: {plan.num_files} files in {len(plan.files)} partitions")
-    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
         transaction.drop_metadata_table()
         with contextlib.suppress(AlreadyExists):
             _create(storage, base_path, instant.with_state(State.INFLIGHT), plan.to_bytes())
@@ -156,14 +157,14 @@ def _delete_folders(target: Target, plan: CleanPlan) -> list[str]:
     storage, base_path = target.storage, target.base_path
 
     def empty(partition: str) -> bool:
-        items = storage.list(join(base_path, partition))
+        items = StorageListing(storage, base_path).files(partition)
         return bool(items) and all(is_side_file(item.name) and not item.is_dir for item in items)
 
     wanted = [partition for partition in plan.delete_partitions if partition]
     if not any(map(empty, wanted)):
         return []
     deleted = []
-    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
         transaction.claim(repair=False)
         for partition in filter(empty, wanted):
             transaction.check_claim()

@@ -14,9 +14,9 @@ from hoodie.services.clean.policy import Retention
 from hoodie.services.clean.settings import INCREMENTAL, MAX_COMMITS
 from hoodie.services.clean.slices import Group, Holds, PartitionClean, PartitionFiles, choose
 from hoodie.storage import FileInfo, Storage
-from hoodie.table.partition import list_partitions
+from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
-from hoodie.table.view import Listing, Snapshot, storage_listing
+from hoodie.table.view import Listing, Snapshot
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.commit import ReplaceCommitMetadata
@@ -49,7 +49,7 @@ class View:
     def of(cls, timeline: Timeline, storage: Storage, partitioned: bool) -> View:
         """Reads the metadata of savepoints, replacecommits and pending plans. Raises TableError."""
         base_path = timeline.base_path
-        last = last_clean(timeline, storage)
+        last, listing = last_clean(timeline, storage), StorageListing(storage, base_path)
         savepoints = [item.time for item in timeline.filter([Action.SAVEPOINT], completed=True)]
         holds = Holds(
             frozenset(savepointed_files(timeline, storage)),
@@ -62,8 +62,8 @@ class View:
             replace(Snapshot.of(timeline, storage), replaced=frozenset()),
             holds,
             last,
-            storage_listing(storage, base_path),
-            lambda: list_partitions(storage, base_path),
+            listing.files,
+            listing.partitions,
             partitioned,
             tuple(savepoints),
             frozenset() if last is None else still_there(last, storage, base_path),

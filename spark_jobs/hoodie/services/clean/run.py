@@ -16,6 +16,7 @@ from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
+from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, delete_states
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant
@@ -67,7 +68,7 @@ class _Done:
 
 
 def clean(
-    path: str,
+    place: str | Table,
     mode: str = "run",
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
@@ -80,7 +81,7 @@ def clean(
     """
     started = time.monotonic()
     check_mode(mode)
-    target = Target.open(path, options or {})
+    target = Target.open(place, options or {})
     check_retention(target.config)
     refuse(target.props, "clean", "cleaned", Feature.OTHER_BASE_FILES)
     done = _Done()
@@ -150,7 +151,7 @@ def _schedule(target: Target, progress: Progress, done: _Done) -> Instant | None
         return planned.plan.to_bytes() if planned.plan else None
 
     utc = target.props.timeline_utc
-    with Transaction(target.storage, target.base_path, target.config, utc, progress=progress) as transaction:
+    with Transaction(target.table, target.config, utc, progress=progress) as transaction:
         instant = transaction.schedule(Action.CLEAN, content)
         if instant is not None and planned.plan is not None:
             _refuse_new_savepoint(target, instant, planned.plan)

@@ -15,8 +15,9 @@ from hoodie.services.rewrite import rewrite_context, run_tasks
 from hoodie.services.target import Target
 from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, refuse
+from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
-from hoodie.table.view import Snapshot, file_slices, storage_listing
+from hoodie.table.view import Snapshot, file_slices
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
 from hoodie.timeline.commit import stats_by_partition
@@ -50,9 +51,9 @@ def execute(
     Raises ConflictError while another process executes it, when it has been completed or rolled back, or when
     the plan's file groups were changed since; an error leaves the plan pending and no new file.
     """
-    storage, base_path = target.storage, target.base_path
+    storage = target.storage
     requested, plan = read_plan(target, instant)
-    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
         transaction.resume(instant, plan.partitions)
         context = rewrite_context(target, instant.time, "cluster")
         _refuse_changed(target, instant, plan)
@@ -130,7 +131,7 @@ def _refuse_changed(target: Target, instant: Instant, plan: ClusteringPlan) -> N
     """
     timeline = target.timeline()
     snapshot = Snapshot.of(timeline, target.storage)
-    listing = storage_listing(target.storage, target.base_path)
+    listing = StorageListing(target.storage, target.base_path).files
     found = {partition: file_slices(snapshot, listing, partition) for partition in plan.partitions}
     for item in plan.slices:
         latest = found[item.partition_path].get(item.file_id)

@@ -12,6 +12,7 @@ from hoodie.services.clustering.execute import check, execute, pending, read_pla
 from hoodie.services.clustering.schedule import plan_now, schedule
 from hoodie.services.modes import PlannedResult, PlannedService, Progress, check_mode
 from hoodie.services.target import Target
+from hoodie.table.handle import Table
 from hoodie.timeline.clustering_plan import SliceInfo
 from hoodie.timeline.instant import Action
 
@@ -39,7 +40,7 @@ class ClusteringResult(PlannedResult):
 
 def cluster(
     engine: Engine,
-    path: str,
+    place: str | Table,
     mode: str,
     instant: str | None,
     options: Mapping[str, Any],
@@ -53,7 +54,7 @@ def cluster(
     Raises HoodieError; plans that were completed before stay completed.
     """
     check_mode(mode, instant)
-    target = Target.open(path, options, extra_metadata or {})
+    target = Target.open(place, options, extra_metadata or {})
     check(target)
     service = PlannedService(
         "clustering",

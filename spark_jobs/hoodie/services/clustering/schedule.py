@@ -30,9 +30,9 @@ from hoodie.services.rewrite import rewrite_context
 from hoodie.services.target import Target
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import source_uri, with_source_size
-from hoodie.table.partition import list_partitions
+from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups, clustering_plan
-from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices, storage_listing
+from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
@@ -115,11 +115,11 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
     order = Order.of(params(config), config)
     if order is not None:
         order.check(rewrite_context(target, "", "cluster").file_schema)
-    snapshot, listing = Snapshot.of(timeline, storage), cache(storage_listing(storage, base_path))
+    snapshot, listing = Snapshot.of(timeline, storage), StorageListing(storage, base_path)
     planned = plan(
         snapshot,
-        listing,
-        list_partitions(storage, base_path),
+        listing.files,
+        listing.partitions(),
         busy_groups(timeline, storage),
         config,
         _settled(timeline, storage, config),
@@ -128,7 +128,7 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
     if planned.plan is None:
         return planned
     taken = [item.group for item in planned.plan.slices]
-    refuse_damaged(timeline, storage, target.props, snapshot, listing, taken)
+    refuse_damaged(timeline, storage, target.props, snapshot, listing.files, taken)
 
     def named(info: SliceInfo) -> SliceInfo:
         uri = source_uri(storage, base_path, info.partition_path, info.base_name)

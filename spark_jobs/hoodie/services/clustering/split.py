@@ -21,7 +21,7 @@ from hoodie.errors import HoodieError
 from hoodie.services.clustering.order import Order, SortKeys
 from hoodie.services.clustering.task import Share, sample
 from hoodie.services.rewrite import PlannedSlice, RewriteContext, run_tasks
-from hoodie.storage import Storage, storage_for
+from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, SliceInfo
 from hoodie.write.staged import SUMMARY, error_message, message
@@ -124,7 +124,7 @@ class FindBounds:
     most: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path)
+        storage = self.context.table.storage()
         try:
             for number in task_numbers(batches):
                 content = base64.b64encode(pickle.dumps(self.find(storage, self.shares[number])))

@@ -22,7 +22,7 @@ from hoodie.read.file_slice import read_slice
 from hoodie.services.clustering.order import Order, SortKeys
 from hoodie.services.clustering.sort import SortedRows
 from hoodie.services.rewrite import RewriteContext
-from hoodie.storage import Storage, storage_for
+from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import RuntimeStats, WriteStat
 from hoodie.write.handles import OutputFile, pieces
@@ -60,7 +60,7 @@ class ClusterShares:
     preserve: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path, self.context.sync)
+        storage = self.context.table.storage()
         try:
             for number in task_numbers(batches):
                 stats = self.write(storage, self.shares[number], task)

@@ -53,9 +53,8 @@ def execute(
     Raises ConflictError while another process executes it or when it has been completed; an error leaves the
     plan pending and no new file.
     """
-    storage, base_path = target.storage, target.base_path
     plan = read_plan(target, instant)
-    with Transaction(storage, base_path, target.config, target.props.timeline_utc) as transaction:
+    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
         transaction.resume(instant, plan.partitions)
         context = rewrite_context(target, instant.time, "compact")
         logs = sum(len(operation.log_files) for operation in plan.operations)

@@ -12,6 +12,7 @@ from hoodie.services.compaction.execute import check, execute, pending, read_pla
 from hoodie.services.compaction.schedule import plan_now, schedule
 from hoodie.services.modes import PlannedResult, PlannedService, Progress, check_mode
 from hoodie.services.target import Target
+from hoodie.table.handle import Table
 from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation
 from hoodie.timeline.instant import Action
 
@@ -38,7 +39,7 @@ class CompactionResult(PlannedResult):
 
 def compact(
     engine: Engine,
-    path: str,
+    place: str | Table,
     mode: str,
     instant: str | None,
     options: Mapping[str, Any],
@@ -52,7 +53,7 @@ def compact(
     Raises HoodieError; plans that were completed before stay completed.
     """
     check_mode(mode, instant)
-    target = Target.open(path, options, extra_metadata or {})
+    target = Target.open(place, options, extra_metadata or {})
     check(target)
     # completed commits of a merge-on-read table are compactions
     service = PlannedService(

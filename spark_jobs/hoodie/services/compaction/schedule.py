@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 from hoodie.config.key import Config
 from hoodie.read.verify import refuse_damaged
@@ -17,9 +17,9 @@ from hoodie.services.compaction.settings import STRATEGY
 from hoodie.services.modes import Planned, Scheduled, put_plan
 from hoodie.services.target import Target
 from hoodie.table.bootstrap import source_uri
-from hoodie.table.partition import list_partitions
+from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
-from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices, storage_listing
+from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action
@@ -65,18 +65,18 @@ def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Plan
     if not due.due:
         return Planned(None, f"no compaction is due: {due.reason}")
     storage, base_path = target.storage, target.base_path
-    snapshot, listing = Snapshot.of(timeline, storage), cache(storage_listing(storage, base_path))
+    snapshot, listing = Snapshot.of(timeline, storage), StorageListing(storage, base_path)
     planned = plan(
         snapshot,
-        listing,
-        list_partitions(storage, base_path),
+        listing.files,
+        listing.partitions(),
         busy_groups(_without_log_compactions(timeline), storage),
         target.config,
     )
     if planned.plan is None:
         return planned
     groups = [item.group for item in planned.plan.operations]
-    refuse_damaged(timeline, storage, target.props, snapshot, listing, groups)
+    refuse_damaged(timeline, storage, target.props, snapshot, listing.files, groups)
 
     def named(operation: CompactionOperation) -> CompactionOperation:
         uri = source_uri(storage, base_path, operation.partition_path, operation.base_name)

@@ -16,7 +16,7 @@ from hoodie.format.base_file import KeySummary
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.file_slice import SliceReader
 from hoodie.services.rewrite import PlannedSlice, RewriteContext
-from hoodie.storage import Storage, storage_for
+from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import RuntimeStats, WriteStat
 from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation
@@ -32,7 +32,7 @@ class CompactSlices:
     operations: tuple[tuple[CompactionOperation, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        storage = storage_for(self.context.base_path, self.context.sync)
+        storage = self.context.table.storage()
         try:
             for number in task_numbers(batches):
                 chosen = self.operations[number]

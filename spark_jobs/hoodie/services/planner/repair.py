@@ -99,9 +99,7 @@ def repair(
     removed = False
     if not dry_run and not found.nothing:
         progress("repair", f"{len(found.failed)} failed writes of {target.base_path}")
-        with Transaction(
-            target.storage, target.base_path, target.config, target.props.timeline_utc
-        ) as transaction:
+        with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
             transaction.claim()
             rolled_back, removed = list(transaction.rolled_back), transaction.metadata_table_removed
     status = "skipped" if found.nothing else "planned" if dry_run else "repaired"

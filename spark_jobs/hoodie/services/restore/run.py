@@ -112,7 +112,7 @@ def _begun(target: Target, timeline: Timeline, point: str) -> Begun | None:
 def _run(target: Target, point: str, progress: Progress, done: _Done) -> None:
     storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
     started = time.monotonic()
-    with Transaction(storage, base_path, target.config, utc, progress=progress) as transaction:
+    with Transaction(target.table, target.config, utc, progress=progress) as transaction:
         transaction.claim(alone=True, restoring=done.resumed)
         done.rolled_back = list(transaction.rolled_back)
         done.metadata_table_removed = transaction.metadata_table_removed

@@ -13,8 +13,9 @@ from hoodie.services.archive.commits import archived_commits
 from hoodie.services.rollback.reach import lost_slices, refuse_lost
 from hoodie.services.target import Target
 from hoodie.storage import Storage
+from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
-from hoodie.table.view import LogFile, Snapshot, log_files, storage_listing
+from hoodie.table.view import LogFile, Snapshot, log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import RollbackMetadata
@@ -101,7 +102,7 @@ def refuse_built_upon(target: Target, timeline: Timeline, compaction: Instant) -
     found = [
         log
         for partition in sorted({partition for partition, _ in groups})
-        for log in log_files(storage_listing(storage, base_path), partition)
+        for log in log_files(StorageListing(storage, base_path).files, partition)
         if log.base_instant == compaction.time
     ]
     kept = [log for log in found if _holds_rows(storage, log, snapshot)]

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import TableError
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.services.clean.pending import pending_files
 from hoodie.storage import Storage
+from hoodie.table.listing import StorageListing
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
@@ -114,7 +115,8 @@ def _slices(
 
 
 def _named(storage: Storage, base_path: str, partition: str) -> Iterator[tuple[tuple[str, str], str]]:
-    for name in storage.names(join(base_path, partition)):
+    for item in StorageListing(storage, base_path).files(partition):
+        name = item.name
         if base := BaseFileName.parse(name):
             yield (base.file_id, base.instant), name
         elif (log := LogFileName.parse(name)) and not log.cdc:

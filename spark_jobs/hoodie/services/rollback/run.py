@@ -136,9 +136,9 @@ def _planned(target: Target, timeline: Timeline, chosen: Chosen) -> Work:
 
 def _run(target: Target, time_: str, progress: Progress, done: _Done) -> None:
     """The table is this process's alone meanwhile. Making it so rolls failed writes back, this one too."""
-    storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
+    utc = target.props.timeline_utc
     first = done.chosen
-    with Transaction(storage, base_path, target.config, utc, progress=progress) as transaction:
+    with Transaction(target.table, target.config, utc, progress=progress) as transaction:
         transaction.claim(alone=True)
         done.rolled_back = [time for time in transaction.rolled_back if time != time_]
         done.metadata_table_removed = transaction.metadata_table_removed

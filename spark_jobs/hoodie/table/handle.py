@@ -1,0 +1,100 @@
+"""A table, opened once for an operation: its storage, its properties, its timeline, its files.
+
+Standard library only, so that sensors may open tables, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hoodie.config.key import Config
+from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage.settings import FSYNC, SETTINGS
+from hoodie.table import properties
+from hoodie.table.listing import FileListing, StorageListing
+from hoodie.table.properties import TableProperties
+from hoodie.timeline.active import Timeline
+
+
+@dataclass(frozen=True)
+class TableRef:
+    """Where a table lies, and the settings of its storage: small and picklable, it travels to executors.
+
+    `uri` is normalized. Every task opens the table's storage from it, with the settings of the driver.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: str, config: Config | None = None) -> TableRef:
+        """Raises ConfigError for what is no path, StorageError for a scheme without an implementation."""
+        texts = config.texts if config is not None else {}
+        return cls(normalize(path), {key.name: texts[key.name] for key in SETTINGS if key.name in texts})
+
+    def storage(self) -> Storage:
+        return storage_for(self.uri, Config(self.storage_options)[FSYNC])
+
+    def listing(self) -> FileListing:
+        """The data files as they are from now on."""
+        return StorageListing(self.storage(), self.uri)
+
+
+class Table:
+    """One operation's handle of a table: what it reads of the table once serves all of its steps.
+
+    `properties` and `timeline` are read when they are first asked for, and stay as they were. The timeline is
+    listed again by `refresh` only, which the caller says where another process may have changed the table and
+    the next step depends on it. Contents of completed instants never change and are kept across listings,
+    within a bound (see Timeline). For one thread.
+    """
+
+    def __init__(self, ref: TableRef, storage: Storage | None = None) -> None:
+        self.ref = ref
+        self.storage = storage or ref.storage()
+        self._properties: TableProperties | None = None
+        self._timeline: Timeline | None = None
+
+    @classmethod
+    def open(cls, path: str, config: Config | None = None, *, rounds: int = 5) -> Table:
+        """A table that is there. Raises as `TableRef.of`, and TableNotFound, TornProperties,
+        UnsupportedVersion. `rounds`: see `properties.load`.
+        """
+        table = cls(TableRef.of(path, config))
+        table.read_properties(rounds=rounds)
+        return table
+
+    @property
+    def base_path(self) -> str:
+        return self.ref.uri
+
+    @property
+    def properties(self) -> TableProperties:
+        """Raises TableNotFound, TornProperties, UnsupportedVersion."""
+        return self.read_properties() if self._properties is None else self._properties
+
+    def read_properties(self, *, rounds: int = 5) -> TableProperties:
+        """The properties as they are now."""
+        self._properties = properties.load(self.storage, self.base_path, rounds=rounds)
+        return self._properties
+
+    @property
+    def timeline(self) -> Timeline:
+        """As it was listed last. Raises TableNotFound, UnsupportedVersion, HalfUpgraded."""
+        return self.refresh() if self._timeline is None else self._timeline
+
+    def reopen(self) -> None:
+        """Forget properties and timeline: they are read again when they are asked for."""
+        self._properties = None
+        if self._timeline is not None:
+            self.refresh()
+
+    def refresh(self) -> Timeline:
+        """The timeline as it is now."""
+        self._timeline = Timeline.load(self.base_path, self.storage, self._timeline)
+        return self._timeline
+
+    def listing(self) -> FileListing:
+        """The data files as they are from now on; see FileListing."""
+        return StorageListing(self.storage, self.base_path)

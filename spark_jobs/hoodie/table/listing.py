@@ -1,0 +1,84 @@
+"""The data files of a table: the only place that lists them.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from hoodie.format.names import join
+from hoodie.storage import FileInfo, Storage
+from hoodie.table.partition import PARTITION_FILE
+from hoodie.timeline.active import META_FOLDER
+
+_THREADS = 8
+
+
+class FileListing(Protocol):
+    """Partitions of a table, and what their folders contain, at one moment. Picklable.
+
+    A folder is looked at when it is first asked for, and never again: what a listing says of one partition
+    does not change, and who wants to see later changes makes another listing. Make it after the timeline
+    was loaded that judges the files: a listing older than the timeline lacks files of its last commits.
+    """
+
+    def partitions(self) -> list[str]:
+        """Every partition path, sorted; not partitioned: [""]."""
+        ...
+
+    def files(self, partition: str) -> Sequence[FileInfo]:
+        """The entries of the partition's folder, by name; none for a folder that is missing."""
+        ...
+
+    def many(self, partitions: Iterable[str]) -> dict[str, Sequence[FileInfo]]:
+        """`files` of each of them, in their order, asked for side by side."""
+        ...
+
+
+class StorageListing:
+    """The listing of the folders themselves. Memory: the entries of the folders that were looked at."""
+
+    def __init__(self, storage: Storage, base_path: str) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self._known: dict[str, Sequence[FileInfo]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}
+
+    def partitions(self) -> list[str]:
+        """A folder with a metadata file is a leaf."""
+        found: list[str] = []
+
+        def visit(relative: str) -> list[str]:
+            entries = self._known.get(relative)
+            entries = self._storage.list(join(self._base_path, relative)) if entries is None else entries
+            if any(item.name.startswith(PARTITION_FILE) for item in entries):
+                self._known[relative] = entries
+                found.append(relative)
+                return []
+            return [
+                join(relative, item.name)
+                for item in entries
+                if item.is_dir and not (relative == "" and item.name == META_FOLDER)
+            ]
+
+        level = [""]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            while level:
+                level = [child for children in pool.map(visit, level) for child in children]
+        return sorted(found)
+
+    def files(self, partition: str) -> Sequence[FileInfo]:
+        known = self._known.get(partition)
+        if known is None:
+            known = self._known[partition] = self._storage.list(join(self._base_path, partition))
+        return known
+
+    def many(self, partitions: Iterable[str]) -> dict[str, Sequence[FileInfo]]:
+        wanted = list(partitions)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return dict(zip(wanted, pool.map(self.files, wanted), strict=True))

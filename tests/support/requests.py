@@ -1,0 +1,68 @@
+"""Counts what is asked of a storage, and says who asked."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoodie.storage import WRAPPERS, Storage
+
+_CALLERS = 6
+
+
+@dataclass
+class Requests:
+    """The calls of every storage that was opened inside `counted`, in their order."""
+
+    base_path: str
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def about_the_table(self) -> list[tuple[str, str, str]]:
+        """All but openings of data files, of which there is one for each reading and writing of a file."""
+        return [call for call in self.calls if not call[0].startswith("open_")]
+
+    def count(self, name: str) -> int:
+        return Counter(call for call, _, _ in self.calls)[name]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:16} {path:60} {callers}" for name, path, callers in self.calls)
+
+
+@contextlib.contextmanager
+def counted(base_path: str) -> Iterator[Requests]:
+    requests = Requests(base_path)
+
+    def wrap(storage: Storage) -> Storage:
+        wrapped: Any = _Counting(storage, requests)
+        return wrapped
+
+    WRAPPERS.append(wrap)
+    try:
+        yield requests
+    finally:
+        WRAPPERS.remove(wrap)
+
+
+class _Counting:
+    def __init__(self, inner: Storage, requests: Requests) -> None:
+        self._inner = inner
+        self._requests = requests
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+
+        def call(path: str, *args: Any, **kwargs: Any) -> Any:
+            callers = [
+                f"{frame.filename.rpartition('/hoodie/')[2]}:{frame.lineno} {frame.name}"
+                for frame in traceback.extract_stack()
+                if "/spark_jobs/hoodie/" in frame.filename
+            ]
+            short = path.removeprefix(self._requests.base_path)
+            self._requests.calls.append((name, short, " < ".join(reversed(callers[-_CALLERS:]))))
+            return method(path, *args, **kwargs)
+
+        return call
