@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlinter import Contract, ContractCheck, fields, output
+from importlinter import Contract, ContractCheck, output
 
 
 class PrivateModules(Contract):
     type_name = "private_modules"
-
-    ignore_imports = fields.SetField(subfield=fields.StringField(), required=False, default=set())
 
     def check(self, graph, verbose):
         found = []
@@ -19,9 +17,7 @@ class PrivateModules(Contract):
             found += [
                 (importer, module)
                 for importer in sorted(graph.find_modules_that_directly_import(module))
-                if not importer.startswith(f"{package}.")
-                and importer != package
-                and f"{importer} -> {module}" not in self.ignore_imports
+                if not importer.startswith(f"{package}.") and importer != package
             ]
         return ContractCheck(kept=not found, metadata={"found": found})
 

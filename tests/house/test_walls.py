@@ -13,7 +13,7 @@ from scripts.environment import ROOT
 
 HOODIE = ROOT / "spark_jobs" / "hoodie"
 GLUE = ROOT / "airflow_hoodie"
-SPARK_MODULES = {"hoodie.engine.spark", "hoodie.jobs._main"}
+SPARK_MODULES = {"hoodie.engine.spark"}
 LOW_RINGS = (
     "hoodie.mask",
     "hoodie.errors",
@@ -68,10 +68,7 @@ def test_hoodie_imports_without_airflow(tmp_path: Path) -> None:
 
 
 def test_hoodie_imports_without_pyspark(tmp_path: Path) -> None:
-    # a script in jobs/ is what spark-submit starts, so it may import _main
-    names = [
-        name for name in modules(HOODIE) if name not in SPARK_MODULES and not name.startswith("hoodie.jobs.")
-    ]
+    names = [name for name in modules(HOODIE) if name not in SPARK_MODULES]
     assert failures(names, ["pyspark", "py4j"], tmp_path) == []
 
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from hoodie.engine.session import spark_session
 from hoodie.errors import InputError
-from hoodie.jobs._main import spark_session
 from hoodie.source import Source
 from hoodie.source import arrow as local
 from hoodie.source import spark as distributed

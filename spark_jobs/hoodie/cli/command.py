@@ -18,7 +18,7 @@ import hoodie
 from hoodie.cli import show
 from hoodie.cli.output import Answer, to_json
 from hoodie.errors import HoodieError
-from hoodie.jobs._main import terminated_by_signal
+from hoodie.signals import terminated_by_signal
 from hoodie.text import lines, visible
 
 _EPILOG = """\

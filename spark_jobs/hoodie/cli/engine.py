@@ -21,7 +21,7 @@ def session(args: argparse.Namespace) -> Iterator[Any]:
                 raise ConfigError(f"{name} is for --engine spark; add that, or leave it out", option=name)
         yield None
         return
-    from hoodie.jobs._main import spark_session
+    from hoodie.engine.session import spark_session
 
     settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **dict(args.conf)}
     with _stdout_kept(), spark_session(args.master or "local[*]", settings) as spark:

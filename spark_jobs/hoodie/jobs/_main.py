@@ -37,23 +37,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
-import signal
-import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import hoodie
+from hoodie.engine.session import spark_session
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.jobs._output import Output, Progress, request_text
+from hoodie.signals import terminated_by_signal
 from hoodie.source import Source, target_schema
 from hoodie.timeline.tokens import partition_source, token_metadata
-
-#: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
-SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 
 _NONCE = re.compile(r"[A-Za-z0-9]{0,64}")
 
@@ -370,66 +366,3 @@ def tell_application(spark: Any, out: Output) -> None:
     told = {"application_id": application, **({"spark_ui": str(address)} if address else {})}
     text = f"application {application}" + (f", UI {address}" if address else "")
     out.emit("PROGRESS", {"step": "spark", "text": text, **told})
-
-
-@contextlib.contextmanager
-def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A Spark session, stopped at the end: the one spark-submit describes, or one for `master`.
-
-    Settings that nobody made get SESSION_DEFAULTS. With `master` other than `local[...]` executors are sent
-    this package; spark-submit does that by --py-files.
-    """
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder
-    if master:
-        builder = builder.master(master)
-        if master.startswith("local"):
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for setting, value in (settings or {}).items():
-        builder = builder.config(setting, value)
-    spark = builder.getOrCreate()
-    try:
-        for setting, value in SESSION_DEFAULTS.items():
-            if not _is_set(spark, setting):
-                spark.conf.set(setting, value)
-        if master and not master.startswith("local"):
-            _ship(spark)
-        yield spark
-    finally:
-        with contextlib.suppress(Exception):  # after a signal the JVM may be gone already
-            spark.stop()
-
-
-def _is_set(spark: Any, name: str) -> bool:
-    try:
-        return bool(spark.sparkContext.getConf().contains(name))
-    except Exception:  # noqa: BLE001  Spark Connect has no context; its server's setting stays
-        return True
-
-
-def _ship(spark: Any) -> None:
-    from hoodie.bundle import bundle_zip
-
-    bundle = str(bundle_zip())
-    try:
-        context = spark.sparkContext
-    except Exception:  # noqa: BLE001  Spark Connect has no context
-        spark.addArtifacts(bundle, pyfile=True)
-    else:
-        context.addPyFile(bundle)
-
-
-@contextlib.contextmanager
-def terminated_by_signal() -> Iterator[None]:
-    """SIGTERM raises SystemExit in the main thread, so that `finally` and `with` clean up; only once."""
-
-    def leave(number: int, frame: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,23 @@
+"""SIGTERM ends a process in order."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def terminated_by_signal() -> Iterator[None]:
+    """SIGTERM raises SystemExit in the main thread, so that `finally` and `with` clean up; only once."""
+
+    def leave(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
