@@ -60,18 +60,22 @@ def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
             [*line, "--rootdir", str(tmp_path), *options, str(tmp_path)],
             cwd=ROOT,
             capture_output=True,
+            text=True,
             check=False,
         )
         assert run.returncode in (0, 5), run.stdout
+        said.append(run.stdout)
         return notes.read_text().split()
 
+    said: list[str] = []
     notes = tmp_path / "notes"
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = xdist_group\n")
     (tmp_path / "test_sample.py").write_text(SAMPLE.format(notes=str(notes)))
     once = numbers("--share", "abc")
     assert sorted(once, key=int) == [str(number) for number in range(40)]
     assert once == numbers("--share", "abc", "--minutes", "5") != numbers("--share", "abd")
-    assert numbers("--share", "abc", "--minutes", "0") == []
+    assert numbers("--share", "abc", "--minutes", "0", "-n", "2") == []
+    assert "40 cases are left to shares of other commits" in said[-1]
 
 
 def test_the_page_lists_what_is_in_the_full_tier() -> None:

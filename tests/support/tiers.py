@@ -81,14 +81,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Budget:
-    """Starts no test after its time; what ran is torn down as ever."""
+    """Starts no test after its time; what ran is torn down as ever. Says at the end how many it left out."""
 
     def __init__(self, minutes: float) -> None:
         self._end = time.monotonic() + 60 * minutes
+        self._left = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        return True if time.monotonic() > self._end else None
+        if time.monotonic() < self._end:
+            return None
+        self._left += 1
+        return True
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):  # this is a worker of xdist
+            session.config.workeroutput["left"] = self._left
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._left += getattr(node, "workeroutput", {}).get("left", 0)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.write_line(f"{self._left} cases are left to shares of other commits")
 
 
 def pytest_configure(config: pytest.Config) -> None:
