@@ -19,13 +19,8 @@ pytestmark = pytest.mark.crash
 
 #: of other tests
 UNSWEPT = ("left", "right", "upsert_after_overwrite")
-#: those of a scenario in one process, which makes its tables and counts its changes once
-SWEPT = [
-    pytest.param(name, kind, id=f"{name}-{kind.value}", marks=pytest.mark.xdist_group(f"crash {name}"))
-    for name in SCENARIOS
-    if name not in UNSWEPT
-    for kind in Kind
-]
+SWEPT = [(name, kind) for name in SCENARIOS if name not in UNSWEPT for kind in Kind]
+IDS = [f"{name}-{kind.value}" for name, kind in SWEPT]
 
 
 def sweep(bench: Bench, name: str, cases: Sequence[Case]) -> None:
@@ -40,7 +35,7 @@ def sweep(bench: Bench, name: str, cases: Sequence[Case]) -> None:
             raise AssertionError(f"{name}, {case}") from error
 
 
-@pytest.mark.parametrize(("name", "kind"), SWEPT)
+@pytest.mark.parametrize(("name", "kind"), SWEPT, ids=IDS)
 def test_every_scenario_survives(bench: Bench, name: str, kind: Kind) -> None:
     """A failure of each class."""
     cases = bench.cases(SCENARIOS[name], kind, rest=False)
@@ -49,7 +44,7 @@ def test_every_scenario_survives(bench: Bench, name: str, kind: Kind) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("name", "kind"), SWEPT)
+@pytest.mark.parametrize(("name", "kind"), SWEPT, ids=IDS)
 def test_every_scenario_survives_all_else(bench: Bench, name: str, kind: Kind) -> None:
     """Every failure that the classes leave out."""
     sweep(bench, name, bench.cases(SCENARIOS[name], kind, rest=True))

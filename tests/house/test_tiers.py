@@ -11,7 +11,7 @@ import pytest
 
 from scripts.closing_line import total
 from scripts.environment import ROOT
-from tests.support.tiers import full_but
+from tests.support.tiers import full_but, group_of
 
 SAMPLE = """
 import pytest
@@ -69,7 +69,7 @@ def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
 
     said: list[str] = []
     notes = tmp_path / "notes"
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = xdist_group\n")
+    (tmp_path / "pytest.ini").touch()
     (tmp_path / "test_sample.py").write_text(SAMPLE.format(notes=str(notes)))
     once = numbers("--share", "abc")
     assert sorted(once, key=int) == [str(number) for number in range(40)]
@@ -89,3 +89,14 @@ def test_the_page_lists_what_is_in_the_full_tier() -> None:
     }
     listed = set(re.findall(r"^\| `(tests/\S+?\.py)", page, flags=re.MULTILINE))
     assert marked == listed
+
+
+def test_what_shares_something_costly_is_one_group() -> None:
+    groups = {
+        "tests/interop/test_a.py::test_x[1]": "hudi",
+        "tests/interop/test_b.py::test_y": "hudi",
+        "tests/unit/test_a.py::test_x[a-b]": "tests/unit/test_a.py",
+        "tests/crash/test_sweep.py::test_x[mor_upsert-dead disk]": "tests/crash/test_sweep.py mor_upsert",
+        "tests/crash/test_sweep.py::test_x": "tests/crash/test_sweep.py",
+    }
+    assert {nodeid: group_of(nodeid) for nodeid in groups} == groups

@@ -34,9 +34,9 @@ def test_keys_and_paths_as_hudi_stored_them(golden_tables: Path, name: str) -> N
     assert files
     for path in files:
         rows = pq.ParquetFile(path).read()
-        keys = key_generator(Config.of(known), rows.schema)
-        assert keys.record_keys(rows).to_pylist() == rows["_hoodie_record_key"].to_pylist()
-        assert keys.partition_paths(rows).to_pylist() == rows["_hoodie_partition_path"].to_pylist()
+        generator = key_generator(Config.of(known), rows.schema)
+        assert generator.record_keys(rows).to_pylist() == rows["_hoodie_record_key"].to_pylist()
+        assert generator.partition_paths(rows).to_pylist() == rows["_hoodie_partition_path"].to_pylist()
 
 
 @pytest.mark.parametrize("name", TABLES)
