@@ -47,7 +47,7 @@ def doctor(args: Any) -> None:
         command += ["--table", _located(args.table, conn, args.conn_id)] if args.table else []
     except HoodieException as error:
         findings.append(_finding("table", "error", str(error)))
-    flags = [*(["--deep"] if args.deep else []), *(["--json"] if args.json else [])]
+    flags = [*_options(args), *(["--deep"] if args.deep else []), *(["--json"] if args.json else [])]
     sys.exit(_hoodie([*command, "--known", json.dumps(findings), *flags], environment))
 
 
@@ -56,11 +56,17 @@ def timeline(args: Any) -> None:
 
 
 def files(args: Any) -> None:
-    _pass_on("files", args)
+    _pass_on("files", args, *_options(args))
 
 
 def services(args: Any) -> None:
-    _pass_on("services", args, *(["--only", args.only] if args.only else []), action=("plan",))
+    _pass_on(
+        "services", args, *(["--only", args.only] if args.only else []), *_options(args), action=("plan",)
+    )
+
+
+def _options(args: Any) -> list[str]:
+    return [text for option in args.option for text in ("--option", option)]
 
 
 def _pass_on(command: str, args: Any, *more: str, action: Sequence[str] = ()) -> None:

@@ -25,6 +25,9 @@ ARG_SPARK_CONN_ID = Arg(
 ARG_JSON = Arg(("--json",), help="print one JSON document", action="store_true")
 ARG_ARCHIVED = Arg(("--archived",), help="those that were archived", action="store_true")
 ARG_DEEP = Arg(("--deep",), help="open the table's files, and read them", action="store_true")
+ARG_OPTION = Arg(
+    ("--option",), help="a setting; repeatable", metavar="KEY=VALUE", action="append", default=[]
+)
 ARG_ONLY = Arg(("--only",), help="these services only, such as clean,archive", metavar="A,B", type=str)
 
 
@@ -39,7 +42,7 @@ def get_hoodie_cli_commands() -> list[CLICommand]:
                     name="doctor",
                     help="Check connections, Spark, Java and a table, and say what to do",
                     func=lazy_load_command(f"{_COMMANDS}.doctor"),
-                    args=(ARG_SOME_TABLE, ARG_DEEP, ARG_CONN_ID, ARG_SPARK_CONN_ID, ARG_JSON),
+                    args=(ARG_SOME_TABLE, ARG_DEEP, ARG_OPTION, ARG_CONN_ID, ARG_SPARK_CONN_ID, ARG_JSON),
                     epilog="exit codes: 0 nothing is wrong, warnings apart; 1 something is",
                 ),
                 ActionCommand(
@@ -52,13 +55,13 @@ def get_hoodie_cli_commands() -> list[CLICommand]:
                     name="files",
                     help="Show a table's file groups and their slices",
                     func=lazy_load_command(f"{_COMMANDS}.files"),
-                    args=(ARG_TABLE, ARG_CONN_ID, ARG_JSON),
+                    args=(ARG_TABLE, ARG_CONN_ID, ARG_OPTION, ARG_JSON),
                 ),
                 ActionCommand(
                     name="services",
                     help="Show which services of a table are due, what they would do, and why",
                     func=lazy_load_command(f"{_COMMANDS}.services"),
-                    args=(ARG_TABLE, ARG_CONN_ID, ARG_ONLY, ARG_JSON),
+                    args=(ARG_TABLE, ARG_CONN_ID, ARG_ONLY, ARG_OPTION, ARG_JSON),
                 ),
             ),
         )

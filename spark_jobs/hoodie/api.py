@@ -418,12 +418,13 @@ def instants(path: str, *, archived: bool = False) -> list[dict[str, Any]]:
     return (archived_instants if archived else active_instants)(Table.open(path))
 
 
-def file_groups(path: str) -> list[dict[str, Any]]:
+def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """File groups with their committed base files, newest first. Raises TableError for no table of ours."""
+    from hoodie.config.key import Config
     from hoodie.table.handle import Table
     from hoodie.table.view import Snapshot, slices
 
-    table = Table.open(path)
+    table = Table.open(path, Config.of(options or {}))
     snapshot, listing = Snapshot.of(table.timeline, table.storage), table.listing()
     return [
         {

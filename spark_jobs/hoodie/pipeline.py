@@ -36,6 +36,7 @@ from hoodie.services.clustering.trigger import check as check_clustering
 from hoodie.services.inline import after_write
 from hoodie.services.retention import check_retention
 from hoodie.storage import Storage
+from hoodie.table.bootstrap import check_sources
 from hoodie.table.buckets import refuse_numbered
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
@@ -404,7 +405,10 @@ def _spare_pending(
 
 
 def _refuse_slices(table: Table, plan: Plan, profile: Profile) -> None:
-    """File groups that rows can't be written to: of the BUCKET index, or with files missing."""
+    """File groups that rows can't be written to: of the BUCKET index, with files missing, or whose rows lie
+    outside the table where the caller does not allow it.
+    """
+    check_sources(table.storage, (item for group in profile.slices.values() for item in group))
     if plan.new_properties is None and plan.config[VERIFY_WRITTEN]:
         slices = {partition: profile.slices.get(partition, []) for partition in profile.listed}
         refuse_gaps(table, plan.timeline, plan.context.snapshot, slices)

@@ -17,7 +17,7 @@ from hoodie.format.hfile import HFileReader
 from hoodie.storage.local import LocalStorage
 from hoodie.table.checkup import check_table
 from tests.data.bootstrap.recipe import CASES, rows
-from tests.support.bootstrap import point, unpacked
+from tests.support.bootstrap import allowed, point, unpacked
 from tests.support.rows import assert_same_rows
 from tests.unit.write.support import listing
 
@@ -43,6 +43,14 @@ def table(tables: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path / request.param / "table"
 
 
+def read(table: Path, **how: Any) -> pa.Table:
+    return hoodie.read_table(str(table), options=allowed(table), **how)
+
+
+def write(rows: pa.Table, table: Path, operation: str = "upsert") -> Any:
+    return hoodie.write_table(rows, str(table), operation=operation, options=allowed(table))
+
+
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("name", CASES)
 def test_queries_answer_what_apache_hudi_answers(tables: Path, name: str, query: str) -> None:
@@ -55,7 +63,7 @@ def test_queries_answer_what_apache_hudi_answers(tables: Path, name: str, query:
     asked = {key: names.get(value, value) for key, value in QUERIES[query].items()}
     if (name, query) == ("mor", "all_changes"):  # Hudi's own answer has nulls in the skeletons' rows
         expected = expected.with_name("snapshot.parquet")
-    got = hoodie.read_table(str(tables / name / "table"), **asked)
+    got = read(tables / name / "table", **asked)
     assert_same_rows(got, pq.read_table(expected), meta=True, what=f"{name} {query}")
 
 
@@ -75,45 +83,46 @@ def sources(table: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("table", ["metadata_only", "updated", "mixed", "full_record", "mor"], indirect=True)
 def test_an_upsert_rewrites_its_file_groups_whole(table: Path) -> None:
-    before, files = hoodie.read_table(str(table), meta=False), sources(table)
-    result = hoodie.write_table(pa.concat_tables([changed(range(2, 4)), changed(range(90, 92))]), str(table))
+    before, files = read(table, meta=False), sources(table)
+    result = write(pa.concat_tables([changed(range(2, 4)), changed(range(90, 92))]), table)
     assert (result.num_updates, result.num_inserts) == (2, 2)
     expected = by_key(before) | by_key(changed(range(2, 4))) | by_key(changed(range(90, 92)))
-    assert by_key(hoodie.read_table(str(table), meta=False)) == expected
+    assert by_key(read(table, meta=False)) == expected
     assert sources(table) == files
 
 
 @pytest.mark.parametrize("table", ["metadata_only", "updated", "mixed", "mor"], indirect=True)
 def test_a_delete_takes_its_rows_and_leaves_the_others(table: Path) -> None:
-    before, files = by_key(hoodie.read_table(str(table), meta=False)), sources(table)
-    result = hoodie.write_table(changed(range(2, 4)), str(table), operation="delete")
+    before, files = by_key(read(table, meta=False)), sources(table)
+    result = write(changed(range(2, 4)), table, operation="delete")
     assert result.num_deletes == 2
     expected = {key: row for key, row in before.items() if key not in ("k002", "k003")}
-    assert by_key(hoodie.read_table(str(table), meta=False)) == expected
+    assert by_key(read(table, meta=False)) == expected
     assert sources(table) == files
 
 
 @pytest.mark.parametrize("table", ["mor"], indirect=True)
 def test_a_compaction_merges_logs_and_source(table: Path) -> None:
-    hoodie.write_table(changed(range(2, 4)), str(table))
-    before = hoodie.read_table(str(table))
-    hoodie.compact_table(str(table), options={"hoodie.compact.inline.max.delta.commits": "1"})
-    after = hoodie.read_table(str(table))
+    write(changed(range(2, 4)), table)
+    before = read(table)
+    options = {"hoodie.compact.inline.max.delta.commits": "1"}
+    hoodie.compact_table(str(table), options=options | allowed(table))
+    after = read(table)
     assert_same_rows(after, before, meta=True, ignore={"_hoodie_file_name"})
-    assert_same_rows(hoodie.read_table(str(table), query="read_optimized"), after, meta=True)
+    assert_same_rows(read(table, query="read_optimized"), after, meta=True)
     names = set(after.column("_hoodie_file_name").to_pylist())
     assert sum(name.endswith("_00000000000001.parquet") for name in names) == 1  # the slice without logs
 
 
 @pytest.mark.parametrize("table", ["metadata_only", "mor"], indirect=True)
 def test_clustering_takes_skeletons_in(table: Path) -> None:
-    before, files = hoodie.read_table(str(table), meta=False), sources(table)
+    before, files = read(table, meta=False), sources(table)
     options = {
         "hoodie.clustering.inline.max.commits": "1",
         "hoodie.clustering.plan.strategy.sort.columns": "id",
     }
-    hoodie.cluster_table(str(table), options=options)
-    after = hoodie.read_table(str(table))
+    hoodie.cluster_table(str(table), options=options | allowed(table))
+    after = read(table)
     assert_same_rows(after.select(before.column_names), before)
     assert not any(
         name.endswith("_00000000000001.parquet") for name in after["_hoodie_file_name"].to_pylist()
@@ -129,15 +138,15 @@ def test_clustering_goes_by_the_sizes_of_sources(table: Path) -> None:
     }
     files = [path.stat().st_size for path in table.parent.rglob("source/*/*.parquet")]
     limit = {"hoodie.clustering.plan.strategy.small.file.limit": str(min(files))}
-    assert hoodie.cluster_table(str(table), options=options | limit).status == "skipped"
-    assert hoodie.cluster_table(str(table), options=options).status == "clustered"
+    assert hoodie.cluster_table(str(table), options=options | limit | allowed(table)).status == "skipped"
+    assert hoodie.cluster_table(str(table), options=options | allowed(table)).status == "clustered"
 
 
 @pytest.mark.parametrize("table", ["metadata_only", "mor"], indirect=True)
 def test_new_rows_rewrite_no_skeleton(table: Path) -> None:
-    before = hoodie.read_table(str(table))
-    hoodie.write_table(changed(range(70, 72)), str(table))
-    after = hoodie.read_table(str(table))
+    before = read(table)
+    write(changed(range(70, 72)), table)
+    after = read(table)
     new = [row for row in after.to_pylist() if row["id"] in ("k070", "k071")]
     assert_same_rows(after, pa.concat_tables([before, pa.Table.from_pylist(new, before.schema)]), meta=True)
 
@@ -146,23 +155,23 @@ def test_new_rows_rewrite_no_skeleton(table: Path) -> None:
 def test_a_clean_takes_skeletons_and_never_sources(table: Path) -> None:
     files = sources(table)
     for version in range(3):
-        hoodie.write_table(rows(range(10), version + 5, region="eu"), str(table))
-    before = hoodie.read_table(str(table))
+        write(rows(range(10), version + 5, region="eu"), table)
+    before = read(table)
     policy = {
         "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
         "hoodie.cleaner.fileversions.retained": "1",
     }
     hoodie.clean_table(str(table), options=policy)
     assert not list((table / "region=eu").glob("*_00000000000001.parquet"))
-    assert_same_rows(hoodie.read_table(str(table)), before, meta=True)
+    assert_same_rows(read(table), before, meta=True)
     assert sources(table) == files
 
 
 @pytest.mark.parametrize("table", ["metadata_only", "typed", "in_file", "not_partitioned"], indirect=True)
 @pytest.mark.parametrize("where", ["id = 'k001'", "ts >= 0 AND val IS NULL"])
 def test_predicates_and_columns(table: Path, where: str) -> None:
-    everything = by_key(hoodie.read_table(str(table), meta=False))
-    found = hoodie.read_table(str(table), where=where, columns=["name", "id"])
+    everything = by_key(read(table, meta=False))
+    found = read(table, where=where, columns=["name", "id"])
     keys = {
         key
         for key, row in everything.items()
@@ -185,31 +194,31 @@ def test_predicates_and_columns(table: Path, where: str) -> None:
     indirect=["table"],
 )
 def test_partition_columns_filter(table: Path, where: str, keys: int) -> None:
-    assert hoodie.read_table(str(table), where=where).num_rows == keys
+    assert read(table, where=where).num_rows == keys
     names = [where.split(" ")[0]]
-    assert hoodie.read_table(str(table), where=where, columns=names).num_rows == keys
+    assert read(table, where=where, columns=names).num_rows == keys
 
 
 @pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
 def test_other_operations(table: Path) -> None:
-    before = by_key(hoodie.read_table(str(table), meta=False))
-    hoodie.write_table(changed(range(50, 52)), str(table), operation="bulk_insert")
-    hoodie.write_table(changed(range(52, 54)), str(table), operation="insert")
+    before = by_key(read(table, meta=False))
+    write(changed(range(50, 52)), table, operation="bulk_insert")
+    write(changed(range(52, 54)), table, operation="insert")
     expected = before | by_key(changed(range(50, 54)))
-    assert by_key(hoodie.read_table(str(table), meta=False)) == expected
+    assert by_key(read(table, meta=False)) == expected
     saved = str(hoodie.savepoint_table(str(table)).instant)
-    hoodie.write_table(changed(range(60, 61)), str(table), operation="insert_overwrite")
+    write(changed(range(60, 61)), table, operation="insert_overwrite")
     rest = {key: row for key, row in expected.items() if row["region"] != "eu"}
-    assert by_key(hoodie.read_table(str(table), meta=False)) == rest | by_key(changed(range(60, 61)))
+    assert by_key(read(table, meta=False)) == rest | by_key(changed(range(60, 61)))
     last = str(hoodie.instants(str(table))[-1]["instant"])
     hoodie.rollback_table(str(table), last)
-    assert by_key(hoodie.read_table(str(table), meta=False)) == expected
+    assert by_key(read(table, meta=False)) == expected
     hoodie.delete_partitions(str(table), ["region=us"])
-    assert {row["region"] for row in hoodie.read_table(str(table)).to_pylist()} == {"eu"}
+    assert {row["region"] for row in read(table).to_pylist()} == {"eu"}
     hoodie.delete_savepoint(str(table), saved)
     hoodie.restore_table(str(table), "00000000000001")
-    assert by_key(hoodie.read_table(str(table), meta=False)) == before
-    hoodie.run_services(str(table))
+    assert by_key(read(table, meta=False)) == before
+    hoodie.run_services(str(table), options=allowed(table))
     with pytest.raises(TableError, match="not rolled back here"):
         hoodie.rollback_table(str(table), "00000000000001")
 
@@ -237,27 +246,27 @@ def test_what_is_damaged_is_an_error_before_anything_is_written(table: Path, dam
         properties = table / ".hoodie" / "hoodie.properties"
         properties.write_text(properties.read_text().replace("hoodie.bootstrap.base.path", "other"))
     elif damage == "properties":
-        point(table, Path("/"))
+        point(table, Path("/usr"))
     else:
         point(table, table.parent / "elsewhere")
     before = listing(table)
     with pytest.raises(TableError, match="restore"):
-        hoodie.read_table(str(table))
+        read(table)
     with pytest.raises(TableError, match="restore"):
-        hoodie.write_table(changed(range(2, 4)), str(table))
+        write(changed(range(2, 4)), table)
     data = {name: size for name, size in listing(table).items() if name.endswith(".parquet")}
     assert data == {name: size for name, size in before.items() if name.endswith(".parquet")}
 
 
 @pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
 def test_columns_of_a_source_go_by_the_spelling_of_the_table(table: Path) -> None:
-    before = hoodie.read_table(str(table))
+    before = read(table)
     source = table.parent / "source" / "region=eu" / "part-0.parquet"
     stored = pq.read_table(source)
     other = stored.rename_columns([name.upper() for name in stored.column_names])
     pq.write_table(other.select(sorted(other.column_names)), source, row_group_size=2)
-    assert_same_rows(hoodie.read_table(str(table)), before, meta=True)
-    found = hoodie.read_table(str(table), columns=["name"], where="id = 'k002'")
+    assert_same_rows(read(table), before, meta=True)
+    found = read(table, columns=["name"], where="id = 'k002'")
     assert found.to_pylist() == [{"name": "näme 2 v1"}]
 
 
@@ -270,9 +279,9 @@ def test_a_partition_column_of_a_source_is_kept_and_its_nulls_are_filled(table: 
     expected = {"k000": "eu", "k001": "EU", "k002": "eu", "k003": "eu", "k004": "x"}
     expected |= {f"k{number:03d}": "u s" for number in range(5, 8)}
     told = {key: "eu" if key < "k005" else "u s" for key in expected}
-    assert {key: row["region"] for key, row in by_key(hoodie.read_table(str(table))).items()} == told
-    hoodie.write_table(changed(range(3, 4)), str(table))
-    assert {key: row["region"] for key, row in by_key(hoodie.read_table(str(table))).items()} == told
+    assert {key: row["region"] for key, row in by_key(read(table)).items()} == told
+    write(changed(range(3, 4)), table)
+    assert {key: row["region"] for key, row in by_key(read(table)).items()} == told
     newest = max(table.glob("eu/*.parquet"), key=lambda file: file.name.rpartition("_")[2])
     kept = by_key(pq.read_table(newest, partitioning=None))
     assert {key: row["region"] for key, row in kept.items()}.items() <= expected.items()
@@ -292,7 +301,7 @@ def test_only_files_below_the_bootstrapped_folder_are_opened(table: Path) -> Non
         content = content.replace(uri.encode(), outside.encode())
     index.write_bytes(_without_checksums(content))
     with pytest.raises(TableError, match="which is not below"):
-        hoodie.read_table(str(table))
+        read(table)
 
 
 def _without_checksums(data: bytes) -> bytes:
@@ -310,25 +319,59 @@ def _without_checksums(data: bytes) -> bytes:
 def test_a_bootstrap_that_was_not_completed_is_left_to_apache_hudi(table: Path) -> None:
     (table / ".hoodie" / "00000000000001.commit").unlink()
     before = listing(table)
-    assert hoodie.read_table(str(table)).num_rows == 0
+    assert read(table).num_rows == 0
     with pytest.raises(TableError, match="00000000000001 is the bootstrap of"):
-        hoodie.write_table(changed(range(2, 4)), str(table))
+        write(changed(range(2, 4)), table)
     after = listing(table)
     after.pop(".hoodie/.heartbeat")
     assert after == before
 
 
+@pytest.mark.parametrize("table", ["metadata_only", "mor"], indirect=True)
+def test_sources_are_used_only_where_the_call_names_their_folder(table: Path) -> None:
+    source, before = table.parent / "source", listing(table)
+    told = rf"bootstrapped.*{source}.*hoodie.storage.allowed.folders={source}"
+    with pytest.raises(TableError, match=told):
+        hoodie.read_table(str(table))
+    with pytest.raises(TableError, match=told):
+        hoodie.write_table(changed(range(2, 4)), str(table))
+    with pytest.raises(TableError, match=told):
+        hoodie.cluster_table(str(table), options={"hoodie.clustering.inline.max.commits": "1"})
+    elsewhere = {"hoodie.storage.allowed.folders": f"{source}-2,{table.parent / 'other'}"}
+    with pytest.raises(TableError, match=told):
+        hoodie.read_table(str(table), options=elsewhere)
+    after = listing(table)
+    after.pop(".hoodie/.heartbeat", None)
+    assert after == before
+    found = {finding.check: finding for finding in check_table(str(table), deep=True)}
+    assert found["bootstrap"].status == "note"
+    assert str(source) in found["bootstrap"].text
+    above = {"hoodie.storage.allowed.folders": str(table.parent)}
+    assert hoodie.read_table(str(table), options=above).num_rows
+
+
+@pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
+def test_a_tables_own_property_allows_nothing(table: Path) -> None:
+    properties = table / ".hoodie" / "hoodie.properties"
+    with properties.open("a") as file:
+        file.write(f"hoodie.storage.allowed.folders={table.parent}\n")
+    with pytest.raises(TableError, match="was bootstrapped"):
+        hoodie.read_table(str(table))
+    with pytest.raises(TableError, match="was bootstrapped"):
+        hoodie.write_table(changed(range(2, 4)), str(table))
+
+
 @pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
 def test_the_doctor_looks_for_the_sources(table: Path) -> None:
-    found = {finding.check: finding.status for finding in check_table(str(table))}
+    found = {finding.check: finding.status for finding in check_table(str(table), options=allowed(table))}
     assert found["bootstrap"] == "ok"
-    assert all(finding.status == "ok" for finding in check_table(str(table), deep=True))
+    assert all(finding.status == "ok" for finding in check_table(str(table), True, allowed(table)))
     source = table.parent / "source" / "region=us" / "part-0.parquet"
     content = source.read_bytes()
     source.write_bytes(content[:4] + bytes(2000) + content[2004:])
-    deep = {finding.check: finding for finding in check_table(str(table), deep=True)}
+    deep = {finding.check: finding for finding in check_table(str(table), True, allowed(table))}
     assert deep["contents"].status == "error"
     assert str(source) in deep["contents"].text
     (table.parent / "source").rename(table.parent / "moved")
-    found = {finding.check: finding.status for finding in check_table(str(table))}
+    found = {finding.check: finding.status for finding in check_table(str(table), options=allowed(table))}
     assert found["bootstrap"] == "warning"

@@ -10,6 +10,7 @@ import pytest
 
 import hoodie
 from tests.data.bootstrap.recipe import CASES, make, rows
+from tests.support.bootstrap import allowed
 from tests.support.hudi_client import HudiServer
 from tests.support.rows import assert_same_rows
 
@@ -45,7 +46,7 @@ class Judged:
 
     def check(self, what: str) -> None:
         expected = pa.Table.from_pylist(list(self.rows.values()))
-        ours = hoodie.read_table(str(self.path))
+        ours = hoodie.read_table(str(self.path), options=allowed(self.path))
         assert_same_rows(ours, expected, what=f"{what}: ours")
         assert_same_rows(
             self.server.read(self.path), ours, meta=True, ignore={"_hoodie_file_name"}, what=what
@@ -53,7 +54,7 @@ class Judged:
         assert {path: path.read_bytes() for path in self.files} == self.files
 
     def ours(self, table: pa.Table, **arguments: Any) -> None:
-        hoodie.write_table(table, str(self.path), **arguments)
+        hoodie.write_table(table, str(self.path), options=allowed(self.path), **arguments)
 
     def theirs(self, table: pa.Table) -> None:
         self.server.write(self.path, table, self.options)
@@ -75,7 +76,7 @@ def test_copy_on_write(hudi_015: HudiServer, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_clustering(hudi_015: HudiServer, tmp_path: Path) -> None:
     table = Judged(hudi_015, tmp_path, "metadata_only")
-    hoodie.cluster_table(str(table.path), options=CLUSTERING)
+    hoodie.cluster_table(str(table.path), options=CLUSTERING | allowed(table.path))
     table.check("our clustering")
     table.theirs(table.put(rows(range(12, 13), 4, region="us")))
     table.check("its upsert")
@@ -86,9 +87,9 @@ def test_merge_on_read(hudi_015: HudiServer, tmp_path: Path) -> None:
     table.ours(table.put(rows(range(2, 4), 2, region="eu")))
     table.check("our log on a skeleton")
     table.theirs(table.put(rows(range(3, 5), 3, region="eu")))
-    hoodie.compact_table(str(table.path), options=COMPACTION)
+    hoodie.compact_table(str(table.path), options=COMPACTION | allowed(table.path))
     table.check("our compaction of both logs")
     table.ours(table.put(rows(range(12, 13), 4, region="us")))
-    hoodie.compact_table(str(table.path), mode="schedule", options=COMPACTION)
+    hoodie.compact_table(str(table.path), mode="schedule", options=COMPACTION | allowed(table.path))
     table.server.call("run_compaction", op="run", path=str(table.path))
     table.check("its compaction of our plan")

@@ -13,7 +13,7 @@ import pytest
 
 import hoodie
 from tests.spark.answers import Servers
-from tests.support.bootstrap import unpacked
+from tests.support.bootstrap import allowed, unpacked
 from tests.support.moved import UNVERIFIED, store_elsewhere
 from tests.support.rows import assert_same_rows
 
@@ -92,6 +92,8 @@ def test_queries_equal_what_apache_hudi_answers(
         if number % 2:
             more = {"columns": ["id", "ts", "_hoodie_record_key"], "where": "length(region) = 2"}
         table = folder / name / "table"
+        if name in BOOTSTRAPPED:
+            more["options"] = allowed(table)
         asked.append((table, file, {**_arguments(answer), **more}, str(tmp_path / f"{name}-{answer}")))
     named = _odd_names(tmp_path, mode)
     questions = [[str(table), arguments, out] for table, _, arguments, out in asked]

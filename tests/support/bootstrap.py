@@ -26,3 +26,10 @@ def point(table: Path, source: Path) -> None:
         for line in properties.read_text("latin-1").splitlines()
     ]
     properties.write_text("\n".join(lines) + "\n", "latin-1")
+
+
+def allowed(table: Path) -> dict[str, str]:
+    """The option by which a call may read the files that a table was bootstrapped from."""
+    lines = (table / ".hoodie" / "hoodie.properties").read_text("latin-1").splitlines()
+    places = [line.partition("=")[2] for line in lines if line.startswith(f"{BASE_PATH}=")]
+    return {"hoodie.storage.allowed.folders": places[0]} if places else {}

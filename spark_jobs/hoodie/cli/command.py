@@ -139,16 +139,12 @@ def parser() -> Parser:
         _add_options(command)
     _add_services(commands, table, common)
     text = "is this machine fit for jobs, and is a table in order: what is wrong, and what to do"
-    doctor = _add(commands, "doctor", text, _doctor, common)
-    doctor.add_argument("--table", metavar="PATH", help="look at this table, too")
-    doctor.add_argument("--repair", action="store_true", help="mend what can be mended of the table")
-    doctor.add_argument("--deep", action="store_true", help="open the table's files, and read them")
-    doctor.add_argument("--spark-submit", metavar="FILE", help="instead of the one found")
-    doctor.add_argument("--known", default="[]", help=argparse.SUPPRESS)  # findings of who calls it, as JSON
+    _add_doctor(_add(commands, "doctor", text, _doctor, common))
     text = "instants, oldest first, and what they wrote"
     timeline = _add(commands, "timeline", text, show.timeline, table, common)
     timeline.add_argument("--archived", action="store_true", help="those that were archived")
-    _add(commands, "files", "file groups and their slices, newest first", show.files, table, common)
+    text = "file groups and their slices, newest first"
+    _add_option(_add(commands, "files", text, show.files, table, common))
     _add_serve(_add(commands, "serve", "a page with the timelines of tables, in a browser", _serve, common))
     _add_log(_add(commands, "log", "blocks of one log file of a merge-on-read table", _log, common))
     listing = _add(commands, "config", "every setting: name, default, meaning", show.config, common)
@@ -164,6 +160,21 @@ def _add(
     )
     added.set_defaults(run=run)
     return added
+
+
+def _add_doctor(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--table", metavar="PATH", help="look at this table, too")
+    add("--repair", action="store_true", help="mend what can be mended of the table")
+    add("--deep", action="store_true", help="open the table's files, and read them")
+    add("--spark-submit", metavar="FILE", help="instead of the one found")
+    add("--known", default="[]", help=argparse.SUPPRESS)  # findings of who calls it, as JSON
+    _add_option(command)
+
+
+def _add_option(command: argparse.ArgumentParser) -> None:
+    pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
+    command.add_argument("--option", help="a setting, such as hoodie.storage.allowed.folders", **pair)
 
 
 def _add_log(command: argparse.ArgumentParser) -> None:

@@ -30,22 +30,23 @@ _SIGNS = {OK: "ok  ", NOTE: "note", WARNING: "WARN", ERROR: "FAIL"}
 def doctor(args: argparse.Namespace) -> Answer:
     """Findings about the machine and, with --table, the table; exit code 1 where one is an error."""
     known = [Finding(**item) for item in json.loads(args.known)]
-    repaired = _repair(args.table) if args.repair else []
-    table = [*repaired, *check_table(args.table, args.deep)] if args.table else []
+    options = dict(args.option)
+    repaired = _repair(args.table, options) if args.repair else []
+    table = [*repaired, *check_table(args.table, args.deep, options)] if args.table else []
     findings = [*known, *check_machine(args.spark_submit), *table]
     status = worst(findings)
     document = {"status": status, "findings": [finding.to_dict() for finding in findings]}
     return Answer.of(document, _report, code=1 if status == ERROR else 0)
 
 
-def _repair(path: str | None) -> list[Finding]:
+def _repair(path: str | None, options: Mapping[str, str]) -> list[Finding]:
     """What was mended of a table."""
     from hoodie.services.archive.mend import mend_archive
 
     if path is None:
         raise ConfigError("--repair needs the table: hoodie doctor --repair --table PATH")
     try:
-        names = mend_archive(path)
+        names = mend_archive(path, options)
     except (HoodieError, OSError) as error:
         return [Finding("repair", ERROR, str(error))]
     return [Finding("repair", OK, f"archive files mended: {', '.join(names)}")] if names else []

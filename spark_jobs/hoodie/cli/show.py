@@ -159,7 +159,7 @@ def _about(entry: dict[str, Any]) -> str:
 
 
 def files(args: argparse.Namespace) -> Answer:
-    groups = hoodie.file_groups(args.table)
+    groups = hoodie.file_groups(args.table, options=dict(args.option))
     rows: list[Sequence[Any]] = []
     latest = total = slices = 0
     for group in groups:

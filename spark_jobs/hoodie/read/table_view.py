@@ -23,6 +23,7 @@ from hoodie.read.settings import FROM_PATH, HOLES_POLICY, MERGE_BUDGET, SPILL_PA
 from hoodie.read.verify import sound
 from hoodie.storage import Storage
 from hoodie.table import properties
+from hoodie.table.bootstrap import check_sources
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing
 from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
@@ -106,6 +107,7 @@ class TableView:
         asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
         if not sound(table, snapshot, found, asked if config[VERIFY_FILES] else None):
             return cls.load(table, query, config, where)
+        check_sources(storage, found)
         table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
         schema, told = _schema(props, text, found, storage, config[FROM_PATH])
         made: Merger | None = None

@@ -24,6 +24,21 @@ class FileInfo(NamedTuple):
     is_dir: bool
 
 
+class Access(NamedTuple):
+    """How a table's files are used, as the caller chose: the table itself has no say in it.
+
+    `sync`: what is written survives a power failure (see Storage). `folders`: real paths of folders outside
+    the table, whose files are used as its own where a link or a bootstrap leads there.
+    """
+
+    sync: bool = True
+    folders: tuple[str, ...] = ()
+
+    def admits(self, path: str) -> bool:
+        """Does a path, through whatever links, lie in one of the folders?"""
+        return bool(self.folders) and is_below(os.path.realpath(path), self.folders)
+
+
 class Storage(Protocol):
     """What a table needs from a file system.
 
@@ -38,11 +53,13 @@ class Storage(Protocol):
     the content, the name and the folders that were made for it. An empty file is a mark only: it, and what
     `delete` took away, are lasting once `sync` of their folder returned, or anything lasting was made in it;
     before that they may be there or not, each for itself. So a commit is created after its data files are
-    closed, and after `sync` of the folders it deleted files from (`delete_all`). A storage made with
-    `sync=False` leaves all that to the operating system.
+    closed, and after `sync` of the folders it deleted files from (`delete_all`). A storage whose access says
+    not to sync leaves all that to the operating system.
 
     What the file system refuses to write (a full disk, no permission) is a StorageError that names the path.
     """
+
+    access: Access
 
     def list(self, path: str) -> list[FileInfo]: ...
     def names(self, path: str) -> Collection[str]: ...
@@ -94,6 +111,11 @@ def normalize(path: str) -> str:
     return os.path.abspath(os.path.expanduser(text))
 
 
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Is a path one of the folders, or in one?"""
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
 def delete_all(storage: Storage, paths: Iterable[str]) -> None:
     """Delete files, in this order, lastingly; a power failure before the end may bring back any."""
     folders: dict[str, None] = {}
@@ -104,14 +126,13 @@ def delete_all(storage: Storage, paths: Iterable[str]) -> None:
         storage.sync(folder)
 
 
-def storage_for(path: str, sync: bool = True) -> Storage:
-    """The storage of the table (or the one file) at `path`: it touches nothing else, and follows no link.
-
-    `sync`: what is written survives a power failure (see Storage).
+def storage_for(path: str, access: Access = Access()) -> Storage:  # noqa: B008  a tuple
+    """The storage of the table (or the one file) at `path`: it touches nothing else, and follows no link, but
+    what `access` says.
     """
     from hoodie.storage.local import LocalStorage
 
-    storage: Storage = LocalStorage(normalize(path), sync)
+    storage: Storage = LocalStorage(normalize(path), access)
     for wrap in WRAPPERS:
         storage = wrap(storage)
     return storage

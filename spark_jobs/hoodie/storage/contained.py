@@ -1,8 +1,9 @@
 """Which paths a table's storage may touch: those below the table's folder, through real folders only.
 
 A table is untrusted input: names in its metadata may lead out of it (`..`), and so may a link that somebody
-put into it. The check is of names and of folders as they are at that moment; a process that changes folders
-while a job runs is not held off (SECURITY.md).
+put into it. Links to folders that the caller allows are followed (Access). The check is of names and of
+folders as they are at that moment; a process that changes folders while a job runs is not held off
+(SECURITY.md).
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import os
 import stat
 
 from hoodie.errors import TableError
+from hoodie.storage import Access, is_below
+
+_SETTING = "hoodie.storage.allowed.folders"
 
 
 class Contained:
     """The paths below `root`. The root itself may be a link: whoever names the table chose it."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, access: Access = Access()) -> None:  # noqa: B008  a tuple
         self.root = root
+        self._access = access
         self._below = root.rstrip("/") + "/"
         self._real: set[str] = {root}
 
@@ -47,6 +52,18 @@ class Contained:
         if path.rstrip("/") in (self.root, f"{self._below}.hoodie"):
             raise TableError(f"{path} holds all of the table and is not deleted as a folder", path=path)
 
+    def follows(self, link: str) -> bool:
+        """May a link be taken for the folder that it leads to?
+
+        The caller allows that folder, and it neither is in the table nor has it inside. The link is in the
+        table itself: links in folders that others lead to could make a circle.
+        """
+        if not self._access.admits(link):
+            return False
+        target, top = os.path.realpath(link), os.path.realpath(self.root)
+        apart = not is_below(target, [top]) and not is_below(top, [target])
+        return apart and os.path.isdir(target) and is_below(os.path.realpath(os.path.dirname(link)), [top])
+
     def _walk(self, folder: str) -> None:
         steps, place = folder[len(self._below) :].split("/"), self.root
         for step in steps:
@@ -60,16 +77,19 @@ class Contained:
             if not stat.S_ISDIR(mode):
                 if not stat.S_ISLNK(mode):
                     return
-                raise special(place, mode)
+                if not self.follows(place):
+                    raise special(place, mode)
             self._real.add(place)
 
 
 def special(path: str, mode: int) -> TableError:
     """The error for a link, pipe, socket or device in a table."""
-    kind = "a link" if stat.S_ISLNK(mode) else "no regular file"
+    linked = stat.S_ISLNK(mode)
+    kind = "a link" if linked else "no regular file"
+    step = f" (of a folder that is linked on purpose, name the target in {_SETTING})" if linked else ""
     return TableError(
         f"{path!r} is {kind}; below a table there may be regular files and real folders only. Remove it, or "
-        "put the file itself there",
+        f"put the file itself there{step}",
         path=path,
     )
 

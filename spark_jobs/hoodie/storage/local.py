@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
-from hoodie.storage import PARTIAL_SUFFIX, FileInfo
+from hoodie.storage import PARTIAL_SUFFIX, Access, FileInfo
 from hoodie.storage.contained import Contained, special
 
 TMP_SUFFIX = PARTIAL_SUFFIX
@@ -39,15 +39,15 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class LocalStorage:
-    """`root`: the table's folder, beyond which nothing is touched; `sync`: see Storage."""
+    """`root`: the table's folder, beyond which nothing is touched but what `access` says."""
 
     _contained: Contained | None = None
-    _sync = True
+    access = Access()
 
-    def __init__(self, root: str | None = None, sync: bool = True) -> None:
-        self._sync = sync
+    def __init__(self, root: str | None = None, access: Access = Access()) -> None:  # noqa: B008  a tuple
+        self.access = access
         if root is not None:
-            self._contained = Contained(root)
+            self._contained = Contained(root, access)
 
     def list(self, path: str) -> list[FileInfo]:
         out: list[FileInfo] = []
@@ -59,6 +59,8 @@ class LocalStorage:
                         found = entry.stat(follow_symlinks=self._contained is None)
                     except FileNotFoundError:
                         continue
+                    if stat.S_ISLNK(found.st_mode) and self._follows(entry.path):
+                        found = entry.stat()
                     is_dir = stat.S_ISDIR(found.st_mode)
                     if not (is_dir or stat.S_ISREG(found.st_mode)) and self._contained is not None:
                         raise special(entry.path, found.st_mode)
@@ -83,7 +85,10 @@ class LocalStorage:
     def info(self, path: str) -> FileInfo | None:
         self._check(path)
         try:
-            found = os.stat(path, follow_symlinks=self._contained is None or path == self._contained.root)
+            contained = self._contained
+            found = os.stat(path, follow_symlinks=contained is None or path == contained.root)
+            if stat.S_ISLNK(found.st_mode) and self._follows(path):
+                found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         is_dir = stat.S_ISDIR(found.st_mode)
@@ -140,6 +145,10 @@ class LocalStorage:
         self._check_folder(path)
         if self._contained is not None:
             self._contained.refuse_root(path)
+        if os.path.islink(path):  # one that the caller allows: what it leads to stays
+            os.unlink(path)
+            self._sync_parent(path)
+            return
         for _ in range(_TREE_ATTEMPTS):
             try:
                 shutil.rmtree(path)
@@ -157,7 +166,7 @@ class LocalStorage:
         self._check_folder(path)
         missing: list[str] = []
         folder = path
-        while self._sync and not os.path.isdir(folder):
+        while self.access.sync and not os.path.isdir(folder):
             missing.append(folder)
             folder = os.path.dirname(folder)
         with _named(path):
@@ -166,7 +175,7 @@ class LocalStorage:
                 self._sync_parent(made)
 
     def sync(self, path: str) -> None:
-        if not self._sync:
+        if not self.access.sync:
             return
         try:
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -200,6 +209,9 @@ class LocalStorage:
         if self._contained is not None:
             self._contained.check_folder(path)
 
+    def _follows(self, path: str) -> bool:
+        return self._contained is not None and self._contained.follows(path)
+
     def sweep_partial(self, path: str) -> int:
         leftovers = [name for name in self.names(path) if name.endswith(TMP_SUFFIX)]
         for name in leftovers:
@@ -222,7 +234,7 @@ class LocalStorage:
             with open(tmp, "wb") as file:
                 file.write(data)
                 file.flush()
-                if self._sync:
+                if self.access.sync:
                     os.fsync(file.fileno())
         except BaseException:
             _remove(tmp)
@@ -247,7 +259,7 @@ class _Output(io.BufferedWriter):
         with _named(self._path):
             try:
                 self.flush()
-                if self._storage._sync:
+                if self._storage.access.sync:
                     _sync_data(self.fileno())
             finally:
                 super().close()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from hoodie.config.key import bool_key
+import os
+
+from hoodie.config.key import Config, Key, bool_key, parse_fields
+from hoodie.errors import HoodieError
+from hoodie.storage import Access, normalize
 
 FSYNC = bool_key(
     "hoodie.write.fsync",
@@ -13,5 +17,36 @@ FSYNC = bool_key(
     group="storage",
 )
 
+
+def _folders(text: str) -> tuple[str, ...]:
+    found = []
+    for path in parse_fields(text):
+        try:
+            folder = os.path.realpath(normalize(path))
+        except HoodieError as error:
+            raise ValueError(error.message) from None
+        if not path.startswith(("/", "file:/", "~")) or folder == "/":
+            raise ValueError(f"{path!r} is no absolute path of a folder")
+        found.append(folder)
+    return tuple(found)
+
+
+ALLOWED_FOLDERS: Key[tuple[str, ...]] = Key(
+    "hoodie.storage.allowed.folders",
+    (),
+    "Folders outside the table, with commas, whose files a call may use as the table's own: those that a "
+    "partition which is a link leads to, and those of a table that Apache Hudi bootstrapped "
+    "(hoodie.bootstrap.base.path). Who may write into the table decides which files below them are read and "
+    "deleted. None by default: such a link, and such a table, is refused.",
+    _folders,
+    group="storage",
+)
+
+
+def access(config: Config) -> Access:
+    """What these settings say; call it with those of a caller, before any of the table's are added."""
+    return Access(config[FSYNC], config[ALLOWED_FOLDERS])
+
+
 #: all of them: they travel with a table to where its storage is opened
-SETTINGS = (FSYNC,)
+SETTINGS = (FSYNC, ALLOWED_FOLDERS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -16,8 +16,9 @@ from hoodie.codec.avro import read_record
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.names import BaseFileName, join
-from hoodie.storage import Storage, normalize
+from hoodie.storage import Storage
 from hoodie.table import properties
+from hoodie.table.consent import allowed_source
 from hoodie.table.partition import partition_texts
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, META_FOLDER
 from hoodie.table.view import BaseFile, FileSlice
@@ -56,6 +57,7 @@ def source_of(storage: Storage, skeleton: BaseFile) -> Source:
     place = props.get(BOOTSTRAP_BASE_PATH)
     if not place:
         _refuse(skeleton, f"the table's properties have no {BOOTSTRAP_BASE_PATH}, which tells where it is")
+    top = allowed_source(storage, base_path, place)
     if (props.get(INDEX_ENABLED) or "true").lower() != "true" or "NoOp" in (props.get(INDEX_CLASS) or ""):
         _refuse(skeleton, f"the table's properties switch the index off ({INDEX_ENABLED}, {INDEX_CLASS})")
     index = f"{base_path}/{META_FOLDER}/{_FILE_IDS}"
@@ -74,8 +76,16 @@ def source_of(storage: Storage, skeleton: BaseFile) -> Source:
     if relative is None:
         _refuse(skeleton, f"the index {index} names {uri}, which is not below {root or place}")
     size = int(status.get("length") or 0)
-    root = normalize(place)
-    return Source(root, f"{root}/{relative}", size, partition_texts(props, skeleton.partition))
+    return Source(top, f"{top}/{relative}", size, partition_texts(props, skeleton.partition))
+
+
+def check_sources(storage: Storage, slices: Iterable[FileSlice]) -> None:
+    """Raises TableError where slices have their rows outside the table and the caller does not allow that."""
+    skeleton = next((item.base for item in slices if item.base and item.base.skeleton), None)
+    if skeleton is not None and (
+        place := properties.load(storage, skeleton.base_path).get(BOOTSTRAP_BASE_PATH)
+    ):
+        allowed_source(storage, skeleton.base_path, place)
 
 
 def with_source_size(storage: Storage, item: FileSlice) -> FileSlice:

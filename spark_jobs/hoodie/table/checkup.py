@@ -8,14 +8,17 @@ keep up; the rows only where it is to look deep.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hoodie.config.key import Config
 from hoodie.errors import HoodieError, TableError, TableNotFound
 from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage.settings import access
 from hoodie.table import properties
 from hoodie.table.audit import audit
+from hoodie.table.consent import allowed_source
 from hoodie.table.features import features
 from hoodie.table.heartbeat import Beat, read_beats
 from hoodie.table.markers import marker_instants
@@ -57,14 +60,15 @@ def worst(findings: list[Finding]) -> str:
     return max((finding.status for finding in findings), key=(OK, NOTE, WARNING, ERROR).index, default=OK)
 
 
-def check_table(path: str, deep: bool = False) -> list[Finding]:
-    """Findings about the table at a path. Raises nothing: what can't be read is a finding.
+def check_table(path: str, deep: bool = False, options: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Findings about the table at a path. Raises nothing: what can't be read is a finding. Of the options
+    those of the storage count.
 
     `deep` opens every data file, reads all pages of the latest base files, and walks the blocks of the logs.
     """
     try:
         base_path = normalize(path)
-        storage = storage_for(base_path)
+        storage = storage_for(base_path, access(Config.of(options or {})))
         props = properties.load(storage, base_path)
         checkup = _Checkup(base_path, storage, props)
     except TableNotFound as error:
@@ -148,7 +152,12 @@ def _bootstrap(table: _Checkup) -> Iterator[Finding]:
     source = table.props.get(properties.BOOTSTRAP_BASE_PATH)
     if not source:
         return
-    if storage_for(source).exists(normalize(source)):
+    try:
+        place = allowed_source(table.storage, table.base_path, source)
+    except HoodieError as error:
+        yield Finding("bootstrap", NOTE, error.message)
+        return
+    if storage_for(place).exists(place):
         yield Finding("bootstrap", OK, f"bootstrapped from the files at {source}")
     else:
         yield Finding(

@@ -138,7 +138,7 @@ def _one(
         return ServicePlan(service.name, False, "", error.message, [], 0, 0, told, error.to_dict())
     if result["status"] == "skipped":
         return ServicePlan(service.name, False, "", result["reason"], [], 0, 0, told)
-    work = service.work(result)
+    work = service.work(target, result)
     reason = _why(service, target, activity, pending)
     return ServicePlan(service.name, True, work.text, reason, work.instants, work.num_files, work.bytes, told)
 

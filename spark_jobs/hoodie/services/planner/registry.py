@@ -28,7 +28,6 @@ from hoodie.services.compaction.run import CompactionResult, compact
 from hoodie.services.planner.repair import finish_restore, repair
 from hoodie.services.results import ServiceResult
 from hoodie.services.target import Target
-from hoodie.storage import storage_for
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
@@ -74,7 +73,7 @@ class Service:
 
     name: str
     run: Callable[[Call], ServiceResult]
-    work: Callable[[Mapping[str, Any]], Work]
+    work: Callable[[Target, Mapping[str, Any]], Work]
     why: Callable[[Target, Timeline], str]
     actions: frozenset[Action] = frozenset()
     not_for: Callable[[Target], str] = _nothing
@@ -85,7 +84,7 @@ def _restore(call: Call) -> ServiceResult:
     return finish_restore(call.path, call.options, call.dry_run, call.progress)
 
 
-def _restore_work(result: Mapping[str, Any]) -> Work:
+def _restore_work(target: Target, result: Mapping[str, Any]) -> Work:
     undone = [item["instant"] for item in result["undone"]]
     text = f"take the table back to {result['restored_to']}, {_count(len(undone), 'instant')}"
     return Work(text, result["num_files"], result["bytes"], undone)
@@ -95,7 +94,7 @@ def _repair(call: Call) -> ServiceResult:
     return repair(call.path, call.options, call.dry_run, call.progress)
 
 
-def _repair_work(result: Mapping[str, Any]) -> Work:
+def _repair_work(target: Target, result: Mapping[str, Any]) -> Work:
     failed = [item["instant"] for item in result["failed"]]
     parts = [f"roll back {_count(len(failed), 'failed write')}"] if failed else []
     left = [_count(len(result[name]), name[:-1]) for name in ("markers", "heartbeats") if result[name]]
@@ -112,7 +111,7 @@ def _compact(call: Call) -> CompactionResult:
     return planned if call.dry_run or planned.status == "skipped" else run(call.engine(), False)
 
 
-def _compact_work(result: Mapping[str, Any]) -> Work:
+def _compact_work(target: Target, result: Mapping[str, Any]) -> Work:
     logs, slices = result["num_log_files"], result["num_slices"]
     text = f"merge {_count(logs, 'log file')} of {_count(slices, 'file slice')}" if slices else ""
     return Work(text, logs, result["log_bytes"], [instant for instant in result["files"] if instant])
@@ -137,9 +136,9 @@ def _cluster(call: Call) -> ClusteringResult:
     return planned if call.dry_run or planned.status == "skipped" else run(call.engine(), False)
 
 
-def _cluster_work(result: Mapping[str, Any]) -> Work:
+def _cluster_work(target: Target, result: Mapping[str, Any]) -> Work:
     text = f"rewrite {_count(result['num_replaced'], 'file group')} as {result['num_outputs']}"
-    storage, base_path = storage_for(result["base_path"]), result["base_path"]
+    storage, base_path = target.storage, target.base_path
     files = [join(base_path, file) for group in result["files"].values() for file in group]
     read = sum(info.size for info in map(storage.info, files) if info)
     return Work(text, len(files), read, [instant for instant in result["files"] if instant])
@@ -161,7 +160,7 @@ def _clean(call: Call) -> ServiceResult:
     return clean(call.path, "run", call.options, call.dry_run, call.progress)
 
 
-def _clean_work(result: Mapping[str, Any]) -> Work:
+def _clean_work(target: Target, result: Mapping[str, Any]) -> Work:
     files, partitions = result["num_files"], len(result["partitions"])
     text = f"delete {_count(files, 'file')} in {_count(partitions, 'partition')}" if files else ""
     return Work(text, files, result["bytes"], [instant for instant in result["files"] if instant])
@@ -175,7 +174,7 @@ def _archive(call: Call) -> ServiceResult:
     return archive(call.path, call.options, call.dry_run, call.progress)
 
 
-def _archive_work(result: Mapping[str, Any]) -> Work:
+def _archive_work(target: Target, result: Mapping[str, Any]) -> Work:
     instants = [item["instant"] for item in result["archived"]]
     text = "mend archive files" if result["mended"] else "merge archive files"
     text = f"archive {_count(len(instants), 'instant')}" if instants else text
