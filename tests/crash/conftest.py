@@ -17,6 +17,7 @@ from tests.crash.worker import Worker
 from tests.support.faults import Change, Faults, InjectedFault, Phase
 
 T = TypeVar("T")
+_UNDISTURBED = "undisturbed"
 
 
 class Bench:
@@ -40,7 +41,10 @@ class Bench:
 
     def table(self, scenario: Scenario) -> Path:
         """A fresh table for one case, at a path of its own; the one before is gone."""
-        path = self._root / scenario.name
+        return self._table(scenario, scenario.name)
+
+    def _table(self, scenario: Scenario, name: str) -> Path:
+        path = self._root / name
         shutil.rmtree(path, ignore_errors=True)
         if scenario.make is not None:
             if scenario.make not in self._made:
@@ -65,14 +69,14 @@ class Bench:
         """What an undisturbed run changes, in order."""
         if scenario.name not in self._changes:
             faults = Faults()
-            scenario.run(self.table(scenario), faults)
+            scenario.run(self._table(scenario, _UNDISTURBED), faults)
             self._changes[scenario.name] = faults.log
         return self._changes[scenario.name]
 
     def undisturbed(self, scenario: Scenario, left: Callable[[Path], T]) -> T:
         """What an undisturbed run leaves."""
         if scenario.name not in self._left:
-            path = self.table(scenario)
+            path = self._table(scenario, _UNDISTURBED)
             before = left(path)
             scenario.run(path)
             self._left[scenario.name] = left(path)
@@ -92,7 +96,7 @@ class Bench:
         return [case for case in every(self.changes(scenario), kind, scenario.thorough) if case not in few]
 
     def _steps(self, scenario: Scenario) -> list[str]:
-        return [step(change, str(self._root / scenario.name)) for change in self.changes(scenario)]
+        return [step(change, str(self._root / _UNDISTURBED)) for change in self.changes(scenario)]
 
     def fail(self, scenario: Scenario, path: Path, case: Case) -> bool | None:
         """Run it until it fails; did it say so? None: it was killed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 
 from hoodie.engine.files import FileFrame
 from hoodie.engine.local import LocalEngine
+from hoodie.errors import ValidationFailed
 from hoodie.pipeline import write
 from hoodie.services.compaction.run import CompactionResult
 from hoodie.services.compaction.run import compact as compaction
@@ -277,6 +279,24 @@ class Once(Scenario):
 
 
 @dataclass(frozen=True, eq=False)
+class Withdrawn(Scenario):
+    """A write that a validator refuses when all its files are there; then there was no such write."""
+
+    def new(self, kit: Kit) -> list[Row]:
+        return self.old(kit) or []
+
+    def run(self, path: str | Path, faults: Faults | None = None) -> None:  # type: ignore[override]
+        query = "select count(*) from <TABLE_NAME>#-1"
+        name = "hoodie.precommit.validators"
+        refuse = {name: "single", f"{name}.single.value.sql.queries": query}
+        with contextlib.suppress(ValidationFailed):
+            run(path, self.rows, self.operation, faults, {**self.options, **refuse}, self.schema)
+
+    def again(self, path: str | Path, committed: bool) -> WriteResult:
+        return run(path, NO_ROWS, options=self.options)
+
+
+@dataclass(frozen=True, eq=False)
 class Direct(Scenario):
     """From a Parquet file straight into base files."""
 
@@ -315,6 +335,15 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario("first", None, MORE, lambda kit: None, like=("upsert",)),
         Scenario("repair", failed, CHANGES, lambda kit: BASE, like=("upsert",)),
+        Withdrawn("withdrawn", base, CHANGES, lambda kit: BASE, like=("upsert",)),
+        Withdrawn(
+            "mor_withdrawn",
+            mor_base,
+            CHANGES,
+            mor_rows,
+            options=MOR_OPTIONS,
+            like=("mor_upsert", "withdrawn"),
+        ),
         Scenario(
             "metadata_table",
             metadata_table,

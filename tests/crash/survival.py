@@ -17,7 +17,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, litter, our_rows
 from tests.crash.clustering import Clustering
 from tests.crash.conftest import Bench
-from tests.crash.scenarios import NO_ROWS, Compaction, Scenario, run
+from tests.crash.scenarios import NO_ROWS, Compaction, Scenario, Withdrawn, run
 from tests.crash.services import Service
 from tests.crash.undo import MANUAL, Undo, upserted
 
@@ -49,6 +49,17 @@ class Survival(Generic[S]):
 
     def mended(self) -> None:
         self.scenario.again(self.path, self.done)
+        self.bench.check_after_repair(self.scenario, self.path)
+
+
+class WithdrawnSurvival(Survival[Withdrawn]):
+    """Of a write that is withdrawn: readers never see anything of it."""
+
+    def failed(self, raised: bool | None) -> None:
+        assert not self.bench.check_before_repair(self.scenario, self.path, self.before)
+
+    def mended(self) -> None:
+        self.scenario.again(self.path, False)
         self.bench.check_after_repair(self.scenario, self.path)
 
 
@@ -228,6 +239,7 @@ class UndoSurvival(Survival[Undo]):
 def survival(bench: Bench, scenario: Scenario, path: Path) -> Survival[Scenario]:
     """Of this kind of scenario."""
     kinds: dict[type[Scenario], type[Survival[Scenario]]] = {
+        Withdrawn: WithdrawnSurvival,  # type: ignore[dict-item]
         Compaction: CompactionSurvival,  # type: ignore[dict-item]
         Clustering: ClusteringSurvival,  # type: ignore[dict-item]
         Service: ServiceSurvival,  # type: ignore[dict-item]

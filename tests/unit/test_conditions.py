@@ -392,3 +392,14 @@ print("ok")
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), str(ROOT / "spark_jobs")]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert run.stdout == "ok\n", run.stderr
+
+
+def test_a_moment_without_a_zone_is_utc_wherever_this_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        for naive in (datetime(2026, 1, 1), "2026-01-01T00:00:00", "2026-01-01"):
+            assert Since.parse(naive).moment_ms == 1_767_225_600_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -109,6 +109,19 @@ def test_a_process_that_is_gone_is_dead_at_once(tmp_path: Path, beating: Callabl
     assert not rewritten(tmp_path, pid=child.pid, started="1").alive(HOUR, 2)
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_process_that_ended_and_is_not_reaped_is_dead(
+    tmp_path: Path, beating: Callable[..., Heartbeat]
+) -> None:
+    beating()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        beat = rewritten(tmp_path, pid=child.pid, started=module._start_time(child.pid))
+        assert beat.alive(HOUR, 2)
+        child.kill()
+        until(lambda: Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+        assert not beat.alive(HOUR, 2)
+
+
 def test_a_number_that_another_process_has_now_is_dead(
     tmp_path: Path, beating: Callable[..., Heartbeat]
 ) -> None:

@@ -177,3 +177,20 @@ def test_torn_clustering_plan(table: str) -> None:
 def test_profile_is_json_as_hudi_reads_it(table: str) -> None:
     profile = json.loads(Path(f"{table}/.hoodie/{FAILED}.inflight").read_text())
     assert set(profile["partitionToWriteStats"]) == {"p", "q"}
+
+
+def test_change_logs_that_a_commit_names_go_with_it(table: str) -> None:
+    name_ = f".a-0_{OLD}.log.1_0-1-2.cdc"
+    stat = WriteStat(path=f"p/{name('a', OLD)}", cdc_stats={f"p/{name_}": 4})
+    completed = Instant(OLD, Action.COMMIT, State.COMPLETED)
+    STORAGE.write(f"{table}/.hoodie/{OLD}.commit", CommitMetadata({"p": (stat,)}).to_json())
+    made = rollback.plan(STORAGE, table, completed)
+    assert f"{table}/p/{name_}" in {path for request in made.requests for path in request.files_to_delete}
+
+
+def test_the_plan_of_a_service_that_is_forgotten_lists_all_partitions(table: str) -> None:
+    """Its inflight file names none, and a marker only one."""
+    target = Instant(FAILED, Action.REPLACECOMMIT, State.INFLIGHT)
+    create_instant(STORAGE, table, target)
+    made = rollback.plan(STORAGE, table, target, forget=True)
+    assert [request.partition_path for request in made.requests] == ["p", "q", "r"]

@@ -18,7 +18,7 @@ from hoodie.timeline.commit import CommitMetadata, PlannedFile, WriteStat, infli
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.write import rollback
-from hoodie.write.leftovers import sweep_attempts
+from hoodie.write.leftovers import Contents, log_files_of, sweep_attempts
 
 STORAGE = LocalStorage()
 BASE, DONE, FAILED, PLANNED = (f"2026010100000000{n}" for n in range(4))
@@ -130,6 +130,18 @@ def test_a_torn_log_that_no_marker_names_stays(table: str) -> None:
     put(table, log_name(2), block(DONE)[:50], mark=False)
     run(table)
     assert logs(table) == [log_name(1), log_name(2)]
+
+
+def test_a_damaged_log_that_no_marker_names_stays(table: str) -> None:
+    """A whole block of the instant, and one of an unknown type: others' rows may be in it and behind it."""
+    torn = bytearray(block(FAILED))
+    torn[21] = 99
+    damaged = put(table, log_name(2), block(FAILED) + torn, mark=False)
+    whole = put(table, log_name(3), block(FAILED), mark=False)
+    found = Contents.of(STORAGE, f"{table}/p/{damaged}", FAILED)
+    assert found == Contents(mine=True, damaged=True)
+    assert list(log_files_of(STORAGE, table, FAILED, ["p"], {("p", GROUP)})) == [f"p/{whole}"]
+    assert found.disposable(named=True)
 
 
 def test_logs_are_found_without_markers_in_the_groups_of_the_profile(table: str) -> None:

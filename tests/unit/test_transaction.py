@@ -18,7 +18,7 @@ from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.timeline.tokens import TOKEN_KEY, token_folder
 from hoodie.write import transaction as module
 from hoodie.write.transaction import Transaction
 
@@ -334,3 +334,31 @@ def test_markers_of_finished_writes_are_swept_with_the_files_nobody_reported(bas
         second.commit({}, "UPSERT", {})
     assert [file.split("-")[0] for file in data(base)] == ["a", "archived"]
     assert litter(base) == []
+
+
+@pytest.mark.parametrize("action", [Action.ROLLBACK, Action.RESTORE])
+def test_a_later_rollback_or_restore_means_that_another_writer_took_over(base: str, action: Action) -> None:
+    transaction = begun(base)
+    stats = written(base, transaction)
+    create_instant(STORAGE, base, Instant("29990101000000000", action, State.REQUESTED), b"plan")
+    with pytest.raises(Fenced, match="taken for dead"), transaction:
+        transaction.commit(stats, "UPSERT", {})
+    assert data(base) == []
+
+
+def test_a_metadata_table_that_the_properties_do_not_name_goes(base: str) -> None:
+    """Its folder is all that a reader looks for, who does not ask the properties."""
+    STORAGE.create_if_absent(f"{base}/.hoodie/metadata/.hoodie/hoodie.properties", b"x")
+    with begun(base) as transaction:
+        transaction.commit({}, "UPSERT", {})
+    assert transaction.metadata_table_removed
+    assert not Path(base, ".hoodie/metadata").exists()
+
+
+def test_unfinished_files_are_swept_wherever_writers_make_them(base: str) -> None:
+    folders = [f"{base}/.hoodie", f"{base}/.hoodie/.heartbeat", token_folder(base)]
+    for folder in folders:
+        STORAGE.create_if_absent(f"{folder}/.x.1.hoodie-tmp", b"")
+    with begun(base) as transaction:
+        transaction.commit({}, "UPSERT", {})
+    assert not any(Path(folder, ".x.1.hoodie-tmp").exists() for folder in folders)

@@ -283,6 +283,26 @@ def test_microseconds_and_old_setting_names() -> None:
     assert paths(rows, "k:SIMPLE,t:TIMESTAMP", more)[0].startswith("1/55971-")
 
 
+@pytest.mark.parametrize(
+    ("unit", "number", "expected"),
+    [
+        ("UNIX_TIMESTAMP", 2**63 - 1, "292278994-08-17"),
+        ("UNIX_TIMESTAMP", 2**62, "292278994-08-17"),
+        ("SCALAR", 2**62, "292278994-08-17"),
+        ("SCALAR", -(2**63), "-292275055-05-17"),
+    ],
+)
+def test_seconds_and_days_beyond_all_times_are_held(unit: str, number: int, expected: str) -> None:
+    rows = pa.table({"k": [1], "t": pa.array([number], pa.int64())})
+    more = {
+        **TIMESTAMP,
+        f"{TIMED}timestamp.type": unit,
+        f"{TIMED}timestamp.scalar.time.unit": "DAYS",
+        f"{TIMED}output.dateformat": "yyyy-MM-dd",
+    }
+    assert paths(rows, "t", more) == [expected]
+
+
 def test_timestamp_partition_of_consistent_column() -> None:
     rows = pa.table({"k": [1], "t": pa.array([MOMENT], pa.timestamp("us", "UTC"))})
     more = {**TIMESTAMP, CONSISTENT: "true", f"{TIMED}output.dateformat": "yyyy-MM-dd HH"}

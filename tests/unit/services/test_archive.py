@@ -261,13 +261,14 @@ def test_markers_and_old_copies_of_plans_go(table: Pair) -> None:
     (table.path / late).write_bytes(b"of a late attempt")
     (meta / ".temp" / commits[0] / f"{late}.marker.CREATE").touch()
     aux = meta / ".aux"
-    for name in (f"{commits[1]}.compaction.requested", f"{commits[6]}.compaction.requested", "other"):
+    archived, kept = commits[4], commits[6]  # the newest that goes, and the newest
+    for name in (*(f"{time}.compaction.requested" for time in (commits[1], archived, kept)), "other"):
         (aux / name).write_bytes(b"x")
-    archive(table)
+    assert max(item["instant"] for item in archive(table).archived) == archived
     assert not (meta / ".temp" / commits[0]).exists()
     assert not (table.path / late).exists(), "nobody would know any more that it is no one's"
     assert {path.name for path in aux.iterdir() if path.is_file()} == {
-        f"{commits[6]}.compaction.requested",
+        f"{kept}.compaction.requested",
         "other",
     }
     table.check("archived")

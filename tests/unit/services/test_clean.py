@@ -14,7 +14,7 @@ from hoodie.config.key import Config
 from hoodie.errors import NotRetained
 from hoodie.services.clean.plan import View, make
 from hoodie.services.clean.policy import Retention
-from hoodie.timeline.active import create_instant
+from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.clean_plan import ActionInstant
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
@@ -322,3 +322,14 @@ def test_a_pending_clustering_keeps_what_it_reads(table: Pair) -> None:
     assert instants_of(name for name in files(table) if name[:2] != "eu") == {times[5]}
     assert instants_of(name for name in files(table) if name[:2] == "eu") == {times[4], times[5]}
     assert result.status == "cleaned"
+
+
+@pytest.mark.parametrize("pending", ["compaction.requested", "compaction.inflight", "deltacommit.inflight"])
+def test_a_pending_compaction_or_write_bounds_what_may_go(pending: str) -> None:
+    """A query of the state it began with stays, even where newer commits are enough."""
+    names = [f"{number:017}.deltacommit" for number in (1, 2, 4, 5)] + [f"{3:017}.{pending}"]
+    instants = tuple(sorted(item for item in map(Instant.parse, names) if item))
+    retention = Retention.of(Config.of({"hoodie.cleaner.commits.retained": 1}), 0, True)
+    found = retention.earliest(Timeline("/t", instants, {}))
+    assert found is not None
+    assert found.time == f"{2:017}"

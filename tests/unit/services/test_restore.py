@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, ConflictError, TableError
+from hoodie.services.restore import plan as plans
 from hoodie.services.restore.run import RestoreResult
 from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline.active import Timeline, create_instant
@@ -102,6 +104,37 @@ def test_any_commit_whose_files_are_there(history: History) -> None:
     hoodie.delete_savepoint(str(history.path), commits[1])
     restore(history, commits[0])
     history.back_to(commits[0])
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_not_beyond_a_savepoint(history: History, dry_run: bool) -> None:
+    first, before = history.commits()[0], listing(history.path)
+    with pytest.raises(TableError, match="savepoint"):
+        restore(history, first, dry_run=dry_run)
+    assert listing(history.path) == before
+
+
+def test_a_savepoint_that_is_made_meanwhile(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the restore and the savepoint that do not see each other at first, the restore gives way."""
+    saved, *_, newest = history.commits()[1:]
+    make, rows = plans.make, hoodie.read_table(str(history.path))
+
+    def late(*arguments: Any) -> RestorePlan:
+        made = make(*arguments)
+        create_instant(STORAGE, str(history.path), Instant(newest, Action.SAVEPOINT, State.COMPLETED), b"x")
+        return made
+
+    times = []
+
+    def second(*arguments: Any) -> RestorePlan:
+        times.append(1)
+        return late(*arguments) if len(times) == 2 else make(*arguments)
+
+    monkeypatch.setattr(plans, "make", second)
+    with pytest.raises(TableError, match="savepoint"):
+        restore(history, saved)
+    assert timeline(history).filter([Action.RESTORE]) == []
+    assert_same_rows(hoodie.read_table(str(history.path)), rows)
 
 
 def test_pending_services_and_failed_writes_go(tmp_path: Path) -> None:
@@ -235,6 +268,17 @@ def test_what_was_killed_is_refused_by_writers_and_finished_by_the_next(history:
     assert set(RestoreMetadata.from_bytes(done.read_bytes()).rollbacks) == set(later)
     assert timeline(history).filter([Action.ROLLBACK]) == []
     history.change(7)
+
+
+def test_a_rollback_of_another_instant_that_is_under_way_stays_for_who_finishes_it(history: History) -> None:
+    first, saved, *_ = history.commits()
+    interrupted(history, saved, ".rollback")
+    action = timeline(history).commits()[0].action.value
+    pending = Instant("29990101000000000", Action.ROLLBACK, State.REQUESTED)
+    plan = RollbackPlan(InstantInfo(first, action), ()).to_bytes()
+    create_instant(STORAGE, str(history.path), pending, plan)
+    assert restore(history, saved).resumed
+    assert timeline(history).filter([Action.ROLLBACK]) == [pending]
 
 
 def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hoodie.codec.avro import write_record
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
+from hoodie.services.clustering.trigger import due as clustering_due
+from hoodie.services.clustering.trigger import last_clustering
 from hoodie.services.compaction.trigger import due
+from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Instant
 
@@ -105,3 +110,26 @@ def test_instants_of_other_writers_clocks_and_lengths() -> None:
 def test_malformed_settings(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name):
         Config.of({name: value})
+
+
+def test_commits_count_from_the_last_of_two_clusterings(tmp_path: Path) -> None:
+    plan = clustering_plan_bytes()
+    names = [f"{at(1)}.commit", f"{at(2)}.replacecommit", f"{at(3)}.commit", f"{at(4)}.replacecommit"]
+    for name in names:
+        stored = tmp_path / ".hoodie" / name
+        stored.parent.mkdir(exist_ok=True)
+        stored.write_bytes(b"{}")
+        if "replace" in name:
+            stored.with_name(f"{name}.requested").write_bytes(plan)
+    line = Timeline.load(str(tmp_path))
+    newest = last_clustering(line, LocalStorage())
+    assert newest is not None
+    assert newest.time == at(4)
+    config = Config.of({"hoodie.clustering.inline": True, "hoodie.clustering.inline.max.commits": 2})
+    answer = clustering_due(line, LocalStorage(), config)
+    assert (answer.due, answer.reason[:29]) == (False, f"0 of 2 commits since {at(4)}"[:29])
+
+
+def clustering_plan_bytes() -> bytes:
+    plan = {"clusteringPlan": {"inputGroups": [], "strategy": None, "extraMetadata": None, "version": 1}}
+    return write_record("HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", **plan})
