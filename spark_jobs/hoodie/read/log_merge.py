@@ -44,7 +44,7 @@ _COPIES = 3
 pc: Any = pyarrow.compute
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SliceContext:
     """How the slices of a table are read. Picklable; one for all slices of a query.
 

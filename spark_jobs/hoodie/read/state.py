@@ -57,12 +57,12 @@ def state_view(
     slices = tuple(item for place in listed for item in merged_slices(snapshot, listing.files, place))
     logged = any(item.logs for item in slices)
     context = SliceContext(
-        schema,
-        snapshot,
-        table_merger(props, config, without_meta(schema)) if logged else None,
-        props.precombine_field,
-        config[MERGE_BUDGET],
-        config[SPILL_PATH] or "",
+        schema=schema,
+        snapshot=snapshot,
+        merger=table_merger(props, config, without_meta(schema)) if logged else None,
+        ordering=props.precombine_field,
+        budget=config[MERGE_BUDGET],
+        spill_path=config[SPILL_PATH] or "",
     )
     timeline = table.timeline if slices else Timeline(table.base_path, (), {})
     return TableView(table.ref, props, timeline, slices, context, PathColumns.of(props, schema))

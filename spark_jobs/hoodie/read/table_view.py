@@ -116,13 +116,13 @@ class TableView:
             made = table_merger(props, config, without_meta(schema))
             found = _without_old_rows(found, made, span)
         context = SliceContext(
-            schema,
-            snapshot,
-            made,
-            props.precombine_field,
-            config[MERGE_BUDGET],
-            config[SPILL_PATH] or "",
-            table_schema.evolution,
+            schema=schema,
+            snapshot=snapshot,
+            merger=made,
+            ordering=props.precombine_field,
+            budget=config[MERGE_BUDGET],
+            spill_path=config[SPILL_PATH] or "",
+            evolution=table_schema.evolution,
         )
         return cls(table.ref, props, timeline, tuple(found), context, told, span)
 

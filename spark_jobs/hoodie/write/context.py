@@ -40,7 +40,7 @@ class FileContext(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WriteContext:
     """`schema` is the data columns' target schema; `index` is None when rows are inserted untagged; `logs` is
     None in a copy-on-write table, `evolution` where columns are known by name. Rows that only name keys to

@@ -120,13 +120,13 @@ def known_keys(
 
 def _slice_context(context: WriteContext) -> SliceContext:
     return SliceContext(
-        context.file_schema,
-        context.snapshot,
-        context.merger,
-        context.merger.ordering,
-        context.merge_budget,
-        context.spill_path,
-        context.evolution,
+        schema=context.file_schema,
+        snapshot=context.snapshot,
+        merger=context.merger,
+        ordering=context.merger.ordering,
+        budget=context.merge_budget,
+        spill_path=context.spill_path,
+        evolution=context.evolution,
     )
 
 

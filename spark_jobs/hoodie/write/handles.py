@@ -69,6 +69,7 @@ class OutputFile:
         self,
         context: FileContext,
         storage: Storage,
+        *,
         instant: str,
         partition: str,
         file_id: str,
@@ -259,7 +260,15 @@ class Handles:
 
     def _open(self, partition: str, file_id: str, base: BaseFile | None, summary: KeySummary) -> OutputFile:
         output = OutputFile(
-            self.context, self.storage, self.instant, partition, file_id, self.task, base, summary, self.rows
+            self.context,
+            self.storage,
+            instant=self.instant,
+            partition=partition,
+            file_id=file_id,
+            task=self.task,
+            base=base,
+            summary=summary,
+            first_number=self.rows,
         )
         self._output = output
         return output

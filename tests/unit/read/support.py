@@ -110,7 +110,14 @@ class LogTable:
 
     def context(self, snapshot: Snapshot, payload: str = "event_time", budget: int = LARGE) -> SliceContext:
         config = Config.of({"hoodie.datasource.write.payload.class": payload})
-        return SliceContext(with_meta(SCHEMA), snapshot, merger(config, "ts", SCHEMA), "ts", budget, "")
+        return SliceContext(
+            schema=with_meta(SCHEMA),
+            snapshot=snapshot,
+            merger=merger(config, "ts", SCHEMA),
+            ordering="ts",
+            budget=budget,
+            spill_path="",
+        )
 
 
 def stored_rows(rows: Iterable[Row], time: str, name: str) -> pa.Table:

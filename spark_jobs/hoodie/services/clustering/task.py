@@ -205,13 +205,13 @@ class _Files:
             self._output = OutputFile(
                 context,
                 self._storage,
-                context.instant,
-                self._partition,
-                new_file_id(self._prefix, len(self._stats)),
-                self._task,
-                None,
-                KeySummary(context.files.new_filter()),
-                self._written,
+                instant=context.instant,
+                partition=self._partition,
+                file_id=new_file_id(self._prefix, len(self._stats)),
+                task=self._task,
+                base=None,
+                summary=KeySummary(context.files.new_filter()),
+                first_number=self._written,
             )
         return self._output
 

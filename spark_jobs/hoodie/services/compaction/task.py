@@ -57,7 +57,15 @@ def compact_slice(
         known = reader.key_summary(context.files)
         summary = known or KeySummary(context.files.new_filter())
         output = OutputFile(
-            context, storage, context.instant, merged.partition, merged.file_id, task, merged.base, summary, 0
+            context,
+            storage,
+            instant=context.instant,
+            partition=merged.partition,
+            file_id=merged.file_id,
+            task=task,
+            base=merged.base,
+            summary=summary,
+            first_number=0,
         )
         try:
             for rows in reader.stored():
