@@ -157,7 +157,8 @@ def test_apache_hudi_shows_cleans_and_archives_our_replacecommits(
     table.check("serviced and written", (hudi_015, hudi_12))
 
 
-@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
 def test_deletes_from_a_table_of_the_bucket_index(tmp_path: Path, kind: str, hudi_015: HudiServer) -> None:
     """Rows are refused; the groups that we delete from keep their numbers, so Hudi finds them again."""
     table, bucket = Operated(tmp_path / f"bucket_{kind.lower()}", kind), dict(BUCKET)

@@ -165,10 +165,9 @@ def test_every_reader_agrees(tmp_path: Path, case: Case, hudi_015: HudiServer, h
     assert_same_rows(hoodie.read_table(str(table.path), query="read_optimized"), base_rows, meta=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    "case",
-    full_but({"avro"}, [case for case in CASES if case.name in IN_TURNS], lambda case: case.name),
-    ids=lambda case: case.name,
+    "case", [case for case in CASES if case.name in IN_TURNS], ids=lambda case: case.name
 )
 def test_written_and_compacted_in_turns(
     tmp_path: Path, case: Case, hudi_015: HudiServer, hudi_12: HudiServer

@@ -58,7 +58,7 @@ def table_of(text: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
-@pytest.mark.parametrize("case", full_but({"upsert drops", "stored key"}, CASES))
+@pytest.mark.parametrize("case", full_but({"stored key"}, CASES))
 def test_the_same_rows_as_apache_hudi(tmp_path: Path, hudi_015: HudiServer, kind: str, case: str) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for operation, rows, settings in CASES[case]:

@@ -66,7 +66,8 @@ def without_metadata_table(server: HudiServer) -> Iterator[None]:
         server.sql("reset hoodie.metadata.enable")
 
 
-@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
 def test_apache_hudi_reads_and_goes_on_with_what_we_took_back(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -146,7 +147,7 @@ def test_apache_hudi_goes_on_after_a_plan_was_cancelled(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
+@pytest.mark.parametrize("kind", TYPES)
 def test_apache_hudi_takes_back_what_we_wrote(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
