@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.mask import Mask
+from hoodie.text import lines, visible_in
 
 _MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS)(?::(\w+))? (\{.*\})\s*$")
 
@@ -38,25 +39,30 @@ class JobOutput:
     report: dict[str, Any] | None = None
 
     def take(self, line: str) -> bool:
-        """Was this line for us."""
+        """Was this line for us. What is logged of it has its control characters escaped."""
         kind, value = parse_marker(line, self.nonce)
         if value is None:
             return False
         if kind != "RESULT":
             value = self.mask.value(value)
+        shown = visible_in(value)
         if kind == "PROGRESS":
-            self.log.info("[%s] %s", value.get("step", "job"), value.get("text", ""))
+            self.log.info("[%s] %s", shown.get("step", "job"), shown.get("text", ""))
             if self.on_progress is not None:
                 self.on_progress(value)
         elif kind == "RESULT":
             self.result = value
-            self.log.info("%s", summary(value))
-            for warning in value.get("warnings") or ():
+            self.log.info("%s", summary(shown))
+            for warning in shown.get("warnings") or ():
                 self.log.warning("%s", warning)
         else:
             self.report = value
-            self.log.error("The job failed: %s", value.get("message"))
+            self.log.error("The job failed: %s", shown.get("message"))
         return True
+
+    def other(self, line: str) -> str:
+        """A line that is not for us as the log may have it: without secrets and control characters."""
+        return lines(self.mask.text(line))
 
 
 def parse_marker(line: str, nonce: str = "") -> tuple[str, dict[str, Any] | None]:

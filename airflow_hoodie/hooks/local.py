@@ -62,7 +62,7 @@ class HoodieLocalHook(BaseHook):
         if self._killed:
             raise HoodieJobKilledError("the task was killed before its job started")
         text, self._output.nonce = with_nonce(request)
-        mask = self._output.mask = hide(request, self._env_vars)
+        self._output.mask = hide(request, self._env_vars)
         with tempfile.TemporaryFile() as stdin:  # it has no name, so nobody else opens it
             stdin.write(text)
             stdin.seek(0)
@@ -85,7 +85,7 @@ class HoodieLocalHook(BaseHook):
                 for line in lines:
                     line = line.rstrip("\n")
                     if not self._output.take(line):
-                        line = mask.text(line)
+                        line = self._output.other(line)
                         self._tail.append(line)
                         self.log.info("%s", line)
             code = process.wait()

@@ -328,7 +328,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
 
     def _take_markers(self, lines: Iterator[Any]) -> Iterator[Any]:
         """Lines without secrets and without the HOODIE_* ones, which are kept or logged in readable form."""
-        return (self._output.mask.text(line) for line in lines if not self._output.take(line))
+        return (self._output.other(line) for line in lines if not self._output.take(line))
 
     def _tail(self) -> str:
         return "\n".join(list(self._last_submit_log_lines)[-_TAIL_LINES:])

@@ -119,7 +119,8 @@ class HoodieWriteOperator(HoodieCommitOperator):
 
     source: path or glob of the incoming rows, a list of them, or {"path", "format", "options"}. (templated)
     Without a format the suffix decides (.csv, .json, .jsonl; else parquet); `table` reads another hoodie
-    table, `sql` takes a Spark SQL query as its path.
+    table, `sql` takes a Spark SQL query as its path,
+        which runs with all rights of the Spark session.
 
     For the others and the result see HoodieCommitOperator.
     """

@@ -15,7 +15,7 @@ from typing import Any
 #: paragraphs; halves of characters, by which Python stands for bytes that are no text
 _CONTROL = "\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
 _ANY = re.compile(f"[{_CONTROL}]")
-_NO_NEWLINE = re.compile(f"(?!\\n)[{_CONTROL}]")
+_IN_LINES = re.compile(f"(?![\\n\\t])[{_CONTROL}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -25,8 +25,8 @@ def visible(value: object) -> str:
 
 
 def lines(text: str) -> str:
-    """A text of several lines: as `visible`, but newlines stay."""
-    return _NO_NEWLINE.sub(_shown, text)
+    """A text of several lines: as `visible`, but newlines and tabs stay."""
+    return _IN_LINES.sub(_shown, text)
 
 
 def visible_in(value: Any) -> Any:

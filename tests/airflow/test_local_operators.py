@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import os
 import signal
 import sys
@@ -301,3 +302,25 @@ print("HOODIE_RESULT:" + nonce, json.dumps({"seen": os.environ["SEEN"]}))
 def test_the_short_names() -> None:
     assert airflow_hoodie.CleanOperator is CleanOperator
     assert airflow_hoodie.ArchiveOperator is ArchiveOperator
+
+
+def test_texts_of_a_table_begin_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither a job's own lines nor Spark's move the cursor or look like messages of a task."""
+    text = "p=\x1b[2J\nERROR forged"
+    output = JobOutput(logging.getLogger("job"), nonce="n")
+    result = {"operation": "upsert", "table": text, "partitions": [text], "warnings": [text]}
+    services = {"operation": "services", "services": {"clean": {"status": "failed", "reason": text}}}
+    for kind, value in (
+        ("PROGRESS", {"step": text, "text": text}),
+        ("RESULT", result),
+        ("RESULT", services),
+        ("ERROR", {"code": "table", "message": text}),
+    ):
+        with caplog.at_level(logging.INFO):
+            assert output.take(f"HOODIE_{kind}:n {json.dumps(value)}")
+    assert len(caplog.messages) == 5
+    shown = "\n".join(caplog.messages)
+    assert ("\x1b" in shown, "\nERROR" in shown) == (False, False)
+    assert shown.count("p=\\x1b[2J\\nERROR forged") == 6
+    assert output.report == {"code": "table", "message": text}
+    assert output.other("\tat a.b\x1b[2J\x9b") == "\tat a.b\\x1b[2J\\x9b"

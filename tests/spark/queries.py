@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import hoodie
-from hoodie.errors import TableError
+from hoodie.errors import HoodieError
 
 
 def answer(spark: Any, asked: list[tuple[str, dict[str, Any], str]]) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def answer(spark: Any, asked: list[tuple[str, dict[str, Any], str]]) -> dict[str
         if not out:
             try:
                 hoodie.read_table(path, spark=spark, **arguments)
-            except TableError as error:
+            except HoodieError as error:
                 refused.append(error.message)
             continue
         frame = hoodie.read_table(path, spark=spark, **arguments)

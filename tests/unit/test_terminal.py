@@ -52,7 +52,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_how_characters_are_shown() -> None:
     assert visible("a\nb\tc\x1b\x7f\x9b\u202e\udcff") == "a\\nb\\tc\\x1b\\x7f\\x9b\\u202e\\udcff"
-    assert lines("a\nb\r\n") == "a\nb\\r\n"
+    assert lines("a\n\tb\r\n") == "a\n\tb\\r\n"
     plain = "Zürich, 北京, שלום, 👩\u200d🚀, nbsp\u00a0, {'a': 1} \\ \""
     assert visible(plain) == lines(plain) == plain
     assert visible(visible(HOSTILE)) == visible(HOSTILE)

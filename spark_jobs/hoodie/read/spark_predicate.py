@@ -1,8 +1,10 @@
 """Predicates that Spark evaluates: expressions of its SQL without subqueries and without a way out of Spark.
 
 Spark parses a predicate as one expression; refused before that, by its tokens, are subqueries, script
-transformations, comments, variables (`${env:HOME}`), and functions that call Java or open files. All other
-functions, those that the session registered included, are Spark's and the session's own.
+transformations, comments, variables (`${env:HOME}`), and functions that call Java or open files, be it by an
+option (a schema's address, an XSD's path). All other functions, those that the session registered included,
+are Spark's and the session's own; some tell of the session (`current_user`), or fail the query
+(`raise_error`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ _WORDS = {"select": "a subquery", "using": "a script transformation"}
 #: behind these, VALUES and TABLE are columns
 _OPERATORS = frozenset(",)=<>/%&|[")
 _FUNCTIONS = frozenset(
-    {"reflect", "try_reflect", "java_method", "identifier", "from_protobuf", "to_protobuf"}
+    {
+        *("reflect", "try_reflect", "java_method", "identifier"),
+        *("from_protobuf", "to_protobuf", "from_avro", "schema_of_avro", "from_xml", "schema_of_xml"),
+    }
 )
 
 
@@ -34,14 +39,16 @@ def check(where: str) -> None:
         raise ConfigError("where is empty; leave it out for all rows", where=where)
     if "${" in where:
         raise _refused(where, "a variable (${…})")
-    # before, at and after the token looked at; a quoted name loses its quotes, a text its content
-    tokens = [("", ""), *_tokens(where), ("", ""), ("", "")]
-    for (_, before), (kind, text), (_, after) in zip(tokens, tokens[1:], tokens[2:], strict=False):
+    # the two before, at and after the token looked at; a quoted name loses its quotes, a text its content
+    tokens = [("", ""), ("", ""), *_tokens(where), ("", "")]
+    around = zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False)
+    for (kind_first, first), (_, before), (kind, text), (_, after) in around:
         if kind == "comment" or text in (";", "$"):
             raise _refused(where, "a comment" if kind == "comment" else repr(text))
         if after == "(" and kind in ("name", "quoted") and text in _FUNCTIONS:
             raise _refused(where, f"the function {text}")
-        if kind != "name" or before == ".":
+        field = before == "." and not (kind_first == "name" and first.isdigit())  # `1.` is a number
+        if kind != "name" or field:
             continue
         if text in _WORDS:
             raise _refused(where, _WORDS[text])

@@ -196,7 +196,8 @@ VALIDATORS = fields_key(
     "Quality gates of a write: SqlQueryEqualityPreCommitValidator, SqlQueryInequalityPreCommitValidator, "
     "SqlQuerySingleResultPreCommitValidator (Apache Hudi's class names, with their package or without), or "
     "equality, inequality, single. Their queries see the partitions that the write touches, and an answer "
-    "that is not the expected one withdraws the write. Spark SQL on Spark, else DuckDB's.",
+    "that is not the expected one withdraws the write. Spark SQL on Spark, with all rights of its session; "
+    "else DuckDB's, which reaches nothing but these rows. A table can't store them.",
 )
 
 

@@ -203,3 +203,36 @@ def test_wrong_settings_are_refused_before_anything_is_written(
     with pytest.raises(ConfigError, match=why.replace("(", r"\(")):
         write(table, {**options, **settings}, ("a", 2, "x"), dry_run=dry_run)
     assert listing(table) == before
+
+
+def test_a_table_stores_no_validators(tmp_path: Path) -> None:
+    """Whoever may write its properties could have SQL run with the rights of the next writer."""
+    table = tmp_path / "t"
+    options = made(table)
+    stored = table / ".hoodie" / "hoodie.properties"
+    lines = [f"{name}={text}" for name, text in asking("single", f"{COUNT}#17").items()]
+    stored.write_text("\n".join([stored.read_text(), *lines, ""]))
+    assert write(table, options, ("a", 2, "x")).status == "committed"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select * from <TABLE_NAME>, glob('/etc/*')",
+        "select * from <TABLE_NAME>, read_csv('/etc/hostname')",
+        "select * from <TABLE_NAME>, parquet_scan('/tmp/x.parquet')",
+        "select getenv('HOME') from <TABLE_NAME>",
+        "from <TABLE_NAME> union all (from '/etc/hostname')",
+        "pragma database_list -- <TABLE_NAME>",
+        "attach '/tmp/other.db' as <TABLE_NAME>",
+        "select * from <TABLE_NAME>, query('select 1 from read_text(''/etc/hostname'')')",
+        "select 1) ; copy <TABLE_NAME> to '/tmp/x.csv",
+    ],
+)
+def test_without_spark_a_query_reaches_its_rows_alone(tmp_path: Path, query: str) -> None:
+    table = tmp_path / "t"
+    options = made(table)
+    before = listing(table)
+    with pytest.raises(ConfigError):
+        write(table, {**options, **asking("equality", query)}, ("a", 2, "x"))
+    assert listing(table) == before
