@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import backfill, codec, layout, model, poll, report, year
+from . import backfill, checks, codec, layout, model, poll, report, year
 from .contestants import CODEC, CONTESTANTS, chosen
 from .runner import Runner, Settings
 from .scenarios import SCENARIOS, Late
@@ -15,6 +15,7 @@ from .scenarios import SCENARIOS, Late
 #: scenarios that are no contest of contestants; each has arguments of its own
 LONG_RUNS = {
     backfill.NAME: backfill.main,
+    checks.NAME: checks.main,
     layout.NAME: layout.main,
     model.NAME: model.main,
     year.NAME: year.main,

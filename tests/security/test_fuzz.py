@@ -35,7 +35,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.schema import from_avro
-from hoodie.jobs._main import parse_request
+from hoodie.jobs._main import parse_request, read_request
 from hoodie.storage import Storage, storage_for
 from hoodie.table import properties, schema_history
 from hoodie.table.heartbeat import read_beats
@@ -287,7 +287,7 @@ def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
         ),
         "requests": (
             _bytes([request], many),
-            lambda data: parse_request(data.decode("utf-8", "replace"), "upsert"),
+            lambda data: parse_request(read_request(data.decode("utf-8", "replace")), "upsert"),
         ),
     }
     if seeds.hfiles:
@@ -298,7 +298,7 @@ def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
 
 
 def properties_of(storage: Storage, base_path: str) -> object:
-    loaded = properties.load(storage, base_path)
+    loaded = properties.load(storage, base_path, rounds=1)
     return [loaded.name, loaded.table_type, loaded.version, loaded.record_key_fields, loaded.archive_folder]
 
 

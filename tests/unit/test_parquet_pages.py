@@ -25,8 +25,7 @@ CODECS = ["none", "snappy", "gzip", "zstd", "lz4", "brotli"]
 
 
 def pages(data: bytes) -> Pages:
-    source = pa.BufferReader(data)
-    return Pages(Footer(source), source)
+    return Pages(Footer(pa.BufferReader(data)))
 
 
 def stored(table: pa.Table, **options: Any) -> bytes:

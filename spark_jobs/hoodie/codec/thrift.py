@@ -22,26 +22,57 @@ class Damage(Exception):
 
 def struct_at(data: bytes, at: int, wanted: Wanted, depth: int = 0) -> tuple[dict[int, Any], int]:
     """(the wanted fields that are there: numbers, truth values, bytes, structs; where the struct ends)"""
+    try:
+        return _struct(data, at, wanted, depth)
+    except IndexError:
+        raise Damage from None
+
+
+def begin_of(data: bytes, at: int, wanted: Wanted) -> dict[int, Any]:
+    """As `struct_at`, of a struct that was passed over before: no further than the wanted fields."""
+    try:
+        return _struct(data, at, wanted, 0, max(wanted))[0]
+    except IndexError:
+        raise Damage from None
+
+
+def _struct(
+    data: bytes, at: int, wanted: Wanted, depth: int, last_wanted: int = 1 << 30
+) -> tuple[dict[int, Any], int]:
+    """As `struct_at`; IndexError where the bytes end too soon."""
     found: dict[int, Any] = {}
     field = 0
-    while True:
-        field, kind, at = field_at(data, at, field)
-        if not kind:
-            return found, at
+    while head := data[at]:
+        at += 1
+        kind = head & 15
+        if head > 15:
+            field += head >> 4
+        else:
+            last = field
+            field, at = integer(data, at)
+            if field <= last:
+                raise Damage
         if field not in wanted:
-            at = skip(data, at, kind, depth)
+            if field > last_wanted:
+                break
+            at = _behind(data, at, kind, depth + 1)
+        elif _BYTE < kind <= _I64:
+            number = data[at]
+            at += 1
+            if number > 127:
+                number, at = varint(data, at - 1)
+            found[field] = (number >> 1) ^ -(number & 1)
         elif kind in (TRUE, FALSE):
             found[field] = kind == TRUE
-        elif _BYTE < kind <= _I64:
-            found[field], at = integer(data, at)
         elif kind == BINARY:
             length, start = varint(data, at)
             at = _within(data, start + length)
             found[field] = data[start:at]
         elif kind == STRUCT and depth < _MAX_DEPTH:
-            found[field], at = struct_at(data, at, wanted[field] or {}, depth + 1)
+            found[field], at = _struct(data, at, wanted[field] or {}, depth + 1)
         else:
             raise Damage
+    return found, at + 1
 
 
 def field_at(data: bytes, at: int, last: int) -> tuple[int, int, int]:
@@ -72,36 +103,65 @@ def list_at(data: bytes, at: int) -> tuple[int, int, int]:
 
 def skip(data: bytes, at: int, kind: int, depth: int = 0) -> int:
     """Where a value ends."""
+    try:
+        return _within(data, _behind(data, at, kind, depth))
+    except IndexError:
+        raise Damage from None
+
+
+def _behind(data: bytes, at: int, kind: int, depth: int) -> int:
+    """As `skip`; raises IndexError or gives a place beyond the end where the bytes end too soon.
+
+    Footers are mostly passed over, so that numbers and fields are not left to functions here.
+    """
     if kind in (TRUE, FALSE):
         return at
     if _BYTE < kind <= _I64:
-        return varint(data, at)[1]
+        while data[at] > 127:
+            at += 1
+        return at + 1
     if kind == BINARY:
         length, at = varint(data, at)
-        return _within(data, at + length)
+        return at + length
     if kind in (_BYTE, _DOUBLE):
-        return _within(data, at + (1 if kind == _BYTE else 8))
+        return at + (1 if kind == _BYTE else 8)
     if depth > _MAX_DEPTH:
         raise Damage
     if kind == STRUCT:
         field = 0
-        while kind:
-            field, kind, at = field_at(data, at, field)
-            if kind:
-                at = skip(data, at, kind, depth + 1)
-        return at
+        while head := data[at]:
+            at += 1
+            kind = head & 15
+            if head > 15:
+                field += head >> 4
+            else:
+                last = field
+                field, at = integer(data, at)
+                if field <= last:
+                    raise Damage
+            if _BYTE < kind <= _I64:
+                while data[at] > 127:
+                    at += 1
+                at += 1
+            elif kind == BINARY and data[at] < 128:
+                at += 1 + data[at]
+            else:
+                at = _behind(data, at, kind, depth + 1)
+        return at + 1
     if kind not in (LIST, _SET):
         raise Damage
     kind, count, at = list_at(data, at)
     if kind in (TRUE, FALSE):
-        return _within(data, at + count)
+        return at + count
     for _ in range(count):
-        at = skip(data, at, kind, depth + 1)
+        at = _behind(data, at, kind, depth + 1)
     return at
 
 
 def integer(data: bytes, at: int) -> tuple[int, int]:
     """(a signed number, where it ends)"""
+    if at < len(data) and (number := data[at]) < 128:
+        return (number >> 1) ^ -(number & 1), at + 1
     number, at = varint(data, at)
     return (number >> 1) ^ -(number & 1), at
 

@@ -280,7 +280,7 @@ class BaseFileReader:
             self._source = pa.PythonFile(opened, "r")
             try:
                 footer = Footer(self._source)
-                self._pages = Pages(footer, self._source)
+                self._pages = Pages(footer)
                 self._file = pq.ParquetFile(
                     self._source, metadata=footer.metadata(), buffer_size=_READ_BUFFER, pre_buffer=False
                 )
@@ -367,6 +367,8 @@ class BaseFileReader:
 
     def record_keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
         """The record keys, in batches of at most `batch_rows`; None: in one piece, if that is a small one."""
+        if RECORD_KEY not in self._file.metadata.schema.names:
+            raise _unreadable(self.path, f"has no column {RECORD_KEY}")
         if batch_rows is None:
             with readable(self.path):
                 step = self._pages.batch_rows([RECORD_KEY], self.rows)

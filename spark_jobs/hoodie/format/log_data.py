@@ -190,7 +190,7 @@ def _read_parquet(
     try:
         own = file.schema_arrow.remove_metadata()
         names = _of(own, columns)
-        step = Pages(footer, source).batch_rows(names, READ_BATCH_ROWS)
+        step = Pages(footer).batch_rows(names, READ_BATCH_ROWS)
         batches, size = [], 0
         for batch in file.iter_batches(batch_size=step, columns=names, use_threads=False):
             size += batch.nbytes

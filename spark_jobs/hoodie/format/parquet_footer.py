@@ -7,8 +7,7 @@ about their columns, and on schemas that are nested without end; so what is aske
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,12 +22,12 @@ _SCHEMA, _ROW_GROUPS, _COLUMNS, _ROWS = 2, 4, 1, 3
 #: fields of SchemaElement: type, its length, repetition, name, children
 _ELEMENT: thrift.Wanted = {1: None, 2: None, 3: None, 4: None, 5: None}
 _REPEATED = 2
-#: fields of ColumnMetaData in ColumnChunk: codec, values, bytes decompressed and stored, pages, dictionary
-_CHUNK: thrift.Wanted = {3: {4: None, 5: None, 6: None, 7: None, 9: None, 11: None}}
+#: field of ColumnChunk, and its: codec, values, bytes decompressed and stored, first page, dictionary
+_METADATA = 3
+_CHUNK: thrift.Wanted = {4: None, 5: None, 6: None, 7: None, 9: None, 11: None}
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """A column without parts. `kind` is Parquet's number of the type, `repeated` whether it is in lists."""
 
     path: str
@@ -37,8 +36,7 @@ class Leaf:
     repeated: bool
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """One column of a row group; `start` is the place of its first page."""
 
     codec: int
@@ -53,7 +51,8 @@ class Footer:
 
     def __init__(self, source: Any) -> None:
         """`source` is an Arrow file; the stubs lack its `read_at`."""
-        size = source.size()
+        self._source = source
+        self.size = size = source.size()
         tail = source.read_at(min(size, _FIRST_READ), max(0, size - _FIRST_READ))
         length = int.from_bytes(tail[-_TAIL:-4], "little")
         if tail[-4:] != _MAGIC or length > size - _TAIL:
@@ -64,18 +63,25 @@ class Footer:
                 f"{MAX_READ_BYTES:,}"
             )
         whole = length + _TAIL
-        self._tail = tail[-whole:] if whole <= len(tail) else source.read_at(whole, size - whole)
-        self._data = self._tail[:-_TAIL]
+        self._end: bytes = tail if whole <= len(tail) else source.read_at(whole, size - whole)
         self._groups = self._group_field = 0
         self._chunks: list[tuple[int, list[int]]] | None = None
         try:
-            self.leaves = self._leaves()
+            self.leaves = self._leaves(len(self._end) - whole)
         except thrift.Damage:
             raise ValueError("its footer is damaged") from None
 
     def metadata(self) -> pq.FileMetaData:
         """As Arrow reads it; of its columns and row groups only the schema may be asked."""
-        return pq.read_metadata(pa.BufferReader(_MAGIC + self._tail))
+        return pq.read_metadata(pa.BufferReader(self._end))
+
+    def read(self, length: int, offset: int) -> bytes:
+        """At most so many bytes of the file; the end of it, which is held, is not read again."""
+        start = offset - self.size + len(self._end)
+        if start >= 0:
+            return self._end[start : start + length]
+        data: bytes = self._source.read_at(length, offset)
+        return data
 
     def column(self, number: int) -> Iterator[tuple[int, Chunk]]:
         """(rows, the column) of each row group. Raises ValueError."""
@@ -92,27 +98,27 @@ class Footer:
         """Rows of all row groups. Raises ValueError."""
         return sum(rows for rows, _ in self.column(0)) if self.leaves else 0
 
-    def _leaves(self) -> Sequence[Leaf]:
-        field = at = kind = 0
+    def _leaves(self, at: int) -> Sequence[Leaf]:
+        field = kind = 0
         while True:
-            field, kind, at = thrift.field_at(self._data, at, field)
+            field, kind, at = thrift.field_at(self._end, at, field)
             if not kind:
                 raise thrift.Damage
             if field == _SCHEMA and kind == thrift.LIST:
                 leaves, at = self._schema(at)
                 self._groups, self._group_field = at, field
                 return leaves
-            at = thrift.skip(self._data, at, kind)
+            at = thrift.skip(self._end, at, kind)
 
     def _schema(self, at: int) -> tuple[Sequence[Leaf], int]:
         """The columns, of groups and what they contain, in the order of the file."""
-        kind, count, at = thrift.list_at(self._data, at)
+        kind, count, at = thrift.list_at(self._end, at)
         if kind != thrift.STRUCT or not 0 < count <= _MOST_ELEMENTS:
             raise thrift.Damage
         leaves: list[Leaf] = []
         above: list[tuple[str, bool, int]] = []  # path, repeated, children that are to come
         for number in range(count):
-            element, at = thrift.struct_at(self._data, at, _ELEMENT)
+            element, at = thrift.struct_at(self._end, at, _ELEMENT)
             children, name = element.get(5, 0), element.get(4, b"")
             if not isinstance(children, int) or not 0 <= children <= count or not isinstance(name, bytes):
                 raise thrift.Damage
@@ -139,13 +145,13 @@ class Footer:
         """(rows, places of the columns) of each."""
         field, at = self._group_field, self._groups
         while True:
-            field, kind, at = thrift.field_at(self._data, at, field)
+            field, kind, at = thrift.field_at(self._end, at, field)
             if not kind:
                 return
             if field == _ROW_GROUPS and kind == thrift.LIST:
                 break
-            at = thrift.skip(self._data, at, kind)
-        kind, count, at = thrift.list_at(self._data, at)
+            at = thrift.skip(self._end, at, kind)
+        kind, count, at = thrift.list_at(self._end, at)
         if count and kind != thrift.STRUCT:
             raise thrift.Damage
         for _ in range(count):
@@ -155,28 +161,31 @@ class Footer:
     def _row_group(self, at: int) -> tuple[int, list[int], int]:
         rows, places, field = -1, list[int](), 0
         while True:
-            field, kind, at = thrift.field_at(self._data, at, field)
+            field, kind, at = thrift.field_at(self._end, at, field)
             if not kind:
                 break
             if field == _COLUMNS and kind == thrift.LIST:
-                of, count, at = thrift.list_at(self._data, at)
+                of, count, at = thrift.list_at(self._end, at)
                 if of != thrift.STRUCT or count != len(self.leaves):
                     raise thrift.Damage
                 for _ in range(count):
                     places.append(at)
-                    at = thrift.skip(self._data, at, of)
+                    at = thrift.skip(self._end, at, of)
             elif field == _ROWS:
-                rows, at = thrift.integer(self._data, at)
+                rows, at = thrift.integer(self._end, at)
             else:
-                at = thrift.skip(self._data, at, kind)
+                at = thrift.skip(self._end, at, kind)
         if rows < 0 or len(places) != len(self.leaves):
             raise thrift.Damage
         return rows, places, at
 
     def _chunk(self, place: int) -> Chunk:
-        found: Any = thrift.struct_at(self._data, place, _CHUNK)[0].get(3)
-        if not isinstance(found, dict):
+        field, kind, at = thrift.field_at(self._end, place, 0)
+        while field < _METADATA and kind:
+            field, kind, at = thrift.field_at(self._end, thrift.skip(self._end, at, kind), field)
+        if field != _METADATA or kind != thrift.STRUCT:
             raise thrift.Damage
+        found = thrift.begin_of(self._end, at, _CHUNK)
         values, first, dictionary = _whole(found, 5), _whole(found, 9), _whole(found, 11)
         start = dictionary if 0 < dictionary < first else first
         return Chunk(_whole(found, 4), values, _whole(found, 6), _whole(found, 7), start)

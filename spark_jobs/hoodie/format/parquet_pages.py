@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -48,8 +48,7 @@ _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 _UNCOMPRESSED = 0
 
 
-@dataclass(frozen=True)
-class _Page:
+class _Page(NamedTuple):
     """`size` is that of the decompressed page; its `stored` bytes begin at `start`."""
 
     dictionary: bool
@@ -74,10 +73,8 @@ class _Bytes:
 class Pages:
     """The pages of one Parquet file."""
 
-    def __init__(self, footer: Footer, source: Any) -> None:
-        """`source` is the Arrow file that the footer is of."""
+    def __init__(self, footer: Footer) -> None:
         self._footer = footer
-        self._source = source
         self._widths: dict[int, float] = {}
 
     def batch_rows(self, columns: Sequence[str] | None, most: int) -> int:
@@ -176,7 +173,7 @@ class Pages:
     def _header(self, at: int) -> tuple[dict[int, Any], int]:
         length = _HEADER_BYTES
         while True:
-            data = self._source.read_at(length, at)
+            data = self._footer.read(length, at)
             try:
                 header, end = thrift.struct_at(data, 0, _HEADER)
                 return header, at + end
@@ -187,7 +184,7 @@ class Pages:
 
     def _longest(self, page: _Page, codec: int) -> int:
         """Bytes of the longest text in a dictionary, or more."""
-        data = self._source.read_at(page.stored, page.start)
+        data = self._footer.read(page.stored, page.start)
         try:
             if codec in _CODECS:
                 unpack: Any = pa.decompress
