@@ -154,6 +154,16 @@ def test_delete_tree_tells_when_it_could_not(
         STORAGE.delete_tree(str(tmp_path))
 
 
+def test_tree_has_the_files_at_any_depth(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    for name in ("x", "a/y", "a/b/z"):
+        (tmp_path / name).touch()
+    assert {item.path for item in STORAGE.tree(str(tmp_path))} == {
+        f"{tmp_path}/{name}" for name in ("x", "a/y", "a/b/z")
+    }
+    assert not STORAGE.tree(str(tmp_path / "none"))
+
+
 def test_list_is_sorted_and_tells_sizes_and_times(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"12345")
     (tmp_path / "a").mkdir()

@@ -50,7 +50,9 @@ class Target:
         return self.table.properties
 
     def timeline(self) -> Timeline:
-        """As it is now; `table.timeline` is the one listed last."""
+        """As it is now. `table.timeline` is the one listed last: after its commit by the write whose inline
+        service this is.
+        """
         return self.table.refresh()
 
     def next_time(self, timeline: Timeline) -> str:

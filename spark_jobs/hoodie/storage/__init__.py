@@ -1,7 +1,7 @@
 """Storage protocol: the few operations every multi-step change is built from.
 
 Paths are absolute '/'-joined texts. Implementations: `hoodie.storage.local`. No method reads more than
-it is asked for; listing is not recursive. Stdlib only, so that a sensor costs milliseconds.
+it is asked for; only `tree` is recursive. Stdlib only, so that a sensor costs milliseconds.
 """
 
 from __future__ import annotations
@@ -63,6 +63,12 @@ class Storage(Protocol):
 
     def list(self, path: str) -> list[FileInfo]: ...
     def names(self, path: str) -> Collection[str]: ...
+    def tree(self, path: str) -> Collection[FileInfo]:
+        """The files below a folder, at any depth, without order; none of a missing one. For small folders:
+        one request where a storage lists by prefix.
+        """
+        ...
+
     def exists(self, path: str) -> bool: ...
     def info(self, path: str) -> FileInfo | None: ...
     def read(self, path: str) -> bytes: ...

@@ -78,6 +78,17 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    def tree(self, path: str) -> Collection[FileInfo]:
+        found: dict[str, FileInfo] = {}
+        folders = [path]
+        while folders:
+            for item in self.list(folders.pop()):
+                if item.is_dir:
+                    folders.append(item.path)
+                else:
+                    found[item.path] = item
+        return found.values()
+
     def exists(self, path: str) -> bool:
         self._check(path)
         return os.path.exists(path)

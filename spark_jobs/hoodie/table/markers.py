@@ -74,22 +74,13 @@ def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]
     """All markers of an instant; empty when the folder is missing."""
     root = marker_folder(base_path, instant)
     found: list[Marker] = []
-    level = [""]
-    while level:
-        following: list[str] = []
-        for relative in level:
-            for item in storage.list(join(root, relative)):
-                name = join(relative, item.name)
-                if item.is_dir:
-                    following.append(name)
-                elif relative == "" and item.name.startswith("MARKERS"):
-                    if item.name != "MARKERS.type":
-                        found += _lines(storage, item.path)
-                else:
-                    marker = Marker.parse(name)
-                    if marker:
-                        found.append(marker)
-        level = following
+    for item in storage.tree(root):
+        name = item.path.removeprefix(f"{root}/")
+        if "/" not in name and name.startswith("MARKERS"):
+            if name != "MARKERS.type":
+                found += _lines(storage, item.path)
+        elif marker := Marker.parse(name):
+            found.append(marker)
     return found
 
 

@@ -149,7 +149,7 @@ def test_a_stuck_compaction_is_found_and_finished(tmp_path: Path, change: int) -
 
 def test_a_stuck_clean_is_found_and_finished(tmp_path: Path) -> None:
     pair = written(tmp_path / "t", 4)
-    with injected(Faults(at=12)), pytest.raises(InjectedFault):
+    with injected(Faults(at=9)), pytest.raises(InjectedFault):
         hoodie.clean_table(str(pair.path), options=DUE)
     (clean,) = timeline(pair).pending()
     told = plans(pair)["clean"]

@@ -32,8 +32,8 @@ class Facts:
     replacecommit whether files of the groups that it replaced are still there; asked for those only that
     would go. `archived`: is the instant in the archive already, so that a run was killed before it deleted
     it? `metadata_compaction` is the newest compaction of the metadata table, "" where that has none
-    yet, None for tables without a metadata table. `schema_commit` is the commit whose schemacommit counts, of
-    a table of schema-on-read evolution.
+    yet, None for tables without a metadata table. `schema_commit` gives the commit whose schemacommit counts,
+    of a table of schema-on-read evolution; asked for where commits would go.
     """
 
     earliest: str | None = None
@@ -41,7 +41,7 @@ class Facts:
     archived: Callable[[Instant], bool] = lambda instant: False
     metadata_compaction: str | None = None
     merge_on_read: bool = False
-    schema_commit: str | None = None
+    schema_commit: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,9 @@ def holds(timeline: Timeline, config: Config, facts: Facts) -> Iterator[Hold]:
     if pending is not None:
         before = _last_before(timeline, pending.time)
         yield Hold(before or pending.time, f"pending {pending.action.value} {pending.time}")
-    if facts.schema_commit is not None:
-        yield Hold(
-            facts.schema_commit, f"commit {facts.schema_commit}, by which the table's columns are known"
-        )
+    schema_commit = facts.schema_commit()
+    if schema_commit is not None:
+        yield Hold(schema_commit, f"commit {schema_commit}, by which the table's columns are known")
     if facts.merge_on_read and config[TRIGGER] in (Trigger.NUM_COMMITS, Trigger.NUM_AND_TIME):
         oldest = _oldest_for_compaction(timeline, config[MAX_DELTA_COMMITS])
         if oldest is not None:

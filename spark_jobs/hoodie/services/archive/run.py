@@ -12,7 +12,7 @@ archive file, and only deletes their files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ from hoodie.table.properties import TableType
 from hoodie.timeline import tokens
 from hoodie.timeline.active import META_FOLDER, Timeline, instant_path, meta_path
 from hoodie.timeline.archived import (
+    MERGE_PLAN_NAME,
     archive_files,
     archive_folder,
     archive_name,
@@ -103,13 +104,15 @@ def archive(
     target = Target.open(place, options or {})
     check_retention(target.config)
     _refuse_metadata_table(target)
-    timeline = target.timeline()
+    timeline = target.table.timeline
     done = _Done(choose(timeline, target.config, facts(target, timeline)))
     folder = archive_folder(target.base_path, target.props.archive_folder)
-    done.mended = [item.name for item in unmended(target.storage, folder, every=False)]
+    names = frozenset(target.storage.names(folder))
+    if any(archive_version(name) is not None for name in names):
+        done.mended = [item.name for item in unmended(target.storage, folder, every=False)]
     if dry_run:
         done.num_files = len(_files(timeline, done.choice.instants))
-    elif done.choice.instants or done.mended or _unmerged(target):
+    elif done.choice.instants or done.mended or _unmerged(target, folder, names):
         done = _run(target, progress)
         timeline = target.timeline()
     gone = {instant.time for instant in done.choice.instants if instant.action is not Action.CLEAN}
@@ -125,14 +128,18 @@ def facts(target: Target, timeline: Timeline) -> Facts:
         utc = target.props.timeline_utc
         newest = instant_millis(commits[-1].time, utc)
         earliest = Retention.of(target.config, newest, utc).earliest(timeline)
-    known = schema_history.newest(timeline, target.storage)
+
+    def schema_commit() -> str | None:
+        known = schema_history.newest(timeline, target.storage)
+        return known.instant if known else None
+
     return Facts(
         earliest=earliest.time if earliest else None,
         replaced_left=lambda instant: _replaced_left(target.storage, timeline, instant),
         archived=_archived(target, timeline),
         metadata_compaction=_metadata_compaction(target),
         merge_on_read=target.props.table_type is TableType.MERGE_ON_READ,
-        schema_commit=known.instant if known else None,
+        schema_commit=schema_commit,
     )
 
 
@@ -281,14 +288,12 @@ def _metadata_compaction(target: Target) -> str | None:
     return done[-1].time if done else ""
 
 
-def _unmerged(target: Target) -> bool:
-    """Is there something to do about archive files?"""
-    storage = target.storage
-    folder = archive_folder(target.base_path, target.props.archive_folder)
-    if storage.exists(merge.plan_path(folder)):
+def _unmerged(target: Target, folder: str, names: Collection[str]) -> bool:
+    """Is there something to do about archive files? `names` are those in their folder."""
+    if MERGE_PLAN_NAME in names:
         return True
     enabled: bool = target.config[MERGE_ENABLED]
-    return enabled and bool(merge.candidates(archive_files(storage, folder), target.config))
+    return enabled and bool(merge.candidates(archive_files(target.storage, folder), target.config))
 
 
 def _refuse_metadata_table(target: Target) -> None:

@@ -111,7 +111,9 @@ def plan_now(target: Target, timeline: Timeline) -> Planned:
 def _run(target: Target, mode: str, progress: Progress, done: _Done) -> None:
     if mode != "schedule":
         done.reason = "no clean is pending"
-        _finish(target, pending(target.timeline()), progress, done)
+        if found := pending(target.table.timeline):
+            _finish(target, found, progress, done)
+            target.table.refresh()
     if mode != "execute":
         instant = _schedule(target, progress, done)
         if instant is not None and mode == "run":
@@ -134,11 +136,12 @@ def _plan_only(target: Target, mode: str, done: _Done) -> None:
 
 
 def _schedule(target: Target, progress: Progress, done: _Done) -> Instant | None:
-    """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
+    """Put a plan on the timeline if one is due, by its last listing; nothing is written when there is nothing
+    to do.
 
     The plan that was made beside writers is taken over when nothing has happened meanwhile.
     """
-    before = target.timeline()
+    before = target.table.timeline
     planned = plan_now(target, before)
     done.reason = planned.reason
     if planned.plan is None:
@@ -194,6 +197,8 @@ def _finish(target: Target, instants: list[Instant], progress: Progress, done: _
 
 def _result(target: Target, mode: str, dry_run: bool, done: _Done, seconds: float) -> CleanResult:
     executed = done.executed
+    if executed or done.scheduled:
+        target.table.refresh()
     cleaned = [each.instant for each in executed]
     deleted = sum(len(item.deleted) for each in executed for item in each.metadata.partitions.values())
     plans = done.plans
@@ -208,7 +213,7 @@ def _result(target: Target, mode: str, dry_run: bool, done: _Done, seconds: floa
         instant=cleaned[-1] if cleaned else done.scheduled,
         scheduled=done.scheduled,
         cleaned=cleaned,
-        pending=[item.time for item in pending(target.timeline())],
+        pending=[item.time for item in pending(target.table.timeline)],
         reason="" if plans else done.reason,
         earliest=last.earliest.time if last and last.earliest else "",
         partitions=sorted({partition for plan in plans.values() for partition in plan.files}),
