@@ -161,8 +161,7 @@ def test_a_conflict_is_told_apart(fake: FakeSubmit, table: HoodieTable) -> None:
 
 def test_template_fields_exist(fake: FakeSubmit, table: HoodieTable) -> None:
     task = operator(fake, table)
-    for name in (*task.template_fields, *task.template_fields_renderers):
-        assert name in task.template_fields
-        assert hasattr(task, name), name
+    assert all(hasattr(task, name) for name in task.template_fields)
+    assert set(task.template_fields_renderers) <= set(task.template_fields)
     assert {"mode", "instant", "table", "options"} <= set(task.template_fields)
     assert airflow_hoodie.CompactionOperator is CompactionOperator

@@ -181,7 +181,9 @@ def test_nothing_is_started_after_on_kill(fake: FakeSubmit) -> None:
 
 def test_on_kill_of_an_operator_without_a_job() -> None:
     table = {"name": "t", "path": "/t", "record_keys": ["id"]}
+    before = children()
     UpsertOperator(task_id="write", table=table, source="/in").on_kill()
+    assert children() <= before
 
 
 def test_the_job_has_its_own_session_and_the_guard_leaves(fake: FakeSubmit, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -184,5 +185,14 @@ def test_bad_requests(run: Run, job: Callable[[Any], Any], request_: Any, messag
     assert message in error["message"]
 
 
-def test_the_script_has_no_logic() -> None:
-    assert 'main("compact")' in job_script("compact").read_text()
+def test_the_script_leaves_with_the_code_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+
+    def main(name: str) -> int:
+        names.append(name)
+        return 7
+
+    monkeypatch.setattr(_main, "main", main)
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(job_script("compact")), run_name="__main__")
+    assert (names, left.value.code) == (["compact"], 7)

@@ -312,11 +312,14 @@ def test_unchanged_columns_are_not_copied() -> None:
 def test_empty_tables() -> None:
     rows = pa.table({"a": pa.chunked_array([], pa.int8())})
     schema = schema_of(a=pa.int32(), b=array_of(pa.int32()))
-    assert conform(rows, schema).num_rows == 0
+    assert conform(rows, schema).to_pydict() == {"a": [], "b": []}
+    assert conform(rows, schema).schema == schema
     empty = pa.table(
         {"a": pa.array([], pa.list_(pa.int8())), "m": pa.array([], pa.map_(pa.string(), pa.int8()))}
     )
-    assert conform(empty, schema_of(a=array_of(pa.int32()), m=map_of(pa.int32()))).num_rows == 0
+    nested = schema_of(a=array_of(pa.int32()), m=map_of(pa.int32()))
+    assert conform(empty, nested).schema == nested
+    assert conform(empty, nested).num_rows == 0
 
 
 def test_required_values() -> None:

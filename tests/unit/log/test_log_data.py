@@ -186,12 +186,17 @@ def test_a_block_without_schema_is_a_table_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"\x00", struct.pack(">i", 2**31 - 1), struct.pack(">i", -1), struct.pack(">i", 3) + b"abc",
-     struct.pack(">i", 11) + zlib.compress(b"\xff\xff\xff")],
-)  # fmt: skip
-def test_damaged_content_of_log_format_version_0_is_a_table_error(content: bytes) -> None:
-    with pytest.raises(TableError):
+    ("content", "why"),
+    [
+        (b"\x00", "a schema of -1 bytes"),
+        (struct.pack(">i", 2**31 - 1), "a schema of 2147483647 bytes"),
+        (struct.pack(">i", -1), "a schema of -1 bytes"),
+        (struct.pack(">i", 3) + b"abc", "its schema: .* incorrect header check"),
+        (struct.pack(">i", 11) + zlib.compress(b"\xff\xff\xff"), "its schema: .* invalid start byte"),
+    ],
+)
+def test_damaged_content_of_log_format_version_0_is_a_table_error(content: bytes, why: str) -> None:
+    with pytest.raises(TableError, match=rf"AVRO_DATA block at byte 0 can't be read \({why}\)"):
         read_data_block(block(BlockType.AVRO_DATA, {}, content, version=0), content, TABLE)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +47,14 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert (blocks[2].target_instant, blocks[0].target_instant, blocks[0].schema_text) == ("002", None, None)
 
 
-def test_a_writer_that_is_abandoned_leaves_whole_blocks() -> None:
-    sink = io.BytesIO()
-    sink.close = lambda: None
+def test_a_writer_that_is_abandoned_leaves_whole_blocks_and_no_open_file(tmp_path: Path) -> None:
+    sink = (tmp_path / "log").open("wb")
     writer = LogFileWriter(sink)
     writer.append(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "001"}, b"keys")
     writer.abandon()
-    assert [item[0] for item in read(sink.getvalue())] == ["DELETE"]
+    assert sink.closed
+    assert [item[0] for item in read((tmp_path / "log").read_bytes())] == ["DELETE"]
+    writer.abandon()
 
 
 def test_headers_of_every_key_are_read() -> None:
