@@ -22,6 +22,9 @@ _PUBLISHED = re.compile(r"create_if_absent \.hoodie/#\.(?!inflight)[a-z]+( |$)")
 #: instants, heartbeats, properties
 _STATE = re.compile(r"[a-z_]+ \.hoodie/(\.heartbeat/)?(#(\.[a-z.]+)?|hoodie\.properties(\.backup)?)( |$)")
 
+#: done twice they do no more than once, so that it does not matter whether an error was one
+_REPEATABLE = ("delete", "sweep", "make_dirs", "open_output")
+
 
 class Kind(enum.Enum):
     DEAD_DISK = "dead disk"
@@ -67,18 +70,27 @@ def chosen(steps: Sequence[str], known: Sequence[Sequence[str]], kind: Kind) -> 
     places: dict[str, list[int]] = {}
     for number in _new(steps, known):
         places.setdefault(steps[number - 1], []).append(number)
+    halves = {_half(text) for others in known for text in others}
     found: set[tuple[int, Phase]] = set()
     for text, numbers in places.items():
         first, middle, last = numbers[0], numbers[len(numbers) // 2], numbers[-1]
         if kind is Kind.DEAD_DISK:
-            found |= {(number, Phase.BEFORE) for number in (first, middle, last)} | {(first, Phase.DURING)}
-        elif kind is Kind.HICCUP:
+            found |= {(number, Phase.BEFORE) for number in (first, middle, last)}
+            if _PUBLISHED.match(text) or _half(text) not in halves:
+                found.add((first, Phase.DURING))
+                halves.add(_half(text))
+        elif kind is Kind.HICCUP and not text.startswith(_REPEATABLE):
             found.add((first, Phase.AFTER))
-        elif _STATE.match(text) and not text.startswith("delete"):
+        elif kind is Kind.KILL and _STATE.match(text) and not text.startswith("delete"):
             found.add((first, Phase.BEFORE))
         if kind is Kind.KILL and (_PUBLISHED.match(text) or text.startswith("close_output")):
             found.add((first, Phase.DURING))
-    return found or {(len(steps), Phase.BEFORE)}
+    return found or {(len(steps), Phase.AFTER if kind is Kind.HICCUP else Phase.BEFORE)}
+
+
+def _half(text: str) -> str:
+    """Half of a file that is created as a whole is a temporary: which one depends on the folder alone."""
+    return text.rpartition("/")[0] if text.startswith("create_if_absent") else text
 
 
 def step(change: Change, table: str) -> str:
