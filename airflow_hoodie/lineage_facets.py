@@ -41,6 +41,8 @@ COMMIT_FACET = "hoodie_commit"
 _LISTED = 100
 #: commits that are opened at most to find the table's columns
 _OPENED = 20
+#: columns, and parts of them, that are told
+_MOST_PARTS = 10_000
 
 
 @attr.define
@@ -125,10 +127,21 @@ def table_columns(path: str, instant: str) -> Fields:
             text = timeline.commit(commit, storage).schema_text()
             if text:
                 fields = _columns(json.loads(text)["fields"], {})
+                if _parts(fields, _MOST_PARTS) <= 0:
+                    return []
                 return [field for field in fields if not field.name.startswith("_hoodie_")]
-    except (HoodieError, OSError, ValueError, KeyError, TypeError) as error:
+    except (HoodieError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         log.debug("no columns of %s for OpenLineage: %s", path, visible(error))
     return []
+
+
+def _parts(fields: Fields, left: int) -> int:
+    """What is left of a number of columns and parts of them; types that name each other may have any."""
+    for field in fields:
+        left = _parts(field.fields or [], left - 1)
+        if left <= 0:
+            break
+    return left
 
 
 def _columns(fields: Any, named: Named) -> Fields:

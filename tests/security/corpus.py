@@ -22,6 +22,8 @@ from tests.security.bombs import BOMBS
 OUT = "../../../victim"
 #: later than all instants of the tables
 NEW = "20990101000000000"
+#: a file of the tests, beside the table
+ABOUT = "about"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,23 @@ class Lake:
     @property
     def victim(self) -> Path:
         return self.path / "victim"
+
+    @property
+    def about(self) -> list[str]:
+        """Kind and commits of the healthy table."""
+        return (self.path / ABOUT).read_text().split()
+
+    @property
+    def merge_on_read(self) -> bool:
+        return self.about[0] == "mor"
+
+    @property
+    def first(self) -> str:
+        return self.about[1]
+
+    @property
+    def last(self) -> str:
+        return self.about[-1]
 
     def commits(self) -> list[str]:
         return [instant.time for instant in Timeline.load(str(self.table)).commits()]

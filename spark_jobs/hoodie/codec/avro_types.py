@@ -43,6 +43,9 @@ PRIMITIVES: dict[str, pa.DataType] = {
     "bytes": pa.binary(),
 }
 
+#: columns, and parts of them, that a schema may have once its named types are written out
+MOST_PARTS = 100_000
+
 #: bytes of the kinds whose values all have the same size
 _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
@@ -222,6 +225,9 @@ def parse(avro: Any) -> Record:
 class _Parser:
     def __init__(self) -> None:
         self._named: dict[str, Node] = {}
+        self._parts = 0
+        #: of each named type, by its node
+        self._parts_of: dict[int, int] = {}
 
     def node(self, avro: Any, space: str, path: str) -> Node:
         """`space` is the namespace around, `path` the column in errors."""
@@ -251,9 +257,22 @@ class _Parser:
         known = self._named.get(name if "." in name else f"{space}.{name}", self._named.get(name))
         if known is None:
             raise _unreadable(name, path)
+        self._count(self._parts_of[id(known)], path)
         return known
 
+    def _count(self, parts: int, path: str) -> None:
+        """Types that name each other twice are short texts of endless schemas."""
+        self._parts += parts
+        if self._parts > MOST_PARTS:
+            raise SchemaError(
+                f"the table's Avro schema has more than {MOST_PARTS} columns and parts of them at {path!r}; "
+                "check the last commit's metadata",
+                column=path,
+            )
+
     def _declared(self, avro: Mapping[str, Any], kind: str, space: str, path: str) -> Node:
+        before = self._parts
+        self._count(1, path)
         if kind == "array":
             item = self.node(avro["items"], space, f"{path}.element")
             if not fixed_width(item) and fixed_width(item) is not None:
@@ -276,9 +295,13 @@ class _Parser:
         else:
             return self._reference(kind, space, path)
         self._named[qualified_name(avro, space)] = node
+        self._parts_of[id(node)] = self._parts - before
         return node
 
     def _record(self, avro: Mapping[str, Any], space: str, path: str) -> Record:
+        names = [str(part["name"]) for part in avro["fields"]]
+        if len(set(names)) < len(names):
+            raise ValueError("a field twice")
         inner = qualified_name(avro, space).rpartition(".")[0]
         prefix = f"{path}." if path else ""
         return Record(

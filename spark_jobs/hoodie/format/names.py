@@ -1,7 +1,8 @@
 """Names of base files, log files, file ids and write tokens (format.md 5.1, 5.2, 5.5).
 
-Names that come out of a table's metadata are untrusted: `relative_path`, `file_name`, `file_id` and
-`instant_time` let through what can only mean a place in the table, and are called where metadata is parsed.
+Names that come out of a table's metadata are untrusted: `relative_path`, `file_name`, `data_file`, `file_id`
+and `instant_time` let through what can only mean a place in the table, and are called where metadata is
+parsed.
 """
 
 from __future__ import annotations
@@ -97,19 +98,29 @@ def relative_path(value: Any, field: str) -> str:
     steps = value.split("/")
     if not (steps[0] or len(steps) == 1) or ".." in steps or "." in steps or "\0" in value:
         _refuse(value, field, "is no path below the table")
-    if steps[0] == META_FOLDER:
+    if steps[0].casefold() == META_FOLDER:  # some file systems know no case
         _refuse(value, field, f"lies in {META_FOLDER}, where there is no data")
     return value
 
 
 def file_name(value: Any, field: str) -> str:
-    """The last part of a path, which plans may hold whole; raises TableError where that is no file's name."""
+    """The last part of a path, which plans may hold whole; raises TableError where that is no file's name, or
+    that of a file by which the table is known.
+    """
     if not isinstance(value, str):
         _refuse(value, field, "is no text")
     name = value.rpartition("/")[2]
     if name in ("", ".", "..") or "\0" in name:
         _refuse(value, field, "names no file")
+    if name.startswith(META_FOLDER):
+        _refuse(value, field, "names a file that has no rows")
     return name
+
+
+def data_file(value: Any, field: str) -> str:
+    """The path of a file with rows, relative to the table. Raises TableError for any other."""
+    file_name(value, field)
+    return relative_path(value, field)
 
 
 def file_id(value: Any, field: str) -> str:

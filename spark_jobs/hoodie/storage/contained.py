@@ -8,6 +8,7 @@ folders as they are at that moment; a process that changes folders while a job r
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -72,7 +73,9 @@ class Contained:
                 continue
             try:
                 mode = os.lstat(place).st_mode
-            except (FileNotFoundError, NotADirectoryError):
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+                    raise
                 return
             if not stat.S_ISDIR(mode):
                 if not stat.S_ISLNK(mode):
@@ -94,5 +97,14 @@ def special(path: str, mode: int) -> TableError:
     )
 
 
+def shared(path: str) -> TableError:
+    """The error for a file that is going to be overwritten and has another name, maybe outside the table."""
+    return TableError(
+        f"{path!r} is there already and has another name (a hard link), whose content would be overwritten; "
+        "remove it",
+        path=path,
+    )
+
+
 def _leads_out(relative: str) -> bool:
-    return ".." in relative and ".." in relative.split("/")
+    return "." in relative and not {".", ".."}.isdisjoint(relative.split("/"))

@@ -27,11 +27,13 @@ from typing import Any, BinaryIO
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, FileInfo
-from hoodie.storage.contained import Contained, special
+from hoodie.storage.contained import Contained, shared, special
 
 TMP_SUFFIX = PARTIAL_SUFFIX
 _TREE_ATTEMPTS = 10
 _BUFFER = 1 << 16
+#: no such file, and no file can be there: a table may name any
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
 #: the content and the size of a file, without its times
@@ -68,6 +70,8 @@ class LocalStorage:
                     out.append(FileInfo(entry.path, entry.name, size, int(found.st_mtime * 1000), is_dir))
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise _unlisted(path, error) from error
         out.sort(key=lambda item: item.name)
         return out
 
@@ -77,6 +81,8 @@ class LocalStorage:
             return os.listdir(path)
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise _unlisted(path, error) from error
 
     def tree(self, path: str) -> Collection[FileInfo]:
         found: dict[str, FileInfo] = {}
@@ -100,7 +106,9 @@ class LocalStorage:
             found = os.stat(path, follow_symlinks=contained is None or path == contained.root)
             if stat.S_ISLNK(found.st_mode) and self._follows(path):
                 found = os.stat(path)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
             return None
         is_dir = stat.S_ISDIR(found.st_mode)
         size = 0 if is_dir else found.st_size
@@ -165,6 +173,11 @@ class LocalStorage:
                 shutil.rmtree(path)
             except OSError as error:
                 # somebody else deletes here too, or a late task adds a file; anything else is a real failure
+                if error.errno == errno.ENOTDIR:
+                    raise StorageError(
+                        f"{path} is a file where a folder belongs; look what made it, and move it away",
+                        path=path,
+                    ) from None
                 if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                     raise
             if not os.path.lexists(path):
@@ -190,7 +203,9 @@ class LocalStorage:
             return
         try:
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
             return
         try:
             os.fsync(folder)
@@ -307,17 +322,24 @@ def _named(path: str) -> Iterator[None]:
 def _regular(path: str, flags: int) -> int:
     """Opens a regular file; raises TableError for a link, and for a pipe or device without waiting for it."""
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        descriptor = os.open(path, flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
+        if error.errno in _ABSENT:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
         if error.errno not in (errno.ELOOP, errno.ENXIO):
             raise
         raise special(path, os.lstat(path).st_mode) from None
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        raise special(path, mode)
+        raise special(path, found.st_mode)
+    if flags & os.O_TRUNC:
+        if found.st_nlink > 1:
+            os.close(descriptor)
+            raise shared(path)
+        os.ftruncate(descriptor, 0)
     return descriptor
 
 
@@ -334,12 +356,21 @@ def _check_size(path: str, size: int) -> None:
 def _remove(path: str) -> None:
     try:
         os.unlink(path)
-    except FileNotFoundError:
-        pass
-    except (IsADirectoryError, PermissionError):
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return
         if os.path.isdir(path):
             raise _folder(path) from None
         raise
+
+
+def _unlisted(path: str, error: OSError) -> StorageError:
+    return StorageError(
+        f"the folder {path[:500]} can't be listed ({error.strerror or error}): check the file system and its "
+        "permissions, then run again",
+        path=path,
+        errno=error.errno or 0,
+    )
 
 
 def _folder(path: str) -> StorageError:

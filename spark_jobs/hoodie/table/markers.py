@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, Fenced, TableError
-from hoodie.format.names import join, relative_path
+from hoodie.format.names import data_file, join
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import has_beat
 from hoodie.timeline.active import META_FOLDER
@@ -40,7 +40,7 @@ class Marker:
         file, infix, kind = relative.rpartition(_INFIX)
         if not infix or kind not in MarkerType.__members__:
             return None
-        return cls(relative_path(file, "marker"), MarkerType(kind))
+        return cls(data_file(file, "marker"), MarkerType(kind))
 
 
 def marker_folder(base_path: str, instant: str) -> str:

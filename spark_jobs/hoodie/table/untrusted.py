@@ -11,11 +11,15 @@ _CLASSES = (
     "hoodie.bootstrap.index.class",
 )
 _FOLDER = "hoodie.archivelog.folder"
+#: an expression, and what it is searched in: a table could have both such that the search never ends
+_PATTERN = "hoodie.keygen.timebased.input.dateformat.list.delimiter.regex"
+_SEARCHED = "hoodie.keygen.timebased.input.dateformat"
+_LONGEST_PATTERN, _LONGEST_SEARCHED, _MOST_REPEATS = 30, 1000, 2
 
 
 def checked_properties(texts: dict[str, str], base_path: str) -> dict[str, str]:
     """The texts of hoodie.properties. Raises TableError for a Python class, which only a caller may name,
-    and for an archive that is not below `.hoodie`.
+    for an archive that is not below `.hoodie`, and for an expression that could be searched without end.
     """
     for name in _CLASSES:
         if ":" in texts.get(name, ""):
@@ -33,5 +37,20 @@ def checked_properties(texts: dict[str, str], base_path: str) -> dict[str, str]:
             path=base_path,
             setting=_FOLDER,
             value=folder,
+        )
+    pattern = texts.get(_PATTERN, "")
+    repeats = sum(map(pattern.count, "*+{?"))
+    if (
+        "(" in pattern
+        or repeats > _MOST_REPEATS
+        or len(pattern) > _LONGEST_PATTERN
+        or len(texts.get(_SEARCHED, "")) > _LONGEST_SEARCHED
+    ):
+        raise TableError(
+            f"{base_path} has an expression that may take for ever, {_PATTERN}={pattern[:100]!r}; a plain "
+            "one, such as a comma, is enough: correct that property",
+            path=base_path,
+            setting=_PATTERN,
+            value=pattern,
         )
     return texts

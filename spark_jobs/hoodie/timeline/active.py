@@ -269,7 +269,7 @@ def _refuse_later_layout(storage: Storage, base_path: str) -> None:
         found = _VERSION.search(storage.read(f"{meta_path(base_path)}/hoodie.properties"))
     except FileNotFoundError:
         found = None
-    version = int(found[1]) if found else 0
+    version = int(found[1][:9]) if found else 0
     if version >= 8:
         raise UnsupportedVersion(
             f"{base_path} has table version {version}, whose instants lie in {folder}; downgrade the table "

@@ -9,6 +9,8 @@ from hoodie.errors import TableError
 from hoodie.timeline.instant import BOOTSTRAPS
 
 FORMAT_DIGITS = 17
+#: of instants that are times: whatever the zone, a moment can be told from them, and one that follows
+_FIRST_YEAR, _END_YEAR = 1970, 9999
 
 
 class NoTime(TableError, ValueError):
@@ -30,6 +32,8 @@ def parse_instant(text: str) -> datetime:
         return datetime(1970, 1, 1) + timedelta(milliseconds=int(text))
     try:
         moment = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
+        if not _FIRST_YEAR <= moment.year < _END_YEAR:
+            raise ValueError(text)
     except ValueError:
         raise NoTime(
             f"instant {text} on the timeline is no time yyyyMMddHHmmss[SSS]; if no commit of yours has it, "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hoodie.errors import TableError
-from hoodie.format.names import file_id, relative_path
+from hoodie.format.names import data_file, file_id, relative_path
 
 #: `prevCommit` of a file group that did not exist before: the text, not a JSON null
 NO_COMMIT = "null"
@@ -115,7 +115,7 @@ class WriteStat:
         file_id(values.get("file_id"), "fileId")
         for path in (values.get("path"), *(values.get("cdc_stats") or ())):
             if path is not None:
-                relative_path(path, "file of a commit")
+                data_file(path, "file of a commit")
         return cls(**values, extra={key: item for key, item in value.items() if key not in _STAT_KEYS})
 
 

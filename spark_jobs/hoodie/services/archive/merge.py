@@ -42,7 +42,13 @@ class MergePlan(AvroFile):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> MergePlan:
-        return cls(tuple(record["candidate"] or ()), record["mergedArchiveFileName"] or "", record["version"])
+        made = cls(tuple(record["candidate"] or ()), record["mergedArchiveFileName"] or "", record["version"])
+        if odd := [name for name in (*made.names, made.merged) if archive_version(name) is None]:
+            raise TableError(
+                f"{MERGE_PLAN_NAME} names {odd[0][:200]!r}, which is no archive file; remove the plan",
+                name=odd[0],
+            )
+        return made
 
 
 def candidates(files: Sequence[FileInfo], config: Config) -> list[FileInfo]:
