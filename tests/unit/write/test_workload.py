@@ -12,6 +12,7 @@ import hoodie
 from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
 from hoodie.format.names import LogFileName, new_file_id
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.write.bulk import bulk_assignment
@@ -227,7 +228,7 @@ def test_shuffle_parallelism_is_at_most_the_smaller_of_setting_and_input_partiti
         hoodie.write_table(plain(("a", 1, "x")), str(tmp_path / "t"), options=PLAIN)
     engine = LocalEngine(parallelism=4)
     request = WriteRequest(str(tmp_path / "t"), operation, {**PLAIN, names[operation]: configured})
-    plan = resolve(_storage(), str(tmp_path / "t"), request, PLAIN_SCHEMA)
+    plan = resolve(Table(TableRef.of(request.path)), request, PLAIN_SCHEMA)
     parallelism = plan.write_parallelism(input_partitions, engine.parallelism)
     profile = _profile({(f"p{number}", ""): 1000 for number in range(30)})
     if operation.fills_new_groups:
@@ -268,9 +269,3 @@ def test_no_rows_no_buckets() -> None:
     empty = Profile()
     assert assign(empty, Config.of({}), 1024, CORES).reducer_count == 0
     assert bulk_assignment(empty, Config.of({}), CORES).buckets == ()
-
-
-def _storage() -> Any:
-    from hoodie.storage.local import LocalStorage
-
-    return LocalStorage()
