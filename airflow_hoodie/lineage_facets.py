@@ -26,9 +26,8 @@ from airflow_hoodie.hooks.hoodie import resolved_path
 from airflow_hoodie.lineage import dataset_name, source_places
 from hoodie.errors import HoodieError
 from hoodie.mask import masked
-from hoodie.storage import normalize, storage_for
+from hoodie.table.handle import Table, TableRef
 from hoodie.text import visible
-from hoodie.timeline.active import Timeline
 
 log = logging.getLogger(__name__)
 
@@ -120,11 +119,10 @@ def _commit(result: Mapping[str, Any]) -> CommitRunFacet:
 def table_columns(path: str, instant: str) -> Fields:
     """The table's columns as of a commit, without Hudi's own; [] where this machine can't read them."""
     try:
-        base_path = normalize(path)
-        storage = storage_for(base_path)
-        timeline = Timeline.load(base_path, storage)
+        table = Table(TableRef.of(path))
+        timeline = table.timeline
         for commit in [item for item in reversed(timeline.commits()) if item.time <= instant][:_OPENED]:
-            text = timeline.commit(commit, storage).schema_text()
+            text = timeline.commit(commit, table.storage).schema_text()
             if text:
                 fields = _columns(json.loads(text)["fields"], {})
                 if _parts(fields, _MOST_PARTS) <= 0:

@@ -12,8 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from hoodie.errors import HoodieError, TableNotFound
-from hoodie.storage import normalize, storage_for
-from hoodie.timeline.active import Timeline
+from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.tokens import TokenCommit, find, fingerprint
 
@@ -40,9 +39,8 @@ def run_metadata(context: Mapping[str, Any]) -> dict[str, str]:
 def committed_before(path: str, token: str, operation: str, source: Mapping[str, Any]) -> TokenCommit | None:
     """The token's commit, if it was of the same source as far as this machine can tell; None for no table."""
     try:
-        base_path = normalize(path)
-        storage = storage_for(base_path)
-        found = find(Timeline.load(base_path, storage), storage, token)
+        table = Table(TableRef.of(path))
+        found = find(table.timeline, table.storage, token)
     except (TableNotFound, HoodieError):
         return None  # the job says what is wrong
     return found if found is not None and found.fingerprint == fingerprint(operation, source) else None

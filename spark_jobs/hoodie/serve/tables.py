@@ -10,8 +10,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hoodie.errors import ConfigError, HoodieError
-from hoodie.storage import Storage, normalize, storage_for
-from hoodie.table import heartbeat, properties
+from hoodie.storage import Storage, normalize
+from hoodie.table import heartbeat
+from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Beat
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
@@ -61,9 +62,8 @@ class ShownTable:
     @classmethod
     def open(cls, name: str, base_path: str) -> ShownTable:
         """Raises TableNotFound, TornProperties, UnsupportedVersion, StorageError."""
-        storage = storage_for(base_path)
-        props = properties.load(storage, base_path, rounds=_ROUNDS)
-        return cls(name, base_path, props, storage, int(time.time() * 1000))
+        table = Table.open(base_path, rounds=_ROUNDS)
+        return cls(name, base_path, table.properties, table.storage, int(time.time() * 1000))
 
     def timeline(self, before: Timeline | None = None) -> Timeline:
         return Timeline.load(self.base_path, self.storage, before)

@@ -148,15 +148,12 @@ def target_schema(path: str) -> Any:
     """Arrow schema of the data columns of the table at `path`; None where there is no table yet."""
     from hoodie.format.meta_fields import without_meta
     from hoodie.format.schema import from_avro
-    from hoodie.table import properties
+    from hoodie.table.handle import Table
     from hoodie.table.table_schema import TableSchema
-    from hoodie.timeline.active import Timeline
 
-    base_path = normalize(path)
-    storage = storage_for(base_path)
     try:
-        props = properties.load(storage, base_path)
-        text = TableSchema.load(Timeline.load(base_path, storage), storage, props).avro
+        table = Table.open(path)
+        text = TableSchema.load(table.timeline, table.storage, table.properties).avro
     except TableNotFound:
         return None
     return without_meta(from_avro(text)) if text else None

@@ -14,18 +14,17 @@ from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, TableError, TableNotFound
-from hoodie.storage import Storage, normalize, storage_for
-from hoodie.storage.settings import access
+from hoodie.storage import storage_for
 from hoodie.table import properties
 from hoodie.table.audit import audit
 from hoodie.table.consent import allowed_source
 from hoodie.table.features import features
+from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Beat, read_beats
 from hoodie.table.markers import marker_instants
 from hoodie.table.pending import clustering_plan
-from hoodie.table.properties import TableProperties, TableType
+from hoodie.table.properties import TableType
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_folder, unmended
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
@@ -67,10 +66,7 @@ def check_table(path: str, deep: bool = False, options: Mapping[str, Any] | None
     `deep` opens every data file, reads all pages of the latest base files, and walks the blocks of the logs.
     """
     try:
-        base_path = normalize(path)
-        storage = storage_for(base_path, access(Config.of(options or {})))
-        props = properties.load(storage, base_path)
-        checkup = _Checkup(base_path, storage, props)
+        checkup = _Checkup(Table.open(path, Config.of(options or {})))
     except TableNotFound as error:
         return [Finding("table", ERROR, error.message)]
     except (HoodieError, OSError) as error:
@@ -99,13 +95,13 @@ def check_table(path: str, deep: bool = False, options: Mapping[str, Any] | None
 class _Checkup:
     """The table at one moment: heartbeats first, then the timeline, so that who ends meanwhile is seen."""
 
-    def __init__(self, base_path: str, storage: Storage, props: TableProperties) -> None:
-        self.base_path, self.storage, self.props = base_path, storage, props
-        beats = read_beats(storage, base_path)
+    def __init__(self, table: Table) -> None:
+        self.base_path, self.storage, self.props = table.base_path, table.storage, table.properties
+        beats = read_beats(self.storage, self.base_path)
         interval, misses = INTERVAL_MS.default, TOLERABLE_MISSES.default
         self.live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
         self.dead = {beat.instant: beat for beat in beats if beat.instant not in self.live}
-        self.timeline = Timeline.load(base_path, storage)
+        self.timeline = table.timeline
 
     def age_s(self, instant: Instant) -> int:
         """Seconds since the newest file of an instant was written."""
