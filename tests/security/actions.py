@@ -86,7 +86,8 @@ def _logs(lake: Lake) -> None:
 
 def _page(lake: Lake) -> None:
     page = Page(lambda: {"t": str(lake.table)})
-    times = {path.name.split(".")[0] for path in lake.meta.glob("*.*") if path.name[0].isdigit()}
+    listed = [] if lake.meta.is_symlink() else lake.meta.glob("*.*")  # the test reads nothing outside
+    times = {path.name.split(".")[0] for path in listed if path.name[0].isdigit()}
     for query in ("", "archived=true"):
         page.get("tables", query)
         page.get("tables/t/instants", query)
