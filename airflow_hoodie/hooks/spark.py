@@ -24,6 +24,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINA
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
+from airflow_hoodie import spark_conf
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieException,
@@ -31,9 +32,9 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
     from_report,
 )
-from airflow_hoodie.hooks import process_group, spark_conf
-from airflow_hoodie.hooks.private_file import private_file
+from airflow_hoodie.hooks import process_group
 from airflow_hoodie.job_output import JobOutput, with_nonce
+from airflow_hoodie.private_file import private_file
 from airflow_hoodie.secrets import hide
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
