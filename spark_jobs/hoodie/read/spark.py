@@ -7,6 +7,7 @@ session that is passed in: pyspark is imported by whoever made the session.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ from hoodie.table.view import BaseFile, FileSlice
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _DRIVER_LISTS = 10000
 _ALONE = 1 << 30
+#: of Hadoop's globs, which Spark's sources take paths for; a backslash escapes them
+_PATTERN_CHARACTERS = re.compile(r"([\\\[\]{}*?])")
 
 
 def read_frame(
@@ -72,7 +75,8 @@ def view_frame(
     with _listing_on_the_driver(spark):
         frames = []
         for schema, files, partitions in _by_types(view, storage, names):
-            stored = spark.read.schema(to_spark_schema(schema)).parquet(*[file.path for file in files])
+            paths = [_PATTERN_CHARACTERS.sub(r"\\\1", file.path) for file in files]
+            stored = spark.read.schema(to_spark_schema(schema)).parquet(*paths)
             frames.append(_with_values(_cast(stored, target), view.path_columns, partitions))
     if view.merged:
         frames.append(_merged(spark, view, names, target))
