@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -167,17 +168,6 @@ def plan_of_many(count: int) -> Case:
     return forge
 
 
-def nested(lake: Lake) -> None:
-    """Folders deeper than a path may be long."""
-    place = os.open(lake.table, os.O_RDONLY)
-    for _ in range(40):
-        os.mkdir("d" * 200, dir_fd=place)
-        deeper = os.open("d" * 200, os.O_RDONLY, dir_fd=place)
-        os.close(place)
-        place = deeper
-    os.close(place)
-
-
 def regex(lake: Lake) -> None:
     lake.property("hoodie.table.keygenerator.class", "org.apache.hudi.keygen.TimestampBasedKeyGenerator")
     for name, value in {
@@ -187,6 +177,33 @@ def regex(lake: Lake) -> None:
         "output.dateformat": "yyyy",
     }.items():
         lake.property(f"hoodie.keygen.timebased.{name}", value)
+
+
+def properties(name: str, value: str) -> Case:
+    return lambda lake: lake.property(name, value)
+
+
+def pending_markers(name: str, data: bytes | str) -> Case:
+    """A marker file of a write that was not completed."""
+
+    def forge(lake: Lake) -> None:
+        lake.write(f"{NEW}.commit.requested")
+        lake.write(f"{NEW}.inflight", "{}")
+        lake.write(f".temp/{NEW}/{name}", data)
+
+    return forge
+
+
+def partition(name: bytes) -> Case:
+    """A folder that is a partition, with a base file of another one."""
+
+    def forge(lake: Lake) -> None:
+        place = os.path.join(os.fsencode(lake.table), name)
+        os.mkdir(place)
+        shutil.copy(lake.table / "eu" / ".hoodie_partition_metadata", place.decode(errors="surrogateescape"))
+        shutil.copy(lake.base_file(), place.decode(errors="surrogateescape"))
+
+    return forge
 
 
 MORE: dict[str, Case] = {
@@ -283,4 +300,54 @@ MORE: dict[str, Case] = {
     "a schema of the same column twice": extra(schema=schema("string").replace('"x"', '"id"')),
     # properties
     "a delimiter that never ends": regex,
+    **{
+        f"property {name}={value[:20]!r}": properties(name, value)
+        for name, value in (
+            ("hoodie.table.version", "-1"),
+            ("hoodie.table.version", DIGITS),
+            ("hoodie.timeline.layout.version", "x"),
+            ("hoodie.table.base.file.format", "../x"),
+            ("hoodie.table.name", "../../x"),
+            ("hoodie.table.partition.fields", "region,../x"),
+            ("hoodie.table.metadata.partitions", "../../../victim"),
+            ("hoodie.table.timeline.timezone", "../../x"),
+            ("hoodie.table.create.schema", DEEP),
+            ("hoodie.archivelog.folder", "/"),
+        )
+    },
+    # files of our own
+    "a heartbeat of deep JSON": file(f".heartbeat/{NEW}", DEEP),
+    "a heartbeat of numbers without end": file(f".heartbeat/{NEW}", '{"pid": 1e999, "interval_ms": 1e999}'),
+    "a heartbeat as a folder": folder(f".hoodie/.heartbeat/{NEW}"),
+    "a ticket of the queue that is deep JSON": file(f".aux/waiting/{NEW}", DEEP),
+    "a ticket of the queue before all time": file(".aux/waiting/0", "{}"),
+    "a ticket of the queue with a name of a path": file(".aux/waiting/..x", "{}"),
+    "a token of an instant that leads out": token(instant=OUT),
+    "a token of totals that are lists": token(totals=[[]], fingerprint=[]),
+    "a token of an operation that is a number": token(operation=7, action=None),
+    "a schema history of deep JSON": file(f".schema/{NEW}.schemacommit", DEEP),
+    "a schema history that is no UTF-8": file(f".schema/{NEW}.schemacommit", b"\xff\xfe"),
+    # markers
+    "markers of bytes": pending_markers("MARKERS0", b"\xff\xfe\n"),
+    "markers of lines without end": pending_markers("MARKERS0", "eu/" * 400_000),
+    "markers of a type of its own": pending_markers("MARKERS.type", "../../x"),
+    "markers in a folder outside": pending_markers("eu/x.parquet.marker.CREATE", ""),
+    # archives
+    "an archived instant that leads out": archived(commitTime=OUT),
+    "an archived instant of deep JSON": archived(hoodieCommitMetadata=None, actionType=DEEP[:1000]),
+    "an archived instant of an unknown action": archived(actionType="x" * 1000, actionState="y"),
+    "an archive that is cut": file("archived/.commits_.archive.1_1-0-1", b"#HUDI#" + b"\0" * 8),
+    # logs
+    "a log that is cut": log(lambda lake: b"#HUDI#"),
+    "a log of one endless block": log(lambda lake: b"#HUDI#" + struct.pack(">q", 1 << 62)),
+    "a log of a block below zero": log(lambda lake: b"#HUDI#" + struct.pack(">q", -1) + b"\0" * 64),
+    "a log of 2**31 headers": log(
+        lambda lake: b"#HUDI#" + struct.pack(">qiii", 64, 3, 2, (1 << 31) - 1) + b"\0" * 64
+    ),
+    "a log of a version of 5,000 digits": log(lambda lake: b"#HUDI#", version=(1 << 63)),
+    "a log of an instant that leads out": log(lambda lake: b"#HUDI#", instant="7"),
+    # odd folders
+    "a partition of no UTF-8": partition(b"\xff\xfe"),
+    "a partition of lines and escapes": partition(b"a\nb\x1b[2J"),
+    "a partition of a pattern": partition(b"{eu,us}[*]"),
 }

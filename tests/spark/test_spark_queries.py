@@ -36,7 +36,7 @@ ANSWERS = [
     ("cow_droppartcol", "snapshot"),
 ]
 #: names of partitions that are SQL, escapes, variables of Spark, or the null's
-NAMES = ["eu", "it's", "${env:HOME}", "a+b", "100%", "x=y", "\u00fc", 'a\\b`"', "a/b", "[x]", "{a,b}", "st*r", "", None]
+NAMES = ["eu", "it's", "${env:HOME}", "a+b", "100%", "x=y", "\u00fc", 'a\\b`"', "a/b", "[x]{a,b}*", "", None]
 
 #: skeletons alone, beside whole files, and with logs
 BOOTSTRAPPED = ("mixed", "mor", "updated")

@@ -95,6 +95,8 @@ def relative_path(value: Any, field: str) -> str:
     """
     if not isinstance(value, str):
         _refuse(value, field, "is no text")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        _refuse(value, field, "is no UTF-8")
     steps = value.split("/")
     if not (steps[0] or len(steps) == 1) or ".." in steps or "." in steps or "\0" in value:
         _refuse(value, field, "is no path below the table")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from hoodie.format.names import join
+from hoodie.format.names import join, relative_path
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import META_FOLDER
@@ -26,7 +26,7 @@ class FileListing(Protocol):
     """
 
     def partitions(self) -> list[str]:
-        """Every partition path, sorted; not partitioned: [""]."""
+        """Every partition path, sorted; not partitioned: [""]. TableError: a name is no UTF-8."""
         ...
 
     def files(self, partition: str) -> Sequence[FileInfo]:
@@ -58,7 +58,7 @@ class StorageListing:
             entries = self._storage.list(join(self._base_path, relative)) if entries is None else entries
             if any(item.name.startswith(PARTITION_FILE) for item in entries):
                 self._known[relative] = entries
-                found.append(relative)
+                found.append(relative_path(relative, "a partition's folder"))
                 return []
             return [
                 join(relative, item.name)
