@@ -5,12 +5,10 @@ No command line on the way has a secret.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from airflow_hoodie.operators.write import UpsertOperator
 from airflow_hoodie.sensors.commit import CommitSensor
 from airflow_hoodie.table import HoodieTable
 from tests.conftest import require
+from tests.support.processes import command_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
@@ -32,27 +31,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.full]
 def write_rows(path: Path, ids: list[str | None], values: list[int]) -> str:
     pq.write_table(pa.table({"id": ids, "day": ["2026-01-01"] * len(ids), "ts": values}), path)
     return str(path)
-
-
-@contextlib.contextmanager
-def command_lines() -> Iterator[set[str]]:
-    """Those of all processes, as they come."""
-    seen: set[str] = set()
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.wait(0.1):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                with contextlib.suppress(OSError):
-                    seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_an_upsert_and_a_refused_batch(

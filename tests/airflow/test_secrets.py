@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import sqlite3
-import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
@@ -30,6 +29,7 @@ from airflow_hoodie.operators.undo import SavepointOperator
 from airflow_hoodie.operators.write import DeletePartitionOperator, UpsertOperator
 from airflow_hoodie.table import HoodieTable
 from tests.conftest import require
+from tests.support.processes import command_lines
 
 from .conftest import HOME, FakeSubmit
 
@@ -53,27 +53,6 @@ def found(texts: Iterable[str]) -> list[str]:
         for mark in [*MARKS, 'planted"', 'planted\\"']
         if (at := text.find(mark)) >= 0
     ]
-
-
-@contextlib.contextmanager
-def command_lines() -> Iterator[set[str]]:
-    """Those of all processes, as they come."""
-    seen: set[str] = set()
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.wait(0.05):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                with contextlib.suppress(OSError):
-                    seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        done.set()
-        thread.join()
 
 
 def files(folder: Path) -> list[str]:

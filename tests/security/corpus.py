@@ -84,6 +84,11 @@ class Lake:
         change(content)
         path.write_text(json.dumps(content))
 
+    def pending(self) -> None:
+        """A write that was begun and not completed."""
+        self.write(f"{NEW}.commit.requested")
+        self.write(f"{NEW}.inflight", "{}")
+
     def property(self, name: str, value: str) -> None:
         path = self.meta / "hoodie.properties"
         lines = [line for line in path.read_text().splitlines() if not line.startswith(f"{name}=")]
@@ -172,7 +177,7 @@ def compaction(**operation: Any) -> Case:
     return forge
 
 
-def clustering(**slice_: Any) -> Case:
+def clustering(outputs: int = 1, strategy: Mapping[str, Any] | None = None, **slice_: Any) -> Case:
     def forge(lake: Lake) -> None:
         item = {
             "dataFilePath": "x.parquet",
@@ -186,11 +191,11 @@ def clustering(**slice_: Any) -> Case:
         group = {
             "slices": [item],
             "metrics": {},
-            "numOutputFileGroups": 1,
+            "numOutputFileGroups": outputs,
             "extraMetadata": {},
             "version": 1,
         }
-        plan = {"inputGroups": [group], "strategy": None, "extraMetadata": {}, "version": 1}
+        plan = {"inputGroups": [group], "strategy": strategy, "extraMetadata": {}, "version": 1}
         record = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1}
         lake.avro(f"{NEW}.replacecommit.requested", "HoodieRequestedReplaceMetadata", record)
 
@@ -231,8 +236,7 @@ def marker_lines(instant: str, *lines: str) -> Case:
     def forge(lake: Lake) -> None:
         time = lake.commits()[-1] if instant == "completed" else NEW
         if instant == "pending":
-            lake.write(f"{NEW}.commit.requested")
-            lake.write(f"{NEW}.inflight", "{}")
+            lake.pending()
             lake.write(f"{NEW}.deltacommit.requested")
         lake.write(f".temp/{time}/MARKERS.type", "TIMELINE_SERVER_BASED")
         lake.write(f".temp/{time}/MARKERS0", "".join(f"{line}\n" for line in lines))
@@ -249,7 +253,7 @@ def _move_partition(content: dict[str, Any], to: str) -> None:
     stats[to] = stats.pop(next(iter(stats)))
 
 
-def _each_stat(content: dict[str, Any], **values: Any) -> None:
+def each_stat(content: dict[str, Any], **values: Any) -> None:
     for group in content["partitionToWriteStats"].values():
         for stat in group:
             stat.update(values)
@@ -259,7 +263,7 @@ def inflight_commit(**values: Any) -> Case:
     def forge(lake: Lake) -> None:
         name = lake.newest().name.removesuffix(".commit").removesuffix(".deltacommit")
         content = json.loads(lake.newest().read_bytes())
-        _each_stat(content, **values)
+        each_stat(content, **values)
         action = "" if lake.newest().name.endswith(".commit") else ".deltacommit"
         kind = "commit" if not action else "deltacommit"
         lake.write(f"{NEW}.{kind}.requested")
@@ -449,15 +453,15 @@ CASES: dict[str, Case] = {
     "commit of a partition outside": in_commit(lambda content: _move_partition(content, "../other/eu")),
     "commit of an absolute partition": in_commit(lambda content: _move_partition(content, "/tmp")),
     "commit of .hoodie as a partition": in_commit(lambda content: _move_partition(content, ".hoodie")),
-    "commit of paths outside": in_commit(lambda content: _each_stat(content, path="../victim/a.parquet")),
-    "commit of absolute paths": in_commit(lambda content: _each_stat(content, path="/etc/hostname")),
-    "commit of a file id that leads out": in_commit(lambda c: _each_stat(c, fileId="../../victim/f")),
+    "commit of paths outside": in_commit(lambda content: each_stat(content, path="../victim/a.parquet")),
+    "commit of absolute paths": in_commit(lambda content: each_stat(content, path="/etc/hostname")),
+    "commit of a file id that leads out": in_commit(lambda c: each_stat(c, fileId="../../victim/f")),
     "commit of change logs outside": in_commit(
-        lambda content: _each_stat(content, cdcStats={"../victim/a.parquet": 1})
+        lambda content: each_stat(content, cdcStats={"../victim/a.parquet": 1})
     ),
     "inflight commit of change logs outside": inflight_commit(cdcStats={"../victim/a.parquet": 1}),
     "inflight commit of paths outside": inflight_commit(path="../victim/a.parquet"),
-    "commit of a partition that is no text": in_commit(lambda content: _each_stat(content, path=7)),
+    "commit of a partition that is no text": in_commit(lambda content: each_stat(content, path=7)),
     "replaced groups outside": replaced("../other/eu", "f-0"),
     "archive outside": prop("hoodie.archivelog.folder", "../../victim"),
     "archive in another folder by an inner way": prop("hoodie.archivelog.folder", "a/../../../victim"),
@@ -497,9 +501,9 @@ CASES: dict[str, Case] = {
 CASES |= BOMBS
 #: found by test_fuzz
 CASES |= {
-    "a commit with half of a pair": in_commit(lambda content: _each_stat(content, extra="\ud800")),
-    "a commit whose rows are a text": in_commit(lambda content: _each_stat(content, numWrites="many")),
-    "a commit of more rows than 64 bits count": in_commit(lambda c: _each_stat(c, numInserts=1 << 80)),
+    "a commit with half of a pair": in_commit(lambda content: each_stat(content, extra="\ud800")),
+    "a commit whose rows are a text": in_commit(lambda content: each_stat(content, numWrites="many")),
+    "a commit of more rows than 64 bits count": in_commit(lambda c: each_stat(c, numInserts=1 << 80)),
     "markers that are no UTF-8": lambda lake: [
         marker_lines("pending", "eu/a.parquet.marker.CREATE")(lake),
         lake.write(f".temp/{NEW}/MARKERS1", b"\xff\xfe"),

@@ -20,9 +20,11 @@ from tests.security.corpus import (
     clustering,
     compaction,
     container,
+    each_stat,
     in_commit,
     inflight_commit,
     instant_named,
+    prop,
     restore,
     rollback,
 )
@@ -48,12 +50,7 @@ def folder(place: str) -> Case:
 
 
 def stats(**values: Any) -> Case:
-    def change(content: dict[str, Any]) -> None:
-        for group in content["partitionToWriteStats"].values():
-            for stat in group:
-                stat.update(values)
-
-    return in_commit(change)
+    return in_commit(lambda content: each_stat(content, **values))
 
 
 def says(**values: Any) -> Case:
@@ -125,7 +122,7 @@ def archived(**values: Any) -> Case:
     return forge
 
 
-def of_slice(make: Callable[..., Case], outputs: int = 1, **values: Any) -> Case:
+def of_slice(make: Callable[..., Case], **values: Any) -> Case:
     """A plan of a file slice that is there."""
 
     def forge(lake: Lake) -> None:
@@ -139,33 +136,12 @@ def of_slice(make: Callable[..., Case], outputs: int = 1, **values: Any) -> Case
 
 
 def plan_of_many(count: int) -> Case:
-    def forge(lake: Lake) -> None:
-        name = lake.base_file().name
-        item = {
-            "dataFilePath": name,
-            "deltaFilePaths": [],
-            "fileId": name.split("_")[0],
-            "partitionPath": "eu",
-            "bootstrapFilePath": "",
-            "version": 1,
-        }
-        group = {
-            "slices": [item],
-            "metrics": {},
-            "numOutputFileGroups": count,
-            "extraMetadata": {},
-            "version": 1,
-        }
-        strategy = {
-            "strategyClassName": "victim_module:Payload",
-            "strategyParams": {"hoodie.clustering.plan.strategy.sort.columns": "../../victim,id"},
-            "version": 1,
-        }
-        plan = {"inputGroups": [group], "strategy": strategy, "extraMetadata": {}, "version": 1}
-        record = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1}
-        lake.avro(f"{NEW}.replacecommit.requested", "HoodieRequestedReplaceMetadata", record)
-
-    return forge
+    strategy = {
+        "strategyClassName": "victim_module:Payload",
+        "strategyParams": {"hoodie.clustering.plan.strategy.sort.columns": "../../victim,id"},
+        "version": 1,
+    }
+    return of_slice(clustering, outputs=count, strategy=strategy)
 
 
 def regex(lake: Lake) -> None:
@@ -179,16 +155,11 @@ def regex(lake: Lake) -> None:
         lake.property(f"hoodie.keygen.timebased.{name}", value)
 
 
-def properties(name: str, value: str) -> Case:
-    return lambda lake: lake.property(name, value)
-
-
 def pending_markers(name: str, data: bytes | str) -> Case:
     """A marker file of a write that was not completed."""
 
     def forge(lake: Lake) -> None:
-        lake.write(f"{NEW}.commit.requested")
-        lake.write(f"{NEW}.inflight", "{}")
+        lake.pending()
         lake.write(f".temp/{NEW}/{name}", data)
 
     return forge
@@ -301,7 +272,7 @@ MORE: dict[str, Case] = {
     # properties
     "a delimiter that never ends": regex,
     **{
-        f"property {name}={value[:20]!r}": properties(name, value)
+        f"property {name}={value[:20]!r}": prop(name, value)
         for name, value in (
             ("hoodie.table.version", "-1"),
             ("hoodie.table.version", DIGITS),

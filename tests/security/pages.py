@@ -47,8 +47,7 @@ def stat(name: str, text: str) -> Case:
 
 def beat(text: str) -> Case:
     def forge(lake: Lake) -> None:
-        lake.write(f"{NEW}.commit.requested")
-        lake.write(f"{NEW}.inflight", "{}")
+        lake.pending()
         lake.write(f".heartbeat/{NEW}", text)
 
     return forge

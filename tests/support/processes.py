@@ -1,12 +1,15 @@
-"""Work in a process of its own, cheaply: a fork of this one, which may be killed."""
+"""Work in a fork of this process, which may be killed; the command lines of all processes."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 FAILED = 1
 
@@ -29,3 +32,24 @@ def forked(work: Callable[[], int | None], kill_after: float | None = None) -> i
         os.kill(child, signal.SIGKILL)  # it is ours until it is waited for, even when it has ended
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
+
+
+@contextlib.contextmanager
+def command_lines() -> Iterator[set[str]]:
+    """Those of all processes, as they come."""
+    seen: set[str] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.05):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
