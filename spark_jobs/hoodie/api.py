@@ -422,10 +422,10 @@ def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[
     """File groups with their committed base files, newest first. Raises TableError for no table of ours."""
     from hoodie.config.key import Config
     from hoodie.table.handle import Table
-    from hoodie.table.view import Snapshot, slices
+    from hoodie.table.view import TimelineView, slices
 
     table = Table.open(path, Config.of(options or {}))
-    snapshot, listing = Snapshot.of(table.timeline, table.storage), table.listing()
+    snapshot, listing = TimelineView.of(table.timeline, table.storage), table.listing()
     return [
         {
             "partition": partition,

@@ -251,7 +251,7 @@ def _remember(
     commit = TokenCommit.of(Instant(transaction.instant, plan.action, State.COMPLETED), metadata)
     if commit is not None:
         with contextlib.suppress(OSError, HoodieError):
-            tokens.remember(transaction.storage, transaction.base_path, commit)
+            tokens.record(transaction.storage, transaction.base_path, commit)
     if earlier is None:
         return []
     why = (

@@ -15,7 +15,7 @@ from hoodie.codec.avro import read_record
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.storage.local import LocalStorage
-from hoodie.table.checkup import check_table
+from hoodie.table.doctor import check_table
 from tests.data.bootstrap.recipe import CASES, rows
 from tests.support.bootstrap import allowed, point, unpacked
 from tests.support.rows import assert_same_rows

@@ -16,7 +16,7 @@ from hoodie.cli.command import main
 from hoodie.serve.page import Page
 from hoodie.services.archive.mend import mend_archive
 from hoodie.storage import storage_for
-from hoodie.table.checkup import check_table
+from hoodie.table.doctor import check_table
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
 from tests.security.corpus import NEW, Lake
@@ -117,7 +117,7 @@ def _tokens(lake: Lake) -> None:
     storage = storage_for(str(lake.table))
     timeline = Timeline.load(str(lake.table), storage)
     found = tokens.find(timeline, storage, "token")
-    json.dumps([found.result("t", "p") if found else None, len(list(tokens.every(timeline, storage)))])
+    json.dumps([found.result("t", "p") if found else None, len(list(tokens.all_commits(timeline, storage)))])
 
 
 def _options(**more: str) -> Mapping[str, str]:

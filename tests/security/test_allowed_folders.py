@@ -11,7 +11,7 @@ import pytest
 import hoodie
 from hoodie.cli.command import main
 from hoodie.errors import ConfigError, TableError
-from hoodie.table.checkup import check_table
+from hoodie.table.doctor import check_table
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import MANUAL, MOR, RETAINED, written
 

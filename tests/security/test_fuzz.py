@@ -242,7 +242,7 @@ def _beats(storage: Storage, base_path: str) -> None:
 def _token(storage: Storage, base_path: str) -> None:
     timeline = Timeline.load(base_path, storage)
     tokens.find(timeline, storage, "t")
-    list(tokens.every(timeline, storage))
+    list(tokens.all_commits(timeline, storage))
 
 
 def _schemas(storage: Storage, base_path: str) -> None:

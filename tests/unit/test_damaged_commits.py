@@ -14,7 +14,7 @@ import hoodie
 from airflow_hoodie.commits import TableReader
 from hoodie.errors import TableError
 from hoodie.storage.local import LocalStorage
-from hoodie.table.checkup import ERROR, check_table
+from hoodie.table.doctor import ERROR, check_table
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS, listing
@@ -125,7 +125,7 @@ def test_tokens_are_not_looked_for_past_it(table: Path) -> None:
     with pytest.raises(TableError, match=f"{file.name} is damaged"):
         tokens.find(timeline, STORAGE, "a token")
     with pytest.raises(TableError, match=f"{file.name} is damaged"):
-        list(tokens.every(timeline, STORAGE))
+        list(tokens.all_commits(timeline, STORAGE))
 
 
 def test_the_newest_is_rolled_back(table: Path) -> None:

@@ -17,7 +17,7 @@ import hoodie
 from hoodie.cli import doctor, main
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
-from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, check_table, worst
+from hoodie.table.doctor import ERROR, NOTE, OK, WARNING, check_table, worst
 from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State
@@ -297,7 +297,7 @@ def test_it_needs_the_standard_library_only(table: str) -> None:
     """As on Airflow's machines."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('pyarrow', 'numpy', 'fastavro', 'pyspark')));"
-        "from hoodie.table.checkup import check_table; import hoodie.cli.doctor;"
+        "from hoodie.table.doctor import check_table; import hoodie.cli.doctor;"
         "print([item.status for item in check_table(sys.argv[1])])"
     )
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "spark_jobs")}

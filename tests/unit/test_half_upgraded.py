@@ -15,7 +15,7 @@ from airflow_hoodie.commits import TableReader
 from hoodie.cli import main
 from hoodie.errors import HalfUpgraded, UnsupportedVersion
 from hoodie.storage.local import LocalStorage
-from hoodie.table.checkup import ERROR, check_table
+from hoodie.table.doctor import ERROR, check_table
 from hoodie.timeline.active import Timeline
 from tests.support.archives import age
 from tests.unit.write.support import listing

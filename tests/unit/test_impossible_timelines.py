@@ -13,7 +13,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import HoodieError, StorageError, TableError
-from hoodie.table.checkup import check_table
+from hoodie.table.doctor import check_table
 from hoodie.timeline.clock import new_instant_time, parse_instant
 from tests.unit.write.support import KEY, ORDERING, SMALL_FILTERS, listing
 

@@ -32,7 +32,7 @@ from hoodie.read.log_scan import Entry, LogScan, instant_of
 from hoodie.read.matching import Bools, Ints, Part
 from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
 from hoodie.storage import Storage
-from hoodie.table.view import Snapshot
+from hoodie.table.view import TimelineView
 
 #: number of the block that a row or a delete comes from
 _ORDER = "_hoodie_log_order"
@@ -54,7 +54,7 @@ class SliceContext:
     """
 
     schema: pa.Schema
-    snapshot: Snapshot
+    snapshot: TimelineView
     merger: Merger | None
     ordering: str | None
     budget: int

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from hoodie.format.log_block import DATA_TYPES, BlockType, LogBlock
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage import Storage
-from hoodie.table.view import FileSlice, LogFile, Snapshot
+from hoodie.table.view import FileSlice, LogFile, TimelineView
 
 Entry = tuple[LogFile, LogBlock]
 
@@ -57,7 +57,7 @@ class LogScan:
 
 
 def scan_slice(
-    storage: Storage, file_slice: FileSlice, snapshot: Snapshot, *, from_instant: str | None = None
+    storage: Storage, file_slice: FileSlice, snapshot: TimelineView, *, from_instant: str | None = None
 ) -> LogScan:
     """The blocks of the slice's logs that `snapshot` shows, of instants later than `from_instant`.
 

@@ -24,7 +24,7 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import Snapshot, merged_slices
+from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def state_view(
     table: Table,
     props: TableProperties,
     config: Config,
-    snapshot: Snapshot,
+    snapshot: TimelineView,
     schema: pa.Schema,
     listing: FileListing,
     partitions: Iterable[str],

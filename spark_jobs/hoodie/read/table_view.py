@@ -33,7 +33,7 @@ from hoodie.table.view import (
     BaseFile,
     FileSlice,
     Listing,
-    Snapshot,
+    TimelineView,
     latest_base_files,
     merged_slices,
 )
@@ -90,7 +90,7 @@ class TableView:
         if as_of is not None and (span is None or span.begin < span.end):
             name = "as_of" if span is None else "end"
             past = retained(timeline, storage, props, name, as_of, touched)
-        snapshot = Snapshot.of(timeline, storage, as_of)
+        snapshot = TimelineView.of(timeline, storage, as_of)
         partitions = _places(listing, touched)
         if past is not None:
             partitions = sorted({*partitions, *past.partitions})
@@ -267,7 +267,7 @@ def _places(listing: FileListing, touched: Touched) -> list[str]:
 
 
 def _slices(
-    query: Query, snapshot: Snapshot, listing: Listing, partitions: Sequence[str], touched: Touched
+    query: Query, snapshot: TimelineView, listing: Listing, partitions: Sequence[str], touched: Touched
 ) -> list[FileSlice]:
     look = _base_slices if query.type is QueryType.READ_OPTIMIZED else merged_slices
     found = [item for partition in partitions for item in look(snapshot, listing, partition)]
@@ -276,7 +276,7 @@ def _slices(
     return [item for item in found if (item.partition, item.file_id) in touched]
 
 
-def _base_slices(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:
+def _base_slices(snapshot: TimelineView, listing: Listing, partition: str) -> list[FileSlice]:
     return [
         FileSlice(partition, base.file_id, base.instant, base)
         for base in latest_base_files(snapshot, listing, partition)

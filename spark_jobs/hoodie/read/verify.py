@@ -9,7 +9,7 @@ from hoodie.read.settings import VERIFY_FILES, VERIFY_WRITTEN
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import FileSlice, Listing, Snapshot, merged_slices
+from hoodie.table.view import FileSlice, Listing, TimelineView, merged_slices
 from hoodie.table.written import (
     SMALLEST,
     UNKNOWN,
@@ -28,7 +28,7 @@ Groups = Collection[tuple[str, str]]
 Asked = tuple[Collection[str], Groups | None, bool]
 
 
-def sound(table: Table, snapshot: Snapshot, slices: Sequence[FileSlice], asked: Asked | None) -> bool:
+def sound(table: Table, snapshot: TimelineView, slices: Sequence[FileSlice], asked: Asked | None) -> bool:
     """False where files are gone that were cleaned since the timeline was loaded: look again, the table's
     timeline is listed anew.
 
@@ -47,7 +47,7 @@ def refuse_damaged(
     timeline: Timeline,
     storage: Storage,
     props: TableProperties,
-    snapshot: Snapshot,
+    snapshot: TimelineView,
     listing: Listing,
     groups: Groups,
 ) -> None:
@@ -61,7 +61,7 @@ def refuse_damaged(
 
 
 def refuse_gaps(
-    table: Table, timeline: Timeline, snapshot: Snapshot, slices: Mapping[str, Sequence[FileSlice]]
+    table: Table, timeline: Timeline, snapshot: TimelineView, slices: Mapping[str, Sequence[FileSlice]]
 ) -> None:
     """Raises TableError where the latest slices of these partitions, as they were listed, lack files. Files
     that have lost bytes say so themselves when they are opened.
@@ -81,7 +81,7 @@ def _lacking(
     timeline: Timeline,
     storage: Storage,
     props: TableProperties,
-    snapshot: Snapshot,
+    snapshot: TimelineView,
     slices: Sequence[FileSlice],
     asked: Asked,
 ) -> list[Wrong]:

@@ -23,7 +23,7 @@ from hoodie.storage import Storage
 from hoodie.table.handle import TableRef
 from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
-from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot
+from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
 from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
 
@@ -83,7 +83,7 @@ def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
     merged = target.props.table_type is TableType.MERGE_ON_READ
     slices = SliceContext(
         schema=with_meta(schema),
-        snapshot=Snapshot.of(timeline, target.storage),
+        snapshot=TimelineView.of(timeline, target.storage),
         merger=table_merger(target.props, config, schema) if merged else None,
         ordering=target.props.precombine_field,
         budget=config[MERGE_BUDGET],

@@ -23,7 +23,7 @@ from hoodie.services.results import ServiceResult, about
 from hoodie.services.target import Target
 from hoodie.table.features import Feature, refuse
 from hoodie.table.listing import StorageListing
-from hoodie.table.view import Snapshot, merged_slices
+from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, create_instant, delete_states
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
@@ -175,7 +175,7 @@ def _files(target: Target, timeline: Timeline, commit: str) -> dict[str, tuple[s
     Of a file group that is to be compacted these are those of the slice that the compaction reads, too: it
     may be cleaned once the compaction is done, and what that makes has no name yet.
     """
-    snapshot = Snapshot.of(timeline, target.storage, as_of=commit)
+    snapshot = TimelineView.of(timeline, target.storage, as_of=commit)
     listing = StorageListing(target.storage, target.base_path)
 
     def one(partition: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import Snapshot, merged_slices
+from hoodie.table.view import TimelineView, merged_slices
 from hoodie.table.written import (
     UNKNOWN,
     WrittenFile,
@@ -57,7 +57,7 @@ class Audit:
 
 def audit(timeline: Timeline, storage: Storage, props: TableProperties) -> Audit:
     """Lists the partitions that commits, savepoints and plans name; opens no data file. Raises TableError."""
-    snapshot = Snapshot.of(timeline, storage)
+    snapshot = TimelineView.of(timeline, storage)
     named, listing = _named(timeline, storage), StorageListing(storage, timeline.base_path)
     found: dict[str, dict[str, int]] = {}
 

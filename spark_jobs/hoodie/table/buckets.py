@@ -16,7 +16,7 @@ from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import Snapshot, file_slices
+from hoodie.table.view import TimelineView, file_slices
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.commit import CommitMetadata
 
@@ -32,7 +32,7 @@ def refuse_buckets(
     storage: Storage,
     props: TableProperties,
     timeline: Timeline,
-    snapshot: Snapshot,
+    snapshot: TimelineView,
     newest_first: Iterable[CommitMetadata],
 ) -> None:
     """Raises ConfigError for a table of the BUCKET index. Looks at what is at hand: the listing of `.hoodie`
@@ -50,7 +50,7 @@ def refuse_buckets(
 
 
 def refuse_numbered(
-    listing: FileListing, base_path: str, snapshot: Snapshot, file_ids: Iterable[str]
+    listing: FileListing, base_path: str, snapshot: TimelineView, file_ids: Iterable[str]
 ) -> None:
     """Raises ConfigError when these file ids, and then those of the whole table, are bucket numbers.
 

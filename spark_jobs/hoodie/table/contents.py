@@ -17,7 +17,7 @@ from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.skeleton import open_base
-from hoodie.table.view import BaseFile, FileSlice, LogFile, Snapshot, file_slices
+from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices
 from hoodie.table.written import WrittenFile, all_written
 from hoodie.timeline.active import Timeline
 
@@ -42,7 +42,7 @@ def check_contents(timeline: Timeline, storage: Storage, base_path: str) -> Cont
     """Opens every committed data file. Of the latest slices all pages and blocks are decoded, of older ones
     the footers are. Memory: a batch of rows, or a block, for each core.
     """
-    snapshot = Snapshot.of(timeline, storage)
+    snapshot = TimelineView.of(timeline, storage)
     listing = StorageListing(storage, base_path)
     told = _appends(timeline, storage)
     work: list[tuple[FileSlice, bool]] = []
@@ -85,7 +85,7 @@ def _base(storage: Storage, base: BaseFile, pages: bool) -> Iterator[Finding]:
 
 
 def _log(
-    storage: Storage, log: LogFile, parts: Sequence[WrittenFile], snapshot: Snapshot
+    storage: Storage, log: LogFile, parts: Sequence[WrittenFile], snapshot: TimelineView
 ) -> Iterator[Finding]:
     """A corrupt block hides rows where a commit wrote it; else a writer died, and nobody misses it."""
     try:

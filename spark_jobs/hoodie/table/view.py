@@ -1,6 +1,6 @@
 """File groups and slices from a listing and the timeline (format.md 12.1).
 
-`Snapshot` is the small, picklable part of the timeline that decides which files a reader sees; it travels
+`TimelineView` is the small, picklable part of the timeline that decides which files a reader sees; it travels
 to executors. Uncommitted files are never shown.
 """
 
@@ -104,7 +104,7 @@ class FileSlice:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TimelineView:
     """What is committed, as of an instant or now.
 
     `replaced` holds (partition, file id) hidden by completed replacecommits, `compacting` the pending
@@ -119,7 +119,7 @@ class Snapshot:
     as_of: str | None = None
 
     @classmethod
-    def of(cls, timeline: Timeline, storage: Storage, as_of: str | None = None) -> Snapshot:
+    def of(cls, timeline: Timeline, storage: Storage, as_of: str | None = None) -> TimelineView:
         """The newest state, or that after the last commit at or before the instant `as_of`."""
 
         def known(time: str) -> bool:
@@ -160,7 +160,7 @@ class Snapshot:
         return archived and (self.as_of is None or instant <= self.as_of)
 
 
-def file_slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[str, list[FileSlice]]:
+def file_slices(snapshot: TimelineView, listing: Listing, partition: str) -> dict[str, list[FileSlice]]:
     """file id -> its committed slices, newest first; replaced groups left out.
 
     A pending compaction begins a slice, which may still be empty; base files of its instant are no part of it
@@ -190,7 +190,7 @@ def file_slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[st
     return dict(sorted(groups.items()))
 
 
-def merged_slices(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:
+def merged_slices(snapshot: TimelineView, listing: Listing, partition: str) -> list[FileSlice]:
     """What a snapshot query reads: the latest slice of every group, by file id.
 
     Where a compaction is pending, its slice's logs are read on top of the slice that it is going to compact.
@@ -206,7 +206,7 @@ def merged_slices(snapshot: Snapshot, listing: Listing, partition: str) -> list[
     return latest
 
 
-def slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[str, list[BaseFile]]:
+def slices(snapshot: TimelineView, listing: Listing, partition: str) -> dict[str, list[BaseFile]]:
     """file id -> its committed base files, newest first; groups without any are left out."""
     groups = {
         file_id: [file_slice.base for file_slice in group if file_slice.base]
@@ -215,7 +215,7 @@ def slices(snapshot: Snapshot, listing: Listing, partition: str) -> dict[str, li
     return {file_id: files for file_id, files in groups.items() if files}
 
 
-def latest_base_files(snapshot: Snapshot, listing: Listing, partition: str) -> list[BaseFile]:
+def latest_base_files(snapshot: TimelineView, listing: Listing, partition: str) -> list[BaseFile]:
     """What a read-optimized query reads: the newest committed base file of every group, by file id."""
     return [files[0] for files in slices(snapshot, listing, partition).values()]
 

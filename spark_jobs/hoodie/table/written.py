@@ -18,7 +18,7 @@ from hoodie.errors import TableError
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
-from hoodie.table.view import FileSlice, Snapshot
+from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, archive_folder
 from hoodie.timeline.instant import Instant
@@ -114,7 +114,7 @@ def _files(time: str, partition: str, stat: Mapping[str, Any]) -> Iterator[Writt
 
 
 def latest_written(
-    timeline: Timeline, storage: Storage, snapshot: Snapshot, partitions: Collection[str] | None = None
+    timeline: Timeline, storage: Storage, snapshot: TimelineView, partitions: Collection[str] | None = None
 ) -> dict[Group, dict[str, WrittenFile]]:
     """The latest slice of every group, file by path, as far as the snapshot's commits tell.
 
@@ -148,7 +148,7 @@ def latest_written(
 
 
 def _tells(
-    data: bytes, begun: Mapping[Group, str], snapshot: Snapshot, partitions: Collection[str] | None
+    data: bytes, begun: Mapping[Group, str], snapshot: TimelineView, partitions: Collection[str] | None
 ) -> bool:
     """Does a commit name more than base files that were superseded later? Parsing takes ten times longer."""
     for path in _PATH.findall(data):

@@ -49,7 +49,7 @@ def later_commits(timeline: Timeline, storage: Storage, token: str) -> Iterator[
     if own is None:
         return
     task, interval = own
-    for commit in tokens.every(timeline, storage):
+    for commit in tokens.all_commits(timeline, storage):
         other = interval_of(commit.token)
         if other is None or other[0] != task:
             continue

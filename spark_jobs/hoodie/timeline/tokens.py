@@ -116,7 +116,7 @@ def _check(data: bytes, instant: Instant) -> None:
         CommitMetadata.completed(data, instant.file_name)
 
 
-def every(timeline: Timeline, storage: Storage) -> Iterator[TokenCommit]:
+def all_commits(timeline: Timeline, storage: Storage) -> Iterator[TokenCommit]:
     """All commits with a token that still count: on the timeline, oldest first, and archived ones."""
     here = set()
     for instant in timeline.commits():
@@ -141,23 +141,23 @@ def token_folder(base_path: str) -> str:
     return f"{base_path}/{_FOLDER}"
 
 
-def remember(storage: Storage, base_path: str, commit: TokenCommit) -> None:
+def record(storage: Storage, base_path: str, commit: TokenCommit) -> None:
     """Keep the token beyond the archival of its commit. Call when the commit is visible."""
     content = json.dumps({**vars(commit), "totals": dict(commit.totals)}, sort_keys=True)
     storage.write(_path(base_path, commit.token), content.encode())
 
 
-def keep(timeline: Timeline, storage: Storage, instant: Instant, metadata: CommitMetadata) -> None:
+def preserve(timeline: Timeline, storage: Storage, instant: Instant, metadata: CommitMetadata) -> None:
     """Remember a commit that is going to be archived, if it has a token and no later commit has the same."""
     commit = TokenCommit.of(instant, metadata)
     if commit is None:
         return
     kept = _kept(timeline, storage, commit.token)
     if kept is None or kept.instant < commit.instant:
-        remember(storage, timeline.base_path, commit)
+        record(storage, timeline.base_path, commit)
 
 
-def forget(storage: Storage, base_path: str, instant: str, metadata: CommitMetadata) -> None:
+def remove(storage: Storage, base_path: str, instant: str, metadata: CommitMetadata) -> None:
     """The token of a commit that is going to be rolled back counts no more, also not once the timeline begins
     after it, when it would be taken for archived.
     """

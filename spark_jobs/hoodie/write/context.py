@@ -14,7 +14,7 @@ from hoodie.index import Index
 from hoodie.keygen import KeyGenerator
 from hoodie.merge import Merger
 from hoodie.table.handle import TableRef
-from hoodie.table.view import Snapshot
+from hoodie.table.view import TimelineView
 from hoodie.write.duplicates import Duplicates
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation
@@ -56,7 +56,7 @@ class WriteContext:
     index: Index | None
     duplicates: Duplicates
     sort: bool
-    snapshot: Snapshot
+    snapshot: TimelineView
     files: BaseFileFormat
     logs: LogFormat | None
     merge_budget: int

@@ -24,7 +24,7 @@ from hoodie.format.names import LogFileName
 from hoodie.read.log_scan import scan_slice
 from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
-from hoodie.table.view import FileSlice, Snapshot
+from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 
@@ -37,7 +37,7 @@ _KEY_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string())])
 
 
 def refuse_hidden_keys(
-    storage: Storage, timeline: Timeline, snapshot: Snapshot, slices: Mapping[str, Sequence[FileSlice]]
+    storage: Storage, timeline: Timeline, snapshot: TimelineView, slices: Mapping[str, Sequence[FileSlice]]
 ) -> None:
     """Raises TableError when a slice of these partitions has keys that the index can't see.
 
@@ -75,7 +75,7 @@ def _with_inserts(storage: Storage, timeline: Timeline, since: str) -> set[str]:
     return names
 
 
-def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: Snapshot) -> str | None:
+def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> str | None:
     """A key of the slice's logged rows that its base file lacks, if there is one."""
     for logged in _logged_keys(storage, slice_, snapshot):
         lacking = logged
@@ -89,7 +89,7 @@ def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: Snapshot) -> str 
     return None
 
 
-def _logged_keys(storage: Storage, slice_: FileSlice, snapshot: Snapshot) -> Iterator[Any]:
+def _logged_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Iterator[Any]:
     """Record keys of the logged rows, block by block."""
     for log, block in scan_slice(storage, slice_, snapshot).queue:
         if block.type is not BlockType.DELETE:

@@ -16,7 +16,7 @@ from hoodie.config.key import Config
 from hoodie.errors import CommitConflict, InputError
 from hoodie.table.listing import FileListing
 from hoodie.table.pending import BusyGroups
-from hoodie.table.view import FileSlice, Snapshot, merged_slices
+from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import refuse_outside
@@ -30,7 +30,7 @@ Slices = Mapping[str, Sequence[FileSlice]]
 
 
 def live_slices(
-    listing: FileListing, snapshot: Snapshot, partitions: Iterable[str]
+    listing: FileListing, snapshot: TimelineView, partitions: Iterable[str]
 ) -> dict[str, list[FileSlice]]:
     """The visible file groups of these partitions; those without any, or that are not there, are left out."""
     found = {place: merged_slices(snapshot, listing.files, place) for place in listing.many(partitions)}
@@ -38,7 +38,7 @@ def live_slices(
 
 
 def find_replaced(
-    listing: FileListing, snapshot: Snapshot, request: WriteRequest, config: Config, profile: Profile
+    listing: FileListing, snapshot: TimelineView, request: WriteRequest, config: Config, profile: Profile
 ) -> None:
     """Tell the profile which slices the write replaces.
 

@@ -32,7 +32,7 @@ from hoodie.table.features import ROWS, Feature, refuse
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
-from hoodie.table.view import Snapshot
+from hoodie.table.view import TimelineView
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.instant import Action
@@ -125,7 +125,7 @@ class Plan:
         A compaction scheduled since then counts too: logs go to the slice that it began. The timeline is the
         one that was listed last.
         """
-        now, known = Snapshot.of(table.timeline, table.storage), self.context.snapshot
+        now, known = TimelineView.of(table.timeline, table.storage), self.context.snapshot
         if (now.committed, now.compacting) != (known.committed, known.compacting):
             return True
         if self.new_properties is None:
@@ -161,7 +161,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> Plan:
     _check_supported(config, props, operation)
     name = _table_name(config, path)
     timeline = Timeline(path, (), {}) if props is None else table.timeline
-    snapshot = Snapshot.of(timeline, storage)
+    snapshot = TimelineView.of(timeline, storage)
     newest_first = _commits(storage, props, timeline, snapshot, operation)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
@@ -232,7 +232,7 @@ def _commits(
     storage: Storage,
     props: TableProperties | None,
     timeline: Timeline,
-    snapshot: Snapshot,
+    snapshot: TimelineView,
     operation: Operation,
 ) -> Iterator[CommitMetadata]:
     """Commits, newest first, each read when it is wanted. Raises ConfigError for a table of the BUCKET index

@@ -232,7 +232,7 @@ def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
     """
     completed = _completed_path(base_path, target)
     with contextlib.suppress(FileNotFoundError, TableError):
-        tokens.forget(storage, base_path, target.time, CommitMetadata.parse(storage.read(completed)))
+        tokens.remove(storage, base_path, target.time, CommitMetadata.parse(storage.read(completed)))
     service = _service(storage, base_path, target)
     if service is not None:
         pending = (Instant(target.time, service, state) for state in (State.INFLIGHT, State.REQUESTED))

@@ -14,7 +14,7 @@ from typing import Any
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
 from hoodie.format.settings import MAX_FILE_SIZE
-from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, Snapshot, merged_slices
+from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView, merged_slices
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
 from hoodie.write.partition_check import check_apart
 from hoodie.write.settings import (
@@ -92,7 +92,7 @@ class Profile:
     def partitions(self) -> list[str]:
         return sorted({partition for partition, _ in self.groups})
 
-    def relist(self, snapshot: Snapshot, listing: Listing) -> None:
+    def relist(self, snapshot: TimelineView, listing: Listing) -> None:
         """Look again for the logs of the slices: failed writes that were rolled back since had left some."""
         for partition, found in self.slices.items():
             if any(slice_.logs for slice_ in found):

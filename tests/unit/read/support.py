@@ -22,7 +22,7 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.listing import StorageListing
-from hoodie.table.view import FileSlice, Snapshot, merged_slices
+from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
@@ -101,14 +101,16 @@ class LogTable:
                     writer.append(*block)
         return name
 
-    def slice(self, as_of: int | None = None) -> tuple[FileSlice, Snapshot]:
+    def slice(self, as_of: int | None = None) -> tuple[FileSlice, TimelineView]:
         """What a snapshot query reads."""
         time = None if as_of is None else moment(as_of)
-        snapshot = Snapshot.of(Timeline.load(self.path, STORAGE), STORAGE, time)
+        snapshot = TimelineView.of(Timeline.load(self.path, STORAGE), STORAGE, time)
         (found,) = merged_slices(snapshot, StorageListing(STORAGE, self.path).files, "")
         return found, snapshot
 
-    def context(self, snapshot: Snapshot, payload: str = "event_time", budget: int = LARGE) -> SliceContext:
+    def context(
+        self, snapshot: TimelineView, payload: str = "event_time", budget: int = LARGE
+    ) -> SliceContext:
         config = Config.of({"hoodie.datasource.write.payload.class": payload})
         return SliceContext(
             schema=with_meta(SCHEMA),

@@ -14,7 +14,7 @@ import hoodie
 from hoodie.errors import NotRetained, TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.table.listing import StorageListing
-from hoodie.table.view import Snapshot, merged_slices
+from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
@@ -228,7 +228,7 @@ def test_a_compaction_that_was_planned_later_begins_no_slice(tmp_path: Path) -> 
     fourth = write(path, rows("eu", 4))
     timeline = Timeline.load(str(path), STORAGE)
     for as_of, logs, begun in ((second, 1, False), (fourth, 2, True)):
-        snapshot = Snapshot.of(timeline, STORAGE, as_of)
+        snapshot = TimelineView.of(timeline, STORAGE, as_of)
         assert (planned in snapshot.compacting.values()) == begun
         (found,) = merged_slices(snapshot, StorageListing(STORAGE, str(path)).files, "eu")
         assert len(found.logs) == logs
@@ -291,7 +291,7 @@ class History:
     def note(self) -> None:
         """The state after the newest commit."""
         timeline = Timeline.load(str(self.path), STORAGE)
-        snapshot, listing = Snapshot.of(timeline, STORAGE), StorageListing(STORAGE, str(self.path))
+        snapshot, listing = TimelineView.of(timeline, STORAGE), StorageListing(STORAGE, str(self.path))
         assert timeline.last_commit
         files = {
             Path(file.path)

@@ -13,7 +13,7 @@ from hoodie.services.clean.policy import Retention
 from hoodie.services.clean.settings import Policy
 from hoodie.services.clean.slices import Holds, PartitionFiles, choose
 from hoodie.storage import FileInfo
-from hoodie.table.view import Snapshot
+from hoodie.table.view import TimelineView
 
 
 def time(number: int) -> str:
@@ -40,7 +40,7 @@ def partition(
     names: Iterable[str], committed: Iterable[int], compacting: Mapping[str, int] | None = None
 ) -> PartitionFiles:
     pending = {("p", group): time(number) for group, number in (compacting or {}).items()}
-    snapshot = Snapshot(frozenset(map(time, committed)), time(0), None, frozenset(), pending)
+    snapshot = TimelineView(frozenset(map(time, committed)), time(0), None, frozenset(), pending)
     return PartitionFiles.of(snapshot, files([*names, ".hoodie_partition_metadata"]), "p")
 
 

@@ -10,7 +10,7 @@ from hoodie.services.compaction.schedule import plan
 from hoodie.services.compaction.settings import STRATEGY, Strategy
 from hoodie.services.compaction.strategy import candidates, choose, operation
 from hoodie.storage import FileInfo
-from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, Snapshot
+from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView
 from hoodie.timeline.compaction_plan import CompactionOperation
 from hoodie.timeline.instant import Action, Instant, State
 
@@ -146,7 +146,7 @@ def listing(*slices: FileSlice) -> Listing:
     return lambda partition: files.get(partition, [])
 
 
-VIEW = Snapshot(frozenset({T1, T2}), T1, T2)
+VIEW = TimelineView(frozenset({T1, T2}), T1, T2)
 
 
 def test_the_latest_slice_of_a_group_is_planned_if_it_has_logs() -> None:

@@ -175,7 +175,7 @@ def _keep_tokens(storage: Storage, timeline: Timeline, instants: Iterable[Instan
         if instant.action in COMMIT_ACTIONS and instant.completed:
             data = timeline.read(instant, storage)
             if tokens.TOKEN_KEY.encode() in data:
-                tokens.keep(timeline, storage, instant, timeline.commit(instant, storage))
+                tokens.preserve(timeline, storage, instant, timeline.commit(instant, storage))
 
 
 def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:

@@ -16,7 +16,7 @@ from hoodie.services.clean.slices import Group, Holds, PartitionClean, Partition
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
-from hoodie.table.view import Listing, Snapshot
+from hoodie.table.view import Listing, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.commit import ReplaceCommitMetadata
@@ -36,7 +36,7 @@ class View:
 
     timeline: Timeline
     storage: Storage
-    snapshot: Snapshot
+    snapshot: TimelineView
     holds: Holds
     last: CleanMetadata | None
     listing: Listing
@@ -59,7 +59,7 @@ class View:
         return cls(
             timeline,
             storage,
-            replace(Snapshot.of(timeline, storage), replaced=frozenset()),
+            replace(TimelineView.of(timeline, storage), replaced=frozenset()),
             holds,
             last,
             listing.files,

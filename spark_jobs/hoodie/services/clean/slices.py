@@ -20,7 +20,7 @@ from hoodie.format.names import LogFileName
 from hoodie.services.clean.policy import Retention
 from hoodie.storage import FileInfo
 from hoodie.table.partition import PARTITION_FILE
-from hoodie.table.view import FileSlice, Snapshot, file_slices
+from hoodie.table.view import FileSlice, TimelineView, file_slices
 
 #: (partition path, file id)
 Group = tuple[str, str]
@@ -57,7 +57,7 @@ class PartitionFiles:
     strangers: bool
 
     @classmethod
-    def of(cls, snapshot: Snapshot, items: Sequence[FileInfo], partition: str) -> PartitionFiles:
+    def of(cls, snapshot: TimelineView, items: Sequence[FileInfo], partition: str) -> PartitionFiles:
         """From a listing. `snapshot` must not leave replaced groups out."""
         changes: dict[tuple[str, str], list[FileInfo]] = {}
         by_name = {item.name: item for item in items}

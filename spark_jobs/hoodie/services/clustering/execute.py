@@ -17,7 +17,7 @@ from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
-from hoodie.table.view import Snapshot, file_slices
+from hoodie.table.view import TimelineView, file_slices
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
 from hoodie.timeline.commit import stats_by_partition
@@ -31,7 +31,7 @@ def check(target: Target) -> None:
     refuse(target.props, "cluster", "clustered", *ROWS)
     storage, timeline = target.storage, target.timeline()
     newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
-    refuse_buckets(storage, target.props, timeline, Snapshot.of(timeline, storage), newest)
+    refuse_buckets(storage, target.props, timeline, TimelineView.of(timeline, storage), newest)
 
 
 def pending(timeline: Timeline, target: Target) -> list[Instant]:
@@ -130,7 +130,7 @@ def _refuse_changed(target: Target, instant: Instant, plan: ClusteringPlan) -> N
     Our writers leave the groups alone; Apache Hudi's may be set to update them.
     """
     timeline = target.timeline()
-    snapshot = Snapshot.of(timeline, target.storage)
+    snapshot = TimelineView.of(timeline, target.storage)
     listing = StorageListing(target.storage, target.base_path).files
     found = {partition: file_slices(snapshot, listing, partition) for partition in plan.partitions}
     for item in plan.slices:

@@ -32,7 +32,7 @@ from hoodie.storage import Storage
 from hoodie.table.bootstrap import source_uri, with_source_size
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups, clustering_plan
-from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices
+from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
@@ -44,7 +44,7 @@ Settled = Callable[[Sequence[FileSlice], int], bool]
 
 
 def plan(
-    snapshot: Snapshot,
+    snapshot: TimelineView,
     listing: Listing,
     partitions: Sequence[str],
     busy: BusyGroups,
@@ -115,7 +115,7 @@ def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
     order = Order.of(params(config), config)
     if order is not None:
         order.check(rewrite_context(target, "", "cluster").file_schema)
-    snapshot, listing = Snapshot.of(timeline, storage), StorageListing(storage, base_path)
+    snapshot, listing = TimelineView.of(timeline, storage), StorageListing(storage, base_path)
     planned = plan(
         snapshot,
         listing.files,

@@ -19,7 +19,7 @@ from hoodie.services.target import Target
 from hoodie.table.bootstrap import source_uri
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
-from hoodie.table.view import FileSlice, Listing, Snapshot, file_slices
+from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action
@@ -28,7 +28,7 @@ _LISTERS = 8
 
 
 def plan(
-    snapshot: Snapshot, listing: Listing, partitions: Sequence[str], busy: BusyGroups, config: Config
+    snapshot: TimelineView, listing: Listing, partitions: Sequence[str], busy: BusyGroups, config: Config
 ) -> Planned[CompactionPlan]:
     """The latest slices that have logs, as the strategy chooses; `busy` groups are left out."""
     wanted = strategy.candidates(sorted(partitions), config)
@@ -65,7 +65,7 @@ def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Plan
     if not due.due:
         return Planned(None, f"no compaction is due: {due.reason}")
     storage, base_path = target.storage, target.base_path
-    snapshot, listing = Snapshot.of(timeline, storage), StorageListing(storage, base_path)
+    snapshot, listing = TimelineView.of(timeline, storage), StorageListing(storage, base_path)
     planned = plan(
         snapshot,
         listing.files,
@@ -85,7 +85,7 @@ def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Plan
     return replace(planned, plan=replace(planned.plan, operations=tuple(map(named, planned.plan.operations))))
 
 
-def _with_logs(snapshot: Snapshot, listing: Listing, partition: str) -> list[FileSlice]:
+def _with_logs(snapshot: TimelineView, listing: Listing, partition: str) -> list[FileSlice]:
     latest = (group[0] for group in file_slices(snapshot, listing, partition).values())
     return [item for item in latest if item.logs]
 

@@ -15,7 +15,7 @@ from hoodie.services.target import Target
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
-from hoodie.table.view import LogFile, Snapshot, log_files
+from hoodie.table.view import LogFile, TimelineView, log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import RollbackMetadata
@@ -97,7 +97,7 @@ def refuse_built_upon(target: Target, timeline: Timeline, compaction: Instant) -
     its incremental queries miss their rows.
     """
     storage, base_path = target.storage, target.base_path
-    snapshot = Snapshot.of(timeline, storage)
+    snapshot = TimelineView.of(timeline, storage)
     groups = {group for group, time in snapshot.compacting.items() if time == compaction.time}
     found = [
         log
@@ -120,7 +120,7 @@ def refuse_built_upon(target: Target, timeline: Timeline, compaction: Instant) -
     )
 
 
-def _holds_rows(storage: Storage, log: LogFile, snapshot: Snapshot) -> bool:
+def _holds_rows(storage: Storage, log: LogFile, snapshot: TimelineView) -> bool:
     """A block that can't be read may hold some."""
     with LogFileReader(storage, log.path) as reader:
         return any(

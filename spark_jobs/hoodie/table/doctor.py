@@ -66,7 +66,7 @@ def check_table(path: str, deep: bool = False, options: Mapping[str, Any] | None
     `deep` opens every data file, reads all pages of the latest base files, and walks the blocks of the logs.
     """
     try:
-        checkup = _Checkup(Table.open(path, Config.of(options or {})))
+        examined = _Examination(Table.open(path, Config.of(options or {})))
     except TableNotFound as error:
         return [Finding("table", ERROR, error.message)]
     except (HoodieError, OSError) as error:
@@ -86,13 +86,13 @@ def check_table(path: str, deep: bool = False, options: Mapping[str, Any] | None
         _services,
     ):
         try:
-            findings += check(checkup)
+            findings += check(examined)
         except (HoodieError, OSError) as error:
             findings.append(Finding(check.__name__.strip("_").replace("_", " "), ERROR, str(error)))
     return findings
 
 
-class _Checkup:
+class _Examination:
     """The table at one moment: heartbeats first, then the timeline, so that who ends meanwhile is seen."""
 
     def __init__(self, table: Table) -> None:
@@ -115,7 +115,7 @@ class _Checkup:
         return sum(commit.time > last for commit in self.timeline.commits())
 
 
-def _properties(table: _Checkup) -> Iterator[Finding]:
+def _properties(table: _Examination) -> Iterator[Finding]:
     props = table.props
     keys = ", ".join(props.record_key_fields) or "generated"
     partitions = ", ".join(props.partition_fields) or "none"
@@ -134,7 +134,7 @@ def _properties(table: _Checkup) -> Iterator[Finding]:
         )
 
 
-def _features(table: _Checkup) -> Iterator[Finding]:
+def _features(table: _Examination) -> Iterator[Finding]:
     for setting in features(table.props).values():
         yield Finding(
             "features",
@@ -144,7 +144,7 @@ def _features(table: _Checkup) -> Iterator[Finding]:
         )
 
 
-def _bootstrap(table: _Checkup) -> Iterator[Finding]:
+def _bootstrap(table: _Examination) -> Iterator[Finding]:
     source = table.props.get(properties.BOOTSTRAP_BASE_PATH)
     if not source:
         return
@@ -166,7 +166,7 @@ def _bootstrap(table: _Checkup) -> Iterator[Finding]:
         )
 
 
-def _metadata_table(table: _Checkup) -> Iterator[Finding]:
+def _metadata_table(table: _Examination) -> Iterator[Finding]:
     listed = table.props.metadata_partitions
     there = table.storage.exists(f"{table.base_path}/{properties.META_FOLDER}/metadata")
     if listed:
@@ -190,7 +190,7 @@ def _metadata_table(table: _Checkup) -> Iterator[Finding]:
         yield Finding("metadata table", OK, "none, file listings are used")
 
 
-def _timeline(table: _Checkup) -> Iterator[Finding]:
+def _timeline(table: _Examination) -> Iterator[Finding]:
     timeline = table.timeline
     commits = timeline.commits()
     text = f"{len(timeline.instants)} instants, {len(commits)} completed writes"
@@ -218,7 +218,7 @@ def _timeline(table: _Checkup) -> Iterator[Finding]:
         )
 
 
-def _archive(table: _Checkup) -> Iterator[Finding]:
+def _archive(table: _Examination) -> Iterator[Finding]:
     """Does Apache Hudi 1.x load the archive? It does so in the middle of an upgrade."""
     folder = archive_folder(table.base_path, table.props.archive_folder)
     names = [item.name for item in unmended(table.storage, folder)]
@@ -232,7 +232,7 @@ def _archive(table: _Checkup) -> Iterator[Finding]:
         )
 
 
-def _readable(table: _Checkup, instant: Instant) -> bool:
+def _readable(table: _Examination, instant: Instant) -> bool:
     try:
         table.timeline.commit(instant, table.storage)
     except TableError:
@@ -240,7 +240,7 @@ def _readable(table: _Checkup, instant: Instant) -> bool:
     return True
 
 
-def _files(table: _Checkup) -> Iterator[Finding]:
+def _files(table: _Examination) -> Iterator[Finding]:
     """Are the files that the active timeline names there, as long as it says?"""
     if table.timeline.last_commit is None:
         return
@@ -282,7 +282,7 @@ def _first(items: list[Any]) -> list[Any]:
     return items[:_LISTED]
 
 
-def _contents(table: _Checkup) -> Iterator[Finding]:
+def _contents(table: _Examination) -> Iterator[Finding]:
     """Every data file, opened and read."""
     try:
         from hoodie.table.contents import OLD, check_contents
@@ -301,7 +301,7 @@ def _contents(table: _Checkup) -> Iterator[Finding]:
         yield Finding("contents", OK, text)
 
 
-def _pending(table: _Checkup) -> Iterator[Finding]:
+def _pending(table: _Examination) -> Iterator[Finding]:
     pending = table.timeline.pending()
     for instant in pending:
         yield _pending_one(table, instant)
@@ -315,7 +315,7 @@ def _pending(table: _Checkup) -> Iterator[Finding]:
             )
 
 
-def _pending_one(table: _Checkup, instant: Instant) -> Finding:
+def _pending_one(table: _Examination, instant: Instant) -> Finding:
     since = _ago(table.age_s(instant))
     beat: Beat | None = table.live.get(instant.time)
     if beat is not None:
@@ -345,7 +345,7 @@ def _pending_one(table: _Checkup, instant: Instant) -> Finding:
     return _plan(table, instant, since, "a plan that waits to be carried out")
 
 
-def _is_clustering(table: _Checkup, instant: Instant) -> bool:
+def _is_clustering(table: _Examination, instant: Instant) -> bool:
     """Or else a failed write. Plans are Avro; where it can't be read, the more careful answer."""
     try:
         return clustering_plan(table.storage, table.base_path, instant) is not None
@@ -362,12 +362,12 @@ _RUN = {
 }
 
 
-def _plan(table: _Checkup, instant: Instant, since: str, what: str) -> Finding:
+def _plan(table: _Examination, instant: Instant, since: str, what: str) -> Finding:
     status = WARNING if table.age_s(instant) > _OLD_PLAN_S else NOTE
     return Finding("pending", status, f"{instant}, {since} ago: {what}", _RUN.get(instant.action, _BY_HUDI))
 
 
-def _leftovers(table: _Checkup) -> Iterator[Finding]:
+def _leftovers(table: _Examination) -> Iterator[Finding]:
     pending = {instant.time for instant in table.timeline.pending()}
     stale = sorted(set(table.dead) - pending)
     if stale:
@@ -387,7 +387,7 @@ def _leftovers(table: _Checkup) -> Iterator[Finding]:
         )
 
 
-def _services(table: _Checkup) -> Iterator[Finding]:
+def _services(table: _Examination) -> Iterator[Finding]:
     """Do the table services keep up? Counts only; `hoodie services plan` says what is due and why."""
     behind: list[tuple[str, int, str]] = []
     if table.props.table_type is TableType.MERGE_ON_READ:
