@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from hoodie.engine import Engine
 from hoodie.errors import InputError
+from hoodie.progress import ProgressCallback, silent
 from hoodie.write.operation import Operation, WriteRequest, WriteResult, partition_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hoodie.pipeline import Progress
     from hoodie.services.archive.run import ArchiveResult
     from hoodie.services.clean.run import CleanResult
     from hoodie.services.clustering.run import ClusteringResult
@@ -39,7 +39,7 @@ def write_table(
     extra_metadata: Mapping[str, str] | None = None,
     force: bool = False,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WriteResult:
     """Write `rows` (Spark DataFrame, pa.Table, pa.RecordBatch, RecordBatchReader or pyarrow Dataset).
 
@@ -61,7 +61,7 @@ def write_table(
     if asked is Operation.DELETE_PARTITION:
         raise InputError("delete_partition takes partition paths, not rows; call hoodie.delete_partitions")
     request = WriteRequest(path, asked, options or {}, extra_metadata or {}, force, dry_run)
-    return write(engine, frame, request, progress or _silent)
+    return write(engine, frame, request, progress or silent)
 
 
 def delete_partitions(
@@ -73,7 +73,7 @@ def delete_partitions(
     extra_metadata: Mapping[str, str] | None = None,
     force: bool = False,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WriteResult:
     """Delete whole partitions, without reading a row; needs no Spark.
 
@@ -95,7 +95,7 @@ def delete_partitions(
         partition_names(partitions),
         missing_ok,
     )
-    return write(LocalEngine(), None, request, progress or _silent)
+    return write(LocalEngine(), None, request, progress or silent)
 
 
 def read_table(
@@ -181,7 +181,7 @@ def compact_table(
     extra_metadata: Mapping[str, str] | None = None,
     spark: Any = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> CompactionResult:
     """Compact a merge-on-read table, on `spark` or on the local engine.
 
@@ -193,7 +193,7 @@ def compact_table(
     from hoodie.services.compaction.run import compact
 
     engine = _service_engine(spark)
-    return compact(engine, path, mode, instant, options or {}, progress or _silent, extra_metadata, dry_run)
+    return compact(engine, path, mode, instant, options or {}, progress or silent, extra_metadata, dry_run)
 
 
 def cluster_table(
@@ -205,7 +205,7 @@ def cluster_table(
     extra_metadata: Mapping[str, str] | None = None,
     spark: Any = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ClusteringResult:
     """Rewrite small files of a table into larger ones, sorted as the settings say, on `spark` or locally.
 
@@ -218,7 +218,7 @@ def cluster_table(
     from hoodie.services.clustering.run import cluster
 
     engine = _service_engine(spark)
-    return cluster(engine, path, mode, instant, options or {}, progress or _silent, extra_metadata, dry_run)
+    return cluster(engine, path, mode, instant, options or {}, progress or silent, extra_metadata, dry_run)
 
 
 def clean_table(
@@ -227,7 +227,7 @@ def clean_table(
     mode: str = "run",
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> CleanResult:
     """Delete file slices that are older than what the cleaner's settings keep; needs no Spark.
 
@@ -238,7 +238,7 @@ def clean_table(
     """
     from hoodie.services.clean.run import clean
 
-    return clean(path, mode, options or {}, dry_run, progress or _silent)
+    return clean(path, mode, options or {}, dry_run, progress or silent)
 
 
 def archive_table(
@@ -246,7 +246,7 @@ def archive_table(
     *,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ArchiveResult:
     """Move old instants from the active into the archived timeline; needs no Spark.
 
@@ -256,7 +256,7 @@ def archive_table(
     """
     from hoodie.services.archive.run import archive
 
-    return archive(path, options or {}, dry_run, progress or _silent)
+    return archive(path, options or {}, dry_run, progress or silent)
 
 
 def rollback_table(
@@ -265,7 +265,7 @@ def rollback_table(
     *,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> RollbackResult:
     """Roll one instant back; needs no Spark.
 
@@ -276,7 +276,7 @@ def rollback_table(
     """
     from hoodie.services.rollback.run import rollback_instant
 
-    return rollback_instant(path, instant, options or {}, dry_run, progress or _silent)
+    return rollback_instant(path, instant, options or {}, dry_run, progress or silent)
 
 
 def cancel_plan(
@@ -285,7 +285,7 @@ def cancel_plan(
     *,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> CancelResult:
     """Take a pending compaction, log compaction or clustering off the timeline; needs no Spark.
 
@@ -296,7 +296,7 @@ def cancel_plan(
     """
     from hoodie.services.rollback.run import cancel_plan as cancel
 
-    return cancel(path, instant, options or {}, dry_run, progress or _silent)
+    return cancel(path, instant, options or {}, dry_run, progress or silent)
 
 
 def savepoint_table(
@@ -307,7 +307,7 @@ def savepoint_table(
     comments: str = "",
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SavepointResult:
     """Keep the files of a completed commit, the newest by default, from the cleaner; needs no Spark.
 
@@ -316,7 +316,7 @@ def savepoint_table(
     """
     from hoodie.services.savepoint import create_savepoint
 
-    return create_savepoint(path, instant, user, comments, options or {}, dry_run, progress or _silent)
+    return create_savepoint(path, instant, user, comments, options or {}, dry_run, progress or silent)
 
 
 def delete_savepoint(
@@ -325,12 +325,12 @@ def delete_savepoint(
     *,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SavepointResult:
     """Leave the files of a savepoint to the cleaner again. Without one the result says so."""
     from hoodie.services.savepoint import delete_savepoint
 
-    return delete_savepoint(path, instant, options or {}, dry_run, progress or _silent)
+    return delete_savepoint(path, instant, options or {}, dry_run, progress or silent)
 
 
 def restore_table(
@@ -339,7 +339,7 @@ def restore_table(
     *,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> RestoreResult:
     """Take the table back to a savepoint, or another commit whose files are still there; needs no Spark.
 
@@ -349,7 +349,7 @@ def restore_table(
     """
     from hoodie.services.restore.run import restore
 
-    return restore(path, instant, options or {}, dry_run, progress or _silent)
+    return restore(path, instant, options or {}, dry_run, progress or silent)
 
 
 def plan_services(
@@ -374,7 +374,7 @@ def run_services(
     extra_metadata: Mapping[str, str] | None = None,
     spark: Any = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ServicesResult:
     """Roll back what has failed, finish what is stuck, and run every service that is due, in that order.
 
@@ -389,11 +389,7 @@ def run_services(
     def engine() -> Engine:
         return _service_engine(spark() if callable(spark) else spark)
 
-    return run(path, options or {}, only, dry_run, engine, progress or _silent, extra_metadata)
-
-
-def _silent(step: str, text: str) -> None:
-    pass
+    return run(path, options or {}, only, dry_run, engine, progress or silent, extra_metadata)
 
 
 def _service_engine(spark: Any) -> Engine:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from hoodie.config.key import Config
 from hoodie.engine import BatchFunction, Engine, Frame
 from hoodie.engine.files import FileFrame, OverFiles
 from hoodie.errors import CommitConflict, HoodieError, JobError, TableNotFound
+from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import refuse_gaps
 from hoodie.services.clustering.strategy import rolls_back
@@ -62,12 +63,11 @@ from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
 from hoodie.write.workload import Assignment, Parallelism, Profile, assign
 
-Progress = Callable[[str, str], None]
 _ATTEMPTS = 3
 
 
 def write(
-    engine: Engine, frame: Frame, request: WriteRequest, progress: Progress = lambda step, text: None
+    engine: Engine, frame: Frame, request: WriteRequest, progress: ProgressCallback = silent
 ) -> WriteResult:
     """Write the rows of `frame`; returns when the commit is visible.
 
@@ -86,7 +86,7 @@ def write(
 
 
 def _committed(
-    engine: Engine, frame: Frame, request: WriteRequest, progress: Progress
+    engine: Engine, frame: Frame, request: WriteRequest, progress: ProgressCallback
 ) -> tuple[WriteResult, Config | None, Table]:
     """The write up to its commit, its settings (None: it was done before), and its table.
 
@@ -135,7 +135,7 @@ def _attempt(
     frame: Frame,
     plan: Plan,
     transaction: Transaction,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> tuple[CommitMetadata, Profile] | None:
     """Stage, begin, write and commit; None when the plan is outdated once the table is this write's alone."""
     table = transaction.table
@@ -158,7 +158,7 @@ def _attempt(
         return _write(engine, staged, profile, plan, transaction, progress), profile
 
 
-def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Progress) -> WriteResult:
+def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: ProgressCallback) -> WriteResult:
     """What the write would do, as far as its first pass tells."""
     started = time.monotonic()
     table = Table(TableRef.of(request.path, Config.of(request.options)))
@@ -235,7 +235,7 @@ def _is_done(request: WriteRequest, earlier: TokenCommit | None) -> bool:
 
 
 def _done_before(
-    table: Table, request: WriteRequest, earlier: TokenCommit | None, progress: Progress
+    table: Table, request: WriteRequest, earlier: TokenCommit | None, progress: ProgressCallback
 ) -> WriteResult | None:
     """What the write would do, if a commit of its token did it already; that may be who was waited for."""
     if earlier is None or not _is_done(request, earlier):
@@ -292,17 +292,17 @@ def _staged(engine: Engine, frame: Frame | FileFrame, plan: Plan) -> Iterator[tu
         tasks = frame.tasks(engine.parallelism)
         frame, stage = engine.tasks(len(tasks)), OverFiles(frame.scan, tasks, stage)
     with engine.batches(blobs=False):
-        staged = engine.keep(engine.map_batches(frame, stage, STAGED_SCHEMA))
+        staged = engine.persist(engine.map_batches(frame, stage, STAGED_SCHEMA))
         try:
             summaries = raise_errors(engine.collect(staged, (SUMMARY, ERROR)))
             profile = Profile.of(plan.context.base_path, summaries)
         except BaseException:
-            engine.release(staged)
+            engine.unpersist(staged)
             raise
     try:
         yield staged, profile
     finally:
-        engine.release(staged)
+        engine.unpersist(staged)
 
 
 def _write(
@@ -311,7 +311,7 @@ def _write(
     profile: Profile,
     plan: Plan,
     transaction: Transaction,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> CommitMetadata:
     operation, table = plan.context.operation, transaction.table
     if transaction.repaired:
@@ -344,7 +344,7 @@ def _tasks(
     profile: Profile,
     plan: Plan,
     instant: str,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> Frame:
     """The write tasks' answers, not yet computed."""
     parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import hoodie
 from hoodie.cli.engine import session
 from hoodie.cli.output import Answer, grid, plural, size
 from hoodie.errors import ConfigError
+from hoodie.progress import ProgressCallback, silent
 from hoodie.source import Source, target_schema
 from hoodie.table.properties import parse_properties
 from hoodie.text import visible
@@ -140,14 +141,10 @@ def _shown(item: dict[str, Any], name: str) -> Any:
     return size(item[name]) if name.endswith("bytes") else item[name]
 
 
-def progress_for(args: argparse.Namespace) -> Callable[[str, str], None]:
+def progress_for(args: argparse.Namespace) -> ProgressCallback:
     """Steps on stderr for people; nothing for programs."""
-    return _silent if args.json else _progress
+    return silent if args.json else _progress
 
 
 def _progress(step: str, text: str) -> None:
     print(visible(f"{step}: {text}"), file=sys.stderr, flush=True)
-
-
-def _silent(step: str, text: str) -> None:
-    pass

@@ -36,7 +36,7 @@ BatchFunction = Callable[[Iterator["pa.RecordBatch"], Task], Iterator["pa.Record
 
 
 class Engine(Protocol):
-    """Verbs are lazy except `collect`, `keep` may be. Functions and items are pickled to executors."""
+    """Verbs are lazy except `collect`, `persist` may be. Functions and items are pickled to executors."""
 
     name: str
 
@@ -65,11 +65,11 @@ class Engine(Protocol):
         """Rows whose int column `by` is p go to partition p; each partition ordered by the column `sort`."""
         ...
 
-    def keep(self, frame: Frame) -> Frame:
+    def persist(self, frame: Frame) -> Frame:
         """Compute the frame at most once, spilling to disk when memory is short."""
         ...
 
-    def release(self, frame: Frame) -> None: ...
+    def unpersist(self, frame: Frame) -> None: ...
 
     def batches(self, *, blobs: bool) -> AbstractContextManager[None]:
         """Arrow batches of many rows while the input is read, of few while rows are blobs of thousands."""

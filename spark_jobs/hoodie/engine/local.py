@@ -105,11 +105,11 @@ class LocalEngine:
             out.append(_batches(mine.sort_by(sort)))
         return LocalFrame(frame.schema, out)
 
-    def keep(self, frame: LocalFrame) -> LocalFrame:
+    def persist(self, frame: LocalFrame) -> LocalFrame:
         held = self._run(frame)
         return LocalFrame(frame.schema, [_held(batches) for batches in held])
 
-    def release(self, frame: LocalFrame) -> None:
+    def unpersist(self, frame: LocalFrame) -> None:
         frame.partitions.clear()
 
     def collect(self, frame: LocalFrame, kinds: Sequence[int]) -> list[dict[str, Any]]:

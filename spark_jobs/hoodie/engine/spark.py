@@ -77,10 +77,10 @@ class SparkEngine:
         label = _at(partition_labels(partitions), by)
         return frame.repartition(partitions, label).sortWithinPartitions(sort)
 
-    def keep(self, frame: Any) -> Any:
+    def persist(self, frame: Any) -> Any:
         return frame.persist(StorageLevel.MEMORY_AND_DISK)
 
-    def release(self, frame: Any) -> None:
+    def unpersist(self, frame: Any) -> None:
         frame.unpersist()
 
     def collect(self, frame: Any, kinds: Sequence[int]) -> list[dict[str, Any]]:

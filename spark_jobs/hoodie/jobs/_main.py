@@ -46,7 +46,8 @@ from typing import Any
 import hoodie
 from hoodie.engine.session import spark_session
 from hoodie.errors import ConfigError, HoodieError, JobError
-from hoodie.jobs._output import Output, Progress, request_text
+from hoodie.jobs._output import Output, request_text
+from hoodie.progress import ProgressCallback
 from hoodie.signals import terminated_by_signal
 from hoodie.source import Source, target_schema
 from hoodie.timeline.tokens import partition_source, token_metadata
@@ -125,16 +126,16 @@ class Kind:
     fields: tuple[str, ...]
     required: tuple[str, ...]
     defaults: Mapping[str, Any]
-    run: Callable[[Any, Mapping[str, Any], Progress], dict[str, Any]]
+    run: Callable[[Any, Mapping[str, Any], ProgressCallback], dict[str, Any]]
     spark: bool = True
 
 
-def run(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def run(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     """Do what a parsed request describes; the result as a dict. Raises HoodieError."""
     return _kind(request["operation"]).run(spark, request, progress)
 
 
-def _write(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _write(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     from hoodie.source import spark as reader
 
     source = Source.of(request["source"])
@@ -158,7 +159,7 @@ def _write(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[s
     ).to_dict()
 
 
-def _delete_partition(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _delete_partition(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     described = partition_source(request["partitions"])
     return hoodie.delete_partitions(
         request["table"],
@@ -174,16 +175,16 @@ def _delete_partition(spark: Any, request: Mapping[str, Any], progress: Progress
     ).to_dict()
 
 
-def _compact(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _compact(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     return _rewrite(hoodie.compact_table, spark, request, progress)
 
 
-def _cluster(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _cluster(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     return _rewrite(hoodie.cluster_table, spark, request, progress)
 
 
 def _rewrite(
-    service: Callable[..., Any], spark: Any, request: Mapping[str, Any], progress: Progress
+    service: Callable[..., Any], spark: Any, request: Mapping[str, Any], progress: ProgressCallback
 ) -> dict[str, Any]:
     result: dict[str, Any] = service(
         request["table"],
@@ -198,7 +199,7 @@ def _rewrite(
     return result
 
 
-def _clean(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _clean(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     result = hoodie.clean_table(
         request["table"], mode=request["mode"], options=request["options"] or {}, progress=progress
     ).to_dict()
@@ -206,13 +207,13 @@ def _clean(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[s
     return result
 
 
-def _archive(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _archive(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     return hoodie.archive_table(
         request["table"], options=request["options"] or {}, progress=progress
     ).to_dict()
 
 
-def _rollback(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _rollback(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     return _without_files(
         hoodie.rollback_table(
             request["table"], request["instant"], options=request["options"] or {}, progress=progress
@@ -220,7 +221,7 @@ def _rollback(spark: Any, request: Mapping[str, Any], progress: Progress) -> dic
     )
 
 
-def _cancel(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _cancel(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     return _without_files(
         hoodie.cancel_plan(
             request["table"], request["instant"], options=request["options"] or {}, progress=progress
@@ -228,7 +229,7 @@ def _cancel(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[
     )
 
 
-def _savepoint(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _savepoint(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     options = request["options"] or {}
     if request["delete"]:
         if not request["instant"]:
@@ -248,7 +249,7 @@ def _savepoint(spark: Any, request: Mapping[str, Any], progress: Progress) -> di
     return _without_files(result.to_dict())
 
 
-def _restore(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _restore(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     return _without_files(
         hoodie.restore_table(
             request["table"], request["instant"], options=request["options"] or {}, progress=progress
@@ -261,7 +262,7 @@ def _without_files(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name not in ("files", "voided")}
 
 
-def _services(spark: Any, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def _services(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
 
         def session() -> Any:

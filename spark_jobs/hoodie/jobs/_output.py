@@ -7,17 +7,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hoodie.errors import ConfigError
 from hoodie.mask import Mask
 
 #: free texts of a result; its other fields are names and numbers, which stay as they are
 _TEXTS = ("warnings", "reason", "comments", "error")
-
-
-class Progress(Protocol):
-    def __call__(self, step: str, text: str) -> None: ...
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hoodie.config.key import Config
 from hoodie.engine import Engine
 from hoodie.errors import HoodieError, ServiceError
+from hoodie.progress import ProgressCallback
 from hoodie.services.archive.run import archive
 from hoodie.services.archive.settings import AUTOMATIC as ARCHIVE
 from hoodie.services.clean.run import clean
@@ -28,7 +29,7 @@ from hoodie.write.settings import TABLE_TYPE
 
 
 def after_write(
-    engine: Engine, table: Table, instant: str, config: Config, progress: Callable[[str, str], None]
+    engine: Engine, table: Table, instant: str, config: Config, progress: ProgressCallback
 ) -> list[str]:
     """Clean, archive, compact and cluster as `config` asks for, in the order of Apache Hudi.
 
@@ -56,7 +57,7 @@ def _run(
     engine: Engine,
     table: Table,
     config: Config,
-    progress: Callable[[str, str], None],
+    progress: ProgressCallback,
     failures: list[str],
 ) -> list[str]:
     """Warnings of the services; those that failed are among the `failures`, too."""
@@ -89,7 +90,7 @@ def _run(
     return warnings
 
 
-def _clean(table: Table, config: Config, progress: Callable[[str, str], None]) -> list[str]:
+def _clean(table: Table, config: Config, progress: ProgressCallback) -> list[str]:
     result = clean(table, "run", config.texts, False, progress)
     if not result.failed:
         return result.warnings
@@ -98,7 +99,7 @@ def _clean(table: Table, config: Config, progress: Callable[[str, str], None]) -
 
 
 def _compact(
-    engine: Engine, table: Table, mode: str, config: Config, progress: Callable[[str, str], None]
+    engine: Engine, table: Table, mode: str, config: Config, progress: ProgressCallback
 ) -> list[str]:
     if mode == "schedule" and pending(table.refresh()):
         return []
@@ -106,7 +107,7 @@ def _compact(
 
 
 def _cluster(
-    engine: Engine, table: Table, mode: str, config: Config, progress: Callable[[str, str], None]
+    engine: Engine, table: Table, mode: str, config: Config, progress: ProgressCallback
 ) -> list[str]:
     if mode == "schedule":
         target = Target.open(table, config.texts)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from hoodie.errors import ConfigError, ConflictError
+from hoodie.progress import ProgressCallback
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.target import Target
 from hoodie.timeline.active import Timeline
@@ -18,7 +19,6 @@ from hoodie.timeline.instant import Action, Instant
 from hoodie.write.transaction import Transaction
 
 MODES = ("schedule", "execute", "run")
-Progress = Callable[[str, str], None]
 #: a service's plan
 P = TypeVar("P")
 
@@ -176,7 +176,7 @@ class PlannedService(Generic[P]):
     schedule: Callable[[], Scheduled[P]]
     execute: Callable[[Instant], Executed[P]]
 
-    def work(self, mode: str, instant: str | None, dry_run: bool, progress: Progress) -> Done[P]:
+    def work(self, mode: str, instant: str | None, dry_run: bool, progress: ProgressCallback) -> Done[P]:
         """Schedule, execute or both; `dry_run` writes nothing.
 
         `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what it
@@ -203,7 +203,7 @@ class PlannedService(Generic[P]):
             if made.plan is not None:
                 done.planned[""] = made.plan
 
-    def _work(self, mode: str, instant: str | None, progress: Progress, done: Done[P]) -> None:
+    def _work(self, mode: str, instant: str | None, progress: ProgressCallback, done: Done[P]) -> None:
         if mode != "schedule":
             self._execute(instant, done)
         if mode != "execute":

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
 from hoodie.format.names import join
+from hoodie.progress import ProgressCallback, silent
 from hoodie.read.past import Past, needs_as_of
 from hoodie.services.clean.pending import pending_files, pending_plans
 from hoodie.services.clean.plan import last_clean
@@ -30,7 +31,6 @@ from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.write import rollback
 from hoodie.write.operation import check_public
 
-Progress = Callable[[str, str], None]
 _SHOWN = 5
 
 
@@ -61,7 +61,7 @@ def create_savepoint(
     comments: str = "",
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
 ) -> SavepointResult:
     """Keep the files of the table as of a completed commit, the newest by default.
 
@@ -99,7 +99,7 @@ def delete_savepoint(
     instant: str,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
 ) -> SavepointResult:
     """Let the cleaner, and rollbacks, have the files of a commit again. One that is not there is no error."""
     started = time.monotonic()

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError, TableBusy
+from hoodie.progress import ProgressCallback
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import Heartbeat, read_beats, remove_beat
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import META_FOLDER
 
 T = TypeVar("T")
-Progress = Callable[[str, str], None]
-
 
 FOLDER = f"{META_FOLDER}/.aux/waiting"
 _SHORTEST_S, _LONGEST_S = 0.02, 1.0
@@ -50,7 +49,7 @@ class Queue:
     interval_ms: int
     misses: int
     wait_ms: int
-    progress: Progress
+    progress: ProgressCallback
 
     def turn(self, rank: Rank, attempt: Callable[[], T], look: Callable[[], object]) -> T:
         """What `attempt` gives once it raises no ConflictError; the last one after `wait_ms`.

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, TableBusy, TableError
+from hoodie.progress import ProgressCallback
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import Beat, Heartbeat, beats_of, heartbeat_folder, read_beats, remove_beat
 from hoodie.table.pending import clustering_plan
-from hoodie.table.queue import Progress, Queue
+from hoodie.table.queue import Queue
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES, WAIT_MS
 from hoodie.timeline.active import instant_path
 from hoodie.timeline.instant import Action, Instant, State, is_time
@@ -27,7 +28,7 @@ class Presence:
     services of others are refused, too.
     """
 
-    def __init__(self, storage: Storage, base_path: str, config: Config, progress: Progress) -> None:
+    def __init__(self, storage: Storage, base_path: str, config: Config, progress: ProgressCallback) -> None:
         self.storage = storage
         self.base_path = base_path
         self.interval = config[INTERVAL_MS]

@@ -4,8 +4,7 @@ begin:   heartbeat → refuse if another writer lives, or wait for it (table.que
          can't be kept up to date → roll back what failed → sweep leftovers → heartbeat under the data
          instant → `T.commit.requested`
 inflight: `T.inflight` with the workload profile
-commit:  delete files that markers name and no task reports → `T.commit`, which alone shows the data →
-         markers → heartbeat
+commit:  delete what markers name and no task reports → `T.commit`, which shows the data → markers → heartbeat
 A kill before `T.commit` leaves a pending instant that the next writer rolls back; after it only markers and
 a heartbeat, which the next writer sweeps. In a merge-on-read table the action is `deltacommit`; of a write
 that replaces file groups it is `replacecommit`, whose requested file says that it is no clustering.
@@ -35,13 +34,14 @@ from typing import NoReturn
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitUnknown, ConflictError, Fenced, HoodieError, StorageError
 from hoodie.format.names import join
+from hoodie.progress import ProgressCallback, silent
 from hoodie.storage import delete_all
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Beat, Heartbeat, heartbeat_folder, read_beats, remove_beat
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import delete_markers
-from hoodie.table.queue import Progress, Rank
+from hoodie.table.queue import Rank
 from hoodie.timeline.active import (
     Timeline,
     create_instant,
@@ -74,7 +74,7 @@ class Transaction:
         config: Config,
         utc: bool,
         action: Action = Action.COMMIT,
-        progress: Progress = lambda step, text: None,
+        progress: ProgressCallback = silent,
     ) -> None:
         self.table = table
         self.storage = table.storage

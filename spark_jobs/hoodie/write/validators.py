@@ -17,6 +17,7 @@ from typing import Any
 from hoodie.config.key import Config, Key
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ValidationFailed
+from hoodie.progress import ProgressCallback
 from hoodie.read.settings import SPILL_PATH
 from hoodie.read.state import Ask, QueryError, sql_about, state_view
 from hoodie.table.handle import Table
@@ -119,7 +120,7 @@ def rehearse(engine: Engine, table: Table, plan: Plan) -> None:
 
 
 def gate(
-    engine: Engine, table: Table, plan: Plan, instant: str, progress: Callable[[str, str], None]
+    engine: Engine, table: Table, plan: Plan, instant: str, progress: ProgressCallback
 ) -> Callable[[CommitMetadata], None] | None:
     """What Transaction.commit calls before it publishes; None without validators.
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from hoodie.errors import AlreadyExists, TableError, TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.progress import ProgressCallback, silent
 from hoodie.services.archive import merge
 from hoodie.services.archive.mend import mend
 from hoodie.services.archive.policy import Choice, Facts, choose
@@ -50,7 +51,6 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instan
 from hoodie.write import leftovers
 from hoodie.write.transaction import Transaction
 
-Progress = Callable[[str, str], None]
 _ATTEMPTS = 20
 #: completed action -> the action of the plan that it may come from
 _PLANNED_AS = {done: planned for planned, done in COMPLETES_AS.items()}
@@ -94,7 +94,7 @@ def archive(
     place: str | Table,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
 ) -> ArchiveResult:
     """Archive the instants that may go; `dry_run` writes and deletes nothing.
 
@@ -143,7 +143,7 @@ def facts(target: Target, timeline: Timeline) -> Facts:
     )
 
 
-def _run(target: Target, progress: Progress) -> _Done:
+def _run(target: Target, progress: ProgressCallback) -> _Done:
     storage, base_path = target.storage, target.base_path
     folder = archive_folder(base_path, target.props.archive_folder)
     utc = target.props.timeline_utc

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConflictError, StorageError, TableError
 from hoodie.format.names import join
+from hoodie.progress import ProgressCallback
 from hoodie.services.clean.slices import is_side_file
 from hoodie.services.target import Target
 from hoodie.storage import Storage
@@ -83,7 +84,7 @@ def read_plan(target: Target, instant: Instant, remove: bool = True) -> CleanPla
     return None
 
 
-def execute(target: Target, instant: Instant, progress: Callable[[str, str], None]) -> Executed | None:
+def execute(target: Target, instant: Instant, progress: ProgressCallback) -> Executed | None:
     """Carry out a pending clean; None where there was no whole plan, which is removed then.
 
     Raises ConflictError when another process has completed it. An error leaves the plan to the next run.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.errors import CommitConflict, ConflictError
+from hoodie.progress import ProgressCallback, silent
 from hoodie.services.clean.execute import Executed, execute, read_plan
 from hoodie.services.clean.plan import Planned, View, make, savepointed_files, why_not_due, why_nothing
 from hoodie.services.clean.policy import Retention
@@ -21,8 +22,6 @@ from hoodie.timeline.active import Timeline, delete_states
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant
 from hoodie.write.transaction import Transaction
-
-Progress = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ def clean(
     mode: str = "run",
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
 ) -> CleanResult:
     """Plan, carry out or both; `dry_run` writes and deletes nothing. Pending plans are finished first.
 
@@ -108,7 +107,7 @@ def plan_now(target: Target, timeline: Timeline) -> Planned:
     return Planned(None, reason) if reason else make(view, retention, target.config)
 
 
-def _run(target: Target, mode: str, progress: Progress, done: _Done) -> None:
+def _run(target: Target, mode: str, progress: ProgressCallback, done: _Done) -> None:
     if mode != "schedule":
         done.reason = "no clean is pending"
         if found := pending(target.table.timeline):
@@ -135,7 +134,7 @@ def _plan_only(target: Target, mode: str, done: _Done) -> None:
             done.plans[""] = planned.plan
 
 
-def _schedule(target: Target, progress: Progress, done: _Done) -> Instant | None:
+def _schedule(target: Target, progress: ProgressCallback, done: _Done) -> Instant | None:
     """Put a plan on the timeline if one is due, by its last listing; nothing is written when there is nothing
     to do.
 
@@ -179,7 +178,7 @@ def _refuse_new_savepoint(target: Target, made: Instant, plan: CleanPlan) -> Non
         )
 
 
-def _finish(target: Target, instants: list[Instant], progress: Progress, done: _Done) -> None:
+def _finish(target: Target, instants: list[Instant], progress: ProgressCallback, done: _Done) -> None:
     """Carry out these plans. One that somebody else completes is no error."""
     for instant in instants:
         try:

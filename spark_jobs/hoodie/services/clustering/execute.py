@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hoodie.engine import Engine
 from hoodie.errors import CommitConflict, TableError
+from hoodie.progress import ProgressCallback
 from hoodie.services.clustering.order import Order
 from hoodie.services.clustering.settings import TARGET_BYTES, executes
 from hoodie.services.clustering.split import shares_of
@@ -44,7 +43,7 @@ def pending(timeline: Timeline, target: Target) -> list[Instant]:
 
 
 def execute(
-    engine: Engine, target: Target, instant: Instant, progress: Callable[[str, str], None]
+    engine: Engine, target: Target, instant: Instant, progress: ProgressCallback
 ) -> Executed[ClusteringPlan]:
     """Run a pending clustering to its commit, beginning anew where an earlier run failed.
 

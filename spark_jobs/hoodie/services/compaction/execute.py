@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hoodie.engine import Engine
 from hoodie.engine.packing import packed
 from hoodie.errors import ConfigError, TableError
+from hoodie.progress import ProgressCallback
 from hoodie.services.compaction.task import CompactSlices
 from hoodie.services.modes import Executed
 from hoodie.services.rewrite import rewrite_context, run_tasks
@@ -46,7 +45,7 @@ def pending(timeline: Timeline) -> list[Instant]:
 
 
 def execute(
-    engine: Engine, target: Target, instant: Instant, progress: Callable[[str, str], None]
+    engine: Engine, target: Target, instant: Instant, progress: ProgressCallback
 ) -> Executed[CompactionPlan]:
     """Run a pending compaction to its commit, beginning anew where an earlier run failed.
 

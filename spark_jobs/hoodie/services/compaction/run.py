@@ -8,9 +8,10 @@ from typing import Any
 
 from hoodie.engine import Engine
 from hoodie.format.names import join
+from hoodie.progress import ProgressCallback
 from hoodie.services.compaction.execute import check, execute, pending, read_plan
 from hoodie.services.compaction.schedule import plan_now, schedule
-from hoodie.services.modes import PlannedResult, PlannedService, Progress, check_mode
+from hoodie.services.modes import PlannedResult, PlannedService, check_mode
 from hoodie.services.target import Target
 from hoodie.table.handle import Table
 from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation
@@ -43,7 +44,7 @@ def compact(
     mode: str,
     instant: str | None,
     options: Mapping[str, Any],
-    progress: Progress,
+    progress: ProgressCallback,
     extra_metadata: Mapping[str, str] | None = None,
     dry_run: bool = False,
 ) -> CompactionResult:

@@ -13,6 +13,7 @@ from typing import Any
 from hoodie.engine import Engine
 from hoodie.engine.local import LocalEngine
 from hoodie.format.names import join
+from hoodie.progress import ProgressCallback, silent
 from hoodie.services.archive import policy as archive_policy
 from hoodie.services.archive.run import archive
 from hoodie.services.archive.settings import MAX_COMMITS as ARCHIVE_MAX_COMMITS
@@ -32,8 +33,6 @@ from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 
-Progress = Callable[[str, str], None]
-
 
 @dataclass(frozen=True)
 class Call:
@@ -42,7 +41,7 @@ class Call:
     path: str
     options: Mapping[str, Any]
     dry_run: bool
-    progress: Progress = lambda step, text: None
+    progress: ProgressCallback = silent
     engine: Callable[[], Engine] = LocalEngine
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
 

@@ -7,12 +7,13 @@ restore that was begun keeps writers out until it is finished.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.errors import TableError
 from hoodie.format.names import join
+from hoodie.progress import ProgressCallback, silent
 from hoodie.services.planner.activity import Activity
 from hoodie.services.restore.plan import begun
 from hoodie.services.restore.run import restore
@@ -24,8 +25,6 @@ from hoodie.timeline.plans import RollbackPlan
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction
-
-Progress = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,7 @@ class RepairResult(ServiceResult):
 
 
 def finish_restore(
-    path: str, options: Mapping[str, Any] | None, dry_run: bool, progress: Progress
+    path: str, options: Mapping[str, Any] | None, dry_run: bool, progress: ProgressCallback
 ) -> ServiceResult:
     """Finish a restore that was begun. Raises TableError where it can't be told to which commit it goes."""
     started = time.monotonic()
@@ -86,7 +85,7 @@ def repair(
     path: str,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
 ) -> RepairResult:
     """Roll back failed writes and sweep leftovers; nothing is written where there are none, or by `dry_run`.
 

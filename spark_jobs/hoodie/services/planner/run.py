@@ -11,9 +11,10 @@ from typing import Any
 from hoodie.engine import Engine
 from hoodie.engine.local import LocalEngine
 from hoodie.errors import HoodieError, JobError
+from hoodie.progress import ProgressCallback, silent
 from hoodie.services.planner.activity import Activity
 from hoodie.services.planner.plan import chosen, left_out
-from hoodie.services.planner.registry import Call, Progress, Service
+from hoodie.services.planner.registry import Call, Service
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.target import Target
@@ -44,7 +45,7 @@ def run(
     only: Collection[str] | None = None,
     dry_run: bool = False,
     engine: Callable[[], Engine] = LocalEngine,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
     extra_metadata: Mapping[str, str] | None = None,
 ) -> ServicesResult:
     """Run the services that are due, or those of them that `only` names.

@@ -10,11 +10,12 @@ it. A kill after 4 leaves completed rollbacks, which do no harm.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError
+from hoodie.progress import ProgressCallback, silent
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.plan import Begun
 from hoodie.services.results import ServiceResult, about
@@ -30,8 +31,6 @@ from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction
-
-Progress = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ def restore(
     point: str,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
 ) -> RestoreResult:
     """Take back everything after the completed commit `point`; `dry_run` writes and deletes nothing.
 
@@ -109,7 +108,7 @@ def _begun(target: Target, timeline: Timeline, point: str) -> Begun | None:
     return found
 
 
-def _run(target: Target, point: str, progress: Progress, done: _Done) -> None:
+def _run(target: Target, point: str, progress: ProgressCallback, done: _Done) -> None:
     storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
     started = time.monotonic()
     with Transaction(target.table, target.config, utc, progress=progress) as transaction:
@@ -156,7 +155,7 @@ def _instant(target: Target, point: str, done: _Done) -> Instant:
 
 
 def _take_back(
-    target: Target, restore_time: str, transaction: Transaction, progress: Progress, done: _Done
+    target: Target, restore_time: str, transaction: Transaction, progress: ProgressCallback, done: _Done
 ) -> None:
     """Roll back every instant of the plan that is left; rollbacks of them that were begun come first."""
     storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc

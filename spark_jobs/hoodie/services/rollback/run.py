@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hoodie.progress import ProgressCallback, silent
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.rollback.choose import (
     Chosen,
@@ -24,8 +25,6 @@ from hoodie.timeline.plans import RollbackMetadata
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction
-
-Progress = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ def rollback_instant(
     instant: str,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
 ) -> RollbackResult:
     """Roll one instant back, and other failed writes with it; `dry_run` writes and deletes nothing.
 
@@ -93,7 +92,7 @@ def cancel_plan(
     instant: str,
     options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    progress: Progress = lambda step, text: None,
+    progress: ProgressCallback = silent,
 ) -> CancelResult:
     """Take a pending plan off the timeline, with what an attempt at it left; `dry_run` changes nothing.
 
@@ -113,7 +112,7 @@ def _work(
     instant: str,
     choose_: Callable[[Target, Timeline, str], Chosen],
     dry_run: bool,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> _Done:
     refuse(target.props, "change", "rolled back", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
@@ -134,7 +133,7 @@ def _planned(target: Target, timeline: Timeline, chosen: Chosen) -> Work:
     return Work.of(target.storage, target.base_path, [plan])
 
 
-def _run(target: Target, time_: str, progress: Progress, done: _Done) -> None:
+def _run(target: Target, time_: str, progress: ProgressCallback, done: _Done) -> None:
     """The table is this process's alone meanwhile. Making it so rolls failed writes back, this one too."""
     utc = target.props.timeline_utc
     first = done.chosen
