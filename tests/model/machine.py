@@ -17,7 +17,7 @@ from hoodie.services.clean import execute as clean_execution
 from hoodie.services.clean.pending import pending_plans
 from hoodie.services.clean.plan import last_clean
 from hoodie.services.restore.plan import begun
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, archive_folder, read_file
@@ -180,7 +180,7 @@ class Machine:
         saved = timeline.filter([Action.SAVEPOINT], completed=True)
         self.world.savepoints = tuple(instant.time for instant in saved)
         self.world.commits = tuple(instant.time for instant in timeline.commits())
-        target = Target.open(str(self.path), {})
+        target = ServiceTable.open(str(self.path), {})
         restore = begun(timeline, target)
         self.world.restoring = restore.point if restore else None
         if not restore and not timeline.filter([Action.ROLLBACK], completed=False):

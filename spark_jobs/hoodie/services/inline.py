@@ -21,8 +21,8 @@ from hoodie.services.clustering.settings import SCHEDULE_INLINE as SCHEDULE_CLUS
 from hoodie.services.compaction.execute import pending
 from hoodie.services.compaction.run import compact
 from hoodie.services.compaction.settings import INLINE, SCHEDULE_INLINE
+from hoodie.services.service_table import ServiceTable
 from hoodie.services.settings import ENABLED, FAIL
-from hoodie.services.target import Target
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
 from hoodie.write.settings import TABLE_TYPE
@@ -110,7 +110,7 @@ def _cluster(
     engine: Engine, table: Table, mode: str, config: Config, progress: ProgressCallback
 ) -> list[str]:
     if mode == "schedule":
-        target = Target.open(table, config.texts)
+        target = ServiceTable.open(table, config.texts)
         if pending_clusterings(target.timeline(), target):
             return []
     return cluster(engine, table, mode, None, config.texts, progress).warnings

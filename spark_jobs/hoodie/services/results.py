@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class ServiceResult:
         return asdict(self)
 
 
-def about(target: Target, dry_run: bool, seconds: float) -> dict[str, Any]:
+def about(target: ServiceTable, dry_run: bool, seconds: float) -> dict[str, Any]:
     """The fields of a result that follow from what it was about."""
     return {
         "table": target.props.name,

@@ -21,7 +21,7 @@ from hoodie.read.past import Past, needs_as_of
 from hoodie.services.clean.pending import pending_files, pending_plans
 from hoodie.services.clean.plan import last_clean
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, merged_slices
@@ -71,7 +71,7 @@ def create_savepoint(
     started = time.monotonic()
     for name, text in (("user", user), ("comments", comments)):
         check_public(f"the savepoint's {name}", name, text)
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     refuse(target.props, "save", "savepointed", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
     rollback.refuse_restore(timeline, target.storage)
@@ -103,7 +103,7 @@ def delete_savepoint(
 ) -> SavepointResult:
     """Let the cleaner, and rollbacks, have the files of a commit again. One that is not there is no error."""
     started = time.monotonic()
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     timeline = target.timeline()
     found = [item for item in timeline.filter([Action.SAVEPOINT]) if item.time == instant]
     if not found:
@@ -119,7 +119,7 @@ def delete_savepoint(
     return _result(target, status, "delete", dry_run, instant, saved, started)
 
 
-def savepoint_of(timeline: Timeline, target: Target, commit: str) -> SavepointMetadata | None:
+def savepoint_of(timeline: Timeline, target: ServiceTable, commit: str) -> SavepointMetadata | None:
     """The completed savepoint of a commit."""
     for instant in timeline.filter([Action.SAVEPOINT], completed=True):
         if instant.time == commit:
@@ -127,7 +127,7 @@ def savepoint_of(timeline: Timeline, target: Target, commit: str) -> SavepointMe
     return None
 
 
-def _commit(target: Target, timeline: Timeline, instant: str | None) -> str:
+def _commit(target: ServiceTable, timeline: Timeline, instant: str | None) -> str:
     commits = [item.time for item in timeline.commits()]
     if not commits:
         raise ConfigError(f"{target.base_path} has no completed commit yet; write to it first")
@@ -142,7 +142,7 @@ def _commit(target: Target, timeline: Timeline, instant: str | None) -> str:
     return instant
 
 
-def _refuse_cleaned(target: Target, timeline: Timeline, commit: str) -> None:
+def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: str) -> None:
     """Apache Hudi's rule: not before what the last clean retains. Nor where files of the commit's state are
     gone, which that clean does not tell when policies have changed. The newest state is always whole.
     """
@@ -169,7 +169,7 @@ def _refuse_cleaned(target: Target, timeline: Timeline, commit: str) -> None:
         raise TableError(f"commit {commit} can't get a savepoint: {error.message}", instant=commit) from None
 
 
-def _files(target: Target, timeline: Timeline, commit: str) -> dict[str, tuple[str, ...]]:
+def _files(target: ServiceTable, timeline: Timeline, commit: str) -> dict[str, tuple[str, ...]]:
     """The files of the table as of the commit, by partition.
 
     Of a file group that is to be compacted these are those of the slice that the compaction reads, too: it
@@ -189,7 +189,7 @@ def _files(target: Target, timeline: Timeline, commit: str) -> dict[str, tuple[s
 
 
 def _refuse_going(
-    target: Target, timeline: Timeline, commit: str, files: Mapping[str, Sequence[str]]
+    target: ServiceTable, timeline: Timeline, commit: str, files: Mapping[str, Sequence[str]]
 ) -> None:
     for partition, name, clean in pending_files(timeline, target.storage):
         if name in files.get(partition, ()):
@@ -201,7 +201,7 @@ def _refuse_going(
             )
 
 
-def _write(target: Target, commit: str, metadata: SavepointMetadata, before: Timeline) -> None:
+def _write(target: ServiceTable, commit: str, metadata: SavepointMetadata, before: Timeline) -> None:
     """Make it, and look then whether it is whole: who comes second, of two at once, sees the other."""
     storage, base_path = target.storage, target.base_path
     inflight = Instant(commit, Action.SAVEPOINT, State.INFLIGHT)
@@ -230,7 +230,7 @@ def _write(target: Target, commit: str, metadata: SavepointMetadata, before: Tim
         raise
 
 
-def _refuse_gone(target: Target, commit: str, metadata: SavepointMetadata) -> None:
+def _refuse_gone(target: ServiceTable, commit: str, metadata: SavepointMetadata) -> None:
     for partition, names in metadata.files.items():
         there = set(target.storage.names(join(target.base_path, partition)))
         for name in names:
@@ -242,7 +242,7 @@ def _refuse_gone(target: Target, commit: str, metadata: SavepointMetadata) -> No
                 )
 
 
-def _delete(target: Target, commit: str) -> None:
+def _delete(target: ServiceTable, commit: str) -> None:
     states = (State.INFLIGHT, State.COMPLETED)
     delete_states(
         target.storage, target.base_path, [Instant(commit, Action.SAVEPOINT, state) for state in states]
@@ -250,7 +250,7 @@ def _delete(target: Target, commit: str) -> None:
 
 
 def _result(
-    target: Target,
+    target: ServiceTable,
     status: str,
     mode: str,
     dry_run: bool,

@@ -13,7 +13,7 @@ from hoodie.engine.local import LocalEngine
 from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.format.base_file import BaseFileReader, footer_of
 from hoodie.services.clustering.run import cluster as run_cluster
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.transaction import Transaction
@@ -353,7 +353,7 @@ def test_a_clustering_that_is_being_executed_does_not_give_way(table: Pair) -> N
 
 
 def table_config(table: Pair) -> Any:
-    return Target.open(str(table.path), {}).config
+    return ServiceTable.open(str(table.path), {}).config
 
 
 def test_a_change_since_the_plan_stops_its_execution(table: Pair) -> None:

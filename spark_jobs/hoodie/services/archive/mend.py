@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hoodie.errors import HalfUpgraded
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.archived import archive_folder, mended, unmended
 from hoodie.write.transaction import Transaction
@@ -36,7 +36,7 @@ def mend_archive(path: str, options: Mapping[str, Any] | None = None) -> list[st
     Raises HoodieError, ConflictError while a writer is at work. What was mended before an error stays so. A
     half-upgraded table has no writers but Apache Hudi.
     """
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     folder = archive_folder(target.base_path, target.props.archive_folder)
     files = unmended(target.storage, folder)
     if not files:

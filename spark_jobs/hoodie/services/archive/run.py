@@ -26,7 +26,7 @@ from hoodie.services.archive.settings import BATCH, MERGE_ENABLED
 from hoodie.services.clean.policy import Retention
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage, delete_all
 from hoodie.table import properties, schema_history
 from hoodie.table.handle import Table
@@ -101,7 +101,7 @@ def archive(
     Raises HoodieError, ConflictError while a writer is at work. What was archived before an error stays so.
     """
     started = time.monotonic()
-    target = Target.open(place, options or {})
+    target = ServiceTable.open(place, options or {})
     check_retention(target.config)
     _refuse_metadata_table(target)
     timeline = target.table.timeline
@@ -120,7 +120,7 @@ def archive(
     return _result(target, dry_run, done, time.monotonic() - started)
 
 
-def facts(target: Target, timeline: Timeline) -> Facts:
+def facts(target: ServiceTable, timeline: Timeline) -> Facts:
     """What `choose` needs beyond the timeline, from the settings and the storage."""
     commits = timeline.commits()
     earliest = None
@@ -143,7 +143,7 @@ def facts(target: Target, timeline: Timeline) -> Facts:
     )
 
 
-def _run(target: Target, progress: ProgressCallback) -> _Done:
+def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
     storage, base_path = target.storage, target.base_path
     folder = archive_folder(base_path, target.props.archive_folder)
     utc = target.props.timeline_utc
@@ -192,7 +192,7 @@ def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:
     ]
 
 
-def _write(target: Target, folder: str, timeline: Timeline, files: list[Instant], done: _Done) -> None:
+def _write(target: ServiceTable, folder: str, timeline: Timeline, files: list[Instant], done: _Done) -> None:
     """The archive file, of what is not in the newest one already: a run was killed before it deleted that."""
     storage, utc = target.storage, target.props.timeline_utc
     existing = archive_files(storage, folder)
@@ -253,7 +253,7 @@ def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bo
     return False
 
 
-def _archived(target: Target, timeline: Timeline) -> Callable[[Instant], bool]:
+def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], bool]:
     """Whose files has a killed run begun to delete? The archive is read only when one looks like it."""
     folder = archive_folder(target.base_path, target.props.archive_folder)
     known: set[Instant] | None = None
@@ -276,7 +276,7 @@ def _newest(storage: Storage, folder: str) -> set[Instant]:
     return {entry.instant for entry in read_file(storage, existing[-1].path)} if existing else set()
 
 
-def _metadata_compaction(target: Target) -> str | None:
+def _metadata_compaction(target: ServiceTable) -> str | None:
     """The newest compaction of the metadata table: instants after it are still needed there."""
     if not target.props.get(properties.METADATA_PARTITIONS):
         return None
@@ -288,7 +288,7 @@ def _metadata_compaction(target: Target) -> str | None:
     return done[-1].time if done else ""
 
 
-def _unmerged(target: Target, folder: str, names: Collection[str]) -> bool:
+def _unmerged(target: ServiceTable, folder: str, names: Collection[str]) -> bool:
     """Is there something to do about archive files? `names` are those in their folder."""
     if MERGE_PLAN_NAME in names:
         return True
@@ -296,7 +296,7 @@ def _unmerged(target: Target, folder: str, names: Collection[str]) -> bool:
     return enabled and bool(merge.candidates(archive_files(target.storage, folder), target.config))
 
 
-def _refuse_metadata_table(target: Target) -> None:
+def _refuse_metadata_table(target: ServiceTable) -> None:
     if target.base_path.endswith(f"/{META_FOLDER}/metadata"):
         raise TableError(
             f"{target.base_path} is a metadata table, which is archived with the table that it describes",
@@ -304,7 +304,7 @@ def _refuse_metadata_table(target: Target) -> None:
         )
 
 
-def _result(target: Target, dry_run: bool, done: _Done, seconds: float) -> ArchiveResult:
+def _result(target: ServiceTable, dry_run: bool, done: _Done, seconds: float) -> ArchiveResult:
     choice = done.choice
     status = "planned" if dry_run else "archived"
     anything = bool(choice.instants or done.merged or done.mended)

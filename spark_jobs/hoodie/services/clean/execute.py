@@ -18,7 +18,7 @@ from hoodie.errors import AlreadyExists, CommitConflict, ConflictError, StorageE
 from hoodie.format.names import join
 from hoodie.progress import ProgressCallback
 from hoodie.services.clean.slices import is_side_file
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.timeline.active import create_instant, instant_path
@@ -31,7 +31,7 @@ _ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
-class Executed:
+class ExecutedPlan:
     """One clean that was completed; `bytes` are those of the files deleted now, `failed` paths in the
     table.
     """
@@ -54,7 +54,7 @@ class _Deleted:
     bytes: int
 
 
-def read_plan(target: Target, instant: Instant, remove: bool = True) -> CleanPlan | None:
+def read_plan(target: ServiceTable, instant: Instant, remove: bool = True) -> CleanPlan | None:
     """The plan of a pending clean; None for one that was cut while it was written: `remove` it, as Hudi does.
 
     Raises TableError for a plan that was begun and can't be read, or that can't be carried out here.
@@ -84,7 +84,7 @@ def read_plan(target: Target, instant: Instant, remove: bool = True) -> CleanPla
     return None
 
 
-def execute(target: Target, instant: Instant, progress: ProgressCallback) -> Executed | None:
+def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) -> ExecutedPlan | None:
     """Carry out a pending clean; None where there was no whole plan, which is removed then.
 
     Raises ConflictError when another process has completed it. An error leaves the plan to the next run.
@@ -108,7 +108,7 @@ def execute(target: Target, instant: Instant, progress: ProgressCallback) -> Exe
         duration = int((time.monotonic() - started) * 1000)
         metadata = CleanMetadata.of(instant.time, duration, plan, partitions)
         _complete(storage, base_path, instant.with_state(State.COMPLETED), metadata.to_bytes())
-        return Executed(
+        return ExecutedPlan(
             instant.time,
             plan,
             metadata,
@@ -150,7 +150,7 @@ def _delete_files(storage: Storage, base_path: str, plan: CleanPlan) -> list[_De
     return done
 
 
-def _delete_folders(target: Target, plan: CleanPlan) -> list[str]:
+def _delete_folders(target: ServiceTable, plan: CleanPlan) -> list[str]:
     """Folders in which nothing is left but side files; writers, who could begin to fill one, are kept away.
 
     Raises ConflictError while one is at work.

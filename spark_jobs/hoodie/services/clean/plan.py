@@ -71,7 +71,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Planned:
+class DuePlan:
     """A plan, or why there is none. `bytes` is what the plan's files take, `looked_at` partitions listed."""
 
     plan: CleanPlan | None
@@ -97,11 +97,11 @@ def why_nothing(timeline: Timeline, retention: Retention) -> str:
     return f"the table has {len(timeline.commits())} commits, and {retention.text}"
 
 
-def make(view: View, retention: Retention, config: Config) -> Planned:
+def make(view: View, retention: Retention, config: Config) -> DuePlan:
     """The files that can go now; no plan where there are none."""
     reason = why_nothing(view.timeline, retention)
     if reason:
-        return Planned(None, reason)
+        return DuePlan(None, reason)
     commits = view.timeline.commits()
     earliest = retention.earliest(view.timeline)
     bound = earliest.time if earliest else None
@@ -109,7 +109,7 @@ def make(view: View, retention: Retention, config: Config) -> Planned:
     cleans = _choose(view, retention, bound, looked_at)
     files = {item.partition: item.files for item in cleans if item.files}
     if not files:
-        return Planned(None, f"no file is older than what is kept: {retention.text}", 0, len(looked_at))
+        return DuePlan(None, f"no file is older than what is kept: {retention.text}", 0, len(looked_at))
     plan = CleanPlan(
         policy=retention.policy.value,
         files={
@@ -122,7 +122,7 @@ def make(view: View, retention: Retention, config: Config) -> Planned:
         if view.savepoints and view.partitioned
         else {},
     )
-    return Planned(plan, "", sum(file.size for group in files.values() for file in group), len(looked_at))
+    return DuePlan(plan, "", sum(file.size for group in files.values() for file in group), len(looked_at))
 
 
 def last_clean(timeline: Timeline, storage: Storage) -> CleanMetadata | None:

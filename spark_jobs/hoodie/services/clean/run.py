@@ -9,13 +9,13 @@ from typing import Any
 
 from hoodie.errors import CommitConflict, ConflictError
 from hoodie.progress import ProgressCallback, silent
-from hoodie.services.clean.execute import Executed, execute, read_plan
-from hoodie.services.clean.plan import Planned, View, make, savepointed_files, why_not_due, why_nothing
+from hoodie.services.clean.execute import ExecutedPlan, execute, read_plan
+from hoodie.services.clean.plan import DuePlan, View, make, savepointed_files, why_not_due, why_nothing
 from hoodie.services.clean.policy import Retention
-from hoodie.services.modes import check_mode
+from hoodie.services.planned import check_mode
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, delete_states
@@ -58,7 +58,7 @@ class _Done:
     """What was done so far. `plans` are by instant; "" is that of a dry run."""
 
     plans: dict[str, CleanPlan] = field(default_factory=dict)
-    executed: list[Executed] = field(default_factory=list)
+    executed: list[ExecutedPlan] = field(default_factory=list)
     scheduled: str = ""
     planned_bytes: int = 0
     reason: str = ""
@@ -80,7 +80,7 @@ def clean(
     """
     started = time.monotonic()
     check_mode(mode)
-    target = Target.open(place, options or {})
+    target = ServiceTable.open(place, options or {})
     check_retention(target.config)
     refuse(target.props, "clean", "cleaned", Feature.OTHER_BASE_FILES)
     done = _Done()
@@ -96,18 +96,18 @@ def pending(timeline: Timeline) -> list[Instant]:
     return timeline.filter([Action.CLEAN], completed=False)
 
 
-def plan_now(target: Target, timeline: Timeline) -> Planned:
+def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan:
     """What a clean of the table would do now, if one is due."""
     retention = Retention.of(target.config, int(time.time() * 1000), target.props.timeline_utc)
     reason = why_nothing(timeline, retention)
     if reason:
-        return Planned(None, reason)
+        return DuePlan(None, reason)
     view = View.of(timeline, target.storage, bool(target.props.partition_fields))
     reason = why_not_due(view, target.config)
-    return Planned(None, reason) if reason else make(view, retention, target.config)
+    return DuePlan(None, reason) if reason else make(view, retention, target.config)
 
 
-def _run(target: Target, mode: str, progress: ProgressCallback, done: _Done) -> None:
+def _run(target: ServiceTable, mode: str, progress: ProgressCallback, done: _Done) -> None:
     if mode != "schedule":
         done.reason = "no clean is pending"
         if found := pending(target.table.timeline):
@@ -119,7 +119,7 @@ def _run(target: Target, mode: str, progress: ProgressCallback, done: _Done) -> 
             _finish(target, [instant], progress, done)
 
 
-def _plan_only(target: Target, mode: str, done: _Done) -> None:
+def _plan_only(target: ServiceTable, mode: str, done: _Done) -> None:
     timeline = target.timeline()
     if mode != "schedule":
         for instant in pending(timeline):
@@ -134,7 +134,7 @@ def _plan_only(target: Target, mode: str, done: _Done) -> None:
             done.plans[""] = planned.plan
 
 
-def _schedule(target: Target, progress: ProgressCallback, done: _Done) -> Instant | None:
+def _schedule(target: ServiceTable, progress: ProgressCallback, done: _Done) -> Instant | None:
     """Put a plan on the timeline if one is due, by its last listing; nothing is written when there is nothing
     to do.
 
@@ -166,7 +166,7 @@ def _schedule(target: Target, progress: ProgressCallback, done: _Done) -> Instan
     return instant
 
 
-def _refuse_new_savepoint(target: Target, made: Instant, plan: CleanPlan) -> None:
+def _refuse_new_savepoint(target: ServiceTable, made: Instant, plan: CleanPlan) -> None:
     """Savepoints are made beside services: of two at once the second sees the other, and gives up."""
     kept = frozenset(savepointed_files(target.timeline(), target.storage))
     if any(file.name in kept for _, file in plan):
@@ -178,7 +178,7 @@ def _refuse_new_savepoint(target: Target, made: Instant, plan: CleanPlan) -> Non
         )
 
 
-def _finish(target: Target, instants: list[Instant], progress: ProgressCallback, done: _Done) -> None:
+def _finish(target: ServiceTable, instants: list[Instant], progress: ProgressCallback, done: _Done) -> None:
     """Carry out these plans. One that somebody else completes is no error."""
     for instant in instants:
         try:
@@ -194,7 +194,7 @@ def _finish(target: Target, instants: list[Instant], progress: ProgressCallback,
             done.plans[instant.time] = executed.plan
 
 
-def _result(target: Target, mode: str, dry_run: bool, done: _Done, seconds: float) -> CleanResult:
+def _result(target: ServiceTable, mode: str, dry_run: bool, done: _Done, seconds: float) -> CleanResult:
     executed = done.executed
     if executed or done.scheduled:
         target.table.refresh()

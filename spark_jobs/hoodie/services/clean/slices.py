@@ -48,13 +48,13 @@ class Slice:
 
 @dataclass(frozen=True)
 class PartitionFiles:
-    """Slices by file id, newest first. `strangers`: the folder holds something else, too, such as files that
-    are not committed; side files of Hadoop and the partition's own metadata don't count.
+    """Slices by file id, newest first. `other_files`: the folder holds something else, too, such as files
+    that are not committed; side files of Hadoop and the partition's own metadata don't count.
     """
 
     partition: str
     groups: Mapping[str, Sequence[Slice]]
-    strangers: bool
+    other_files: bool
 
     @classmethod
     def of(cls, snapshot: TimelineView, items: Sequence[FileInfo], partition: str) -> PartitionFiles:
@@ -70,8 +70,8 @@ class PartitionFiles:
             for file_id, group in file_slices(snapshot, lambda _: items, partition).items()
         }
         known = {file.name for group in groups.values() for item in group for file in item.files}
-        strangers = any(item.name not in known and not is_side_file(item.name) for item in items)
-        return cls(partition, groups, strangers)
+        other_files = any(item.name not in known and not is_side_file(item.name) for item in items)
+        return cls(partition, groups, other_files)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class PartitionClean:
 
 def choose(found: PartitionFiles, retention: Retention, earliest: str | None, holds: Holds) -> PartitionClean:
     """What can be deleted; `earliest` is the earliest instant to retain, None for the policy by versions."""
-    going: list[FileInfo] = []
+    deletable: list[FileInfo] = []
     left = False
     for file_id, group in found.groups.items():
         replaced = holds.replaced.get((found.partition, file_id))
@@ -95,9 +95,9 @@ def choose(found: PartitionFiles, retention: Retention, earliest: str | None, ho
             chosen = [item for item in group if _free(item, holds, (found.partition, file_id))]
         else:
             chosen = []
-        going += [file for item in chosen for file in item.files]
+        deletable += [file for item in chosen for file in item.files]
         left = left or len(chosen) < len(group)
-    return PartitionClean(found.partition, tuple(going), not left and not found.strangers)
+    return PartitionClean(found.partition, tuple(deletable), not left and not found.other_files)
 
 
 def _superseded(

@@ -9,9 +9,9 @@ from hoodie.services.clustering.order import Order
 from hoodie.services.clustering.settings import TARGET_BYTES, executes
 from hoodie.services.clustering.split import shares_of
 from hoodie.services.clustering.task import ClusterShares
-from hoodie.services.modes import Executed
-from hoodie.services.rewrite import rewrite_context, run_tasks
-from hoodie.services.target import Target
+from hoodie.services.planned import ExecutedPlan
+from hoodie.services.rewrite_slices import rewrite_context, run_tasks
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.listing import StorageListing
@@ -25,7 +25,7 @@ from hoodie.timeline.plans import RequestedReplace
 from hoodie.write.transaction import Transaction
 
 
-def check(target: Target) -> None:
+def check(target: ServiceTable) -> None:
     """Raises ConfigError for a table that we can't cluster."""
     refuse(target.props, "cluster", "clustered", *ROWS)
     storage, timeline = target.storage, target.timeline()
@@ -33,7 +33,7 @@ def check(target: Target) -> None:
     refuse_buckets(storage, target.props, timeline, TimelineView.of(timeline, storage), newest)
 
 
-def pending(timeline: Timeline, target: Target) -> list[Instant]:
+def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:
     """Clusterings to execute, oldest first. Pending replacecommits of other kinds are writes."""
     return [
         instant
@@ -43,8 +43,8 @@ def pending(timeline: Timeline, target: Target) -> list[Instant]:
 
 
 def execute(
-    engine: Engine, target: Target, instant: Instant, progress: ProgressCallback
-) -> Executed[ClusteringPlan]:
+    engine: Engine, target: ServiceTable, instant: Instant, progress: ProgressCallback
+) -> ExecutedPlan[ClusteringPlan]:
     """Run a pending clustering to its commit, beginning anew where an earlier run failed.
 
     Raises ConflictError while another process executes it, when it has been completed or rolled back, or when
@@ -73,7 +73,7 @@ def execute(
         _refuse_changed(target, instant, plan)
         extra = {**(requested.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra, replaced_by(plan))
-        return Executed(
+        return ExecutedPlan(
             instant.time,
             plan,
             metadata,
@@ -82,7 +82,7 @@ def execute(
         )
 
 
-def _target_bytes(target: Target, plan: ClusteringPlan) -> int:
+def _target_bytes(target: ServiceTable, plan: ClusteringPlan) -> int:
     """What the settings say, else the plan, else the default."""
     text = plan.params.get(TARGET_BYTES.name)
     return (
@@ -100,7 +100,7 @@ def replaced_by(plan: ClusteringPlan) -> dict[str, list[str]]:
     return out
 
 
-def read_plan(target: Target, instant: Instant) -> tuple[RequestedReplace, ClusteringPlan]:
+def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace, ClusteringPlan]:
     """Raises TableError for a plan that is torn or gone, or that only Apache Hudi can execute."""
     path = instant_path(target.base_path, instant.with_state(State.REQUESTED))
     try:
@@ -123,7 +123,7 @@ def read_plan(target: Target, instant: Instant) -> tuple[RequestedReplace, Clust
     return requested, plan
 
 
-def _refuse_changed(target: Target, instant: Instant, plan: ClusteringPlan) -> None:
+def _refuse_changed(target: ServiceTable, instant: Instant, plan: ClusteringPlan) -> None:
     """ConflictError when a file group has other files than the plan says: what was added would be lost.
 
     Our writers leave the groups alone; Apache Hudi's may be set to update them.

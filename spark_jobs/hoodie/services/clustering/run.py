@@ -11,8 +11,8 @@ from hoodie.format.names import join
 from hoodie.progress import ProgressCallback
 from hoodie.services.clustering.execute import check, execute, pending, read_plan
 from hoodie.services.clustering.schedule import plan_now, schedule
-from hoodie.services.modes import PlannedResult, PlannedService, check_mode
-from hoodie.services.target import Target
+from hoodie.services.planned import PlannedResult, PlannedService, check_mode
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table
 from hoodie.timeline.clustering_plan import SliceInfo
 from hoodie.timeline.instant import Action
@@ -55,7 +55,7 @@ def cluster(
     Raises HoodieError; plans that were completed before stay completed.
     """
     check_mode(mode, instant)
-    target = Target.open(place, options, extra_metadata or {})
+    target = ServiceTable.open(place, options, extra_metadata or {})
     check(target)
     service = PlannedService(
         "clustering",

@@ -25,9 +25,9 @@ from hoodie.services.clustering.settings import (
     TARGET_BYTES,
     Layout,
 )
-from hoodie.services.modes import Planned, Scheduled, put_plan
-from hoodie.services.rewrite import rewrite_context
-from hoodie.services.target import Target
+from hoodie.services.planned import DuePlan, ScheduledPlan, put_plan
+from hoodie.services.rewrite_slices import rewrite_context
+from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import source_uri, with_source_size
 from hoodie.table.listing import StorageListing
@@ -51,13 +51,13 @@ def plan(
     config: Config,
     settled: Settled,
     sized: Callable[[FileSlice], FileSlice] = lambda item: item,
-) -> Planned[ClusteringPlan]:
+) -> DuePlan[ClusteringPlan]:
     """Small slices, as the strategy chooses and groups them; `busy` file groups are left out. `sized` gives a
     slice the sizes that count.
     """
     wanted = strategy.candidates(partitions, config)
     if not wanted:
-        return Planned(None, f"the settings choose none of the {len(partitions)} partitions")
+        return DuePlan(None, f"the settings choose none of the {len(partitions)} partitions")
 
     def look(partition: str) -> list[FileSlice]:
         latest = (sized(group[0]) for group in file_slices(snapshot, listing, partition).values())
@@ -68,15 +68,15 @@ def plan(
     count = sum(map(len, small))
     if not count:
         limit = config[SMALL_FILE_LIMIT]
-        return Planned(None, f"no file is smaller than {limit} bytes ({SMALL_FILE_LIMIT.name})")
+        return DuePlan(None, f"no file is smaller than {limit} bytes ({SMALL_FILE_LIMIT.name})")
     free = [[item for item in items if (item.partition, item.file_id) not in busy] for items in small]
     if not any(free):
-        return Planned(None, f"all {count} small file slices are in pending plans already")
+        return DuePlan(None, f"all {count} small file slices are in pending plans already")
     chosen = [group for items in free for group in strategy.groups(items, config, settled)]
     if not chosen:
-        return Planned(None, f"rewriting the {sum(map(len, free))} small file slices would change nothing")
+        return DuePlan(None, f"rewriting the {sum(map(len, free))} small file slices would change nothing")
     groups = tuple(chosen[: config[MAX_GROUPS]])
-    return Planned(ClusteringPlan(groups, EXECUTION_CLASS, params(config)))
+    return DuePlan(ClusteringPlan(groups, EXECUTION_CLASS, params(config)))
 
 
 def params(config: Config) -> dict[str, str]:
@@ -93,7 +93,7 @@ def params(config: Config) -> dict[str, str]:
     return {**columns, **sizes}
 
 
-def schedule(target: Target) -> Scheduled[ClusteringPlan]:
+def schedule(target: ServiceTable) -> ScheduledPlan[ClusteringPlan]:
     """Put a plan on the timeline if one is due; see `put_plan`.
 
     Raises ConfigError, too, for sort columns that can't be used; nothing is changed then.
@@ -105,12 +105,12 @@ def schedule(target: Target) -> Scheduled[ClusteringPlan]:
     return put_plan(target, Action.REPLACECOMMIT, lambda timeline, now: plan_now(target, timeline), content)
 
 
-def plan_now(target: Target, timeline: Timeline) -> Planned[ClusteringPlan]:
+def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan]:
     """What a clustering scheduled now would do, if one is due. TableError where its slices lack files."""
     storage, base_path, config = target.storage, target.base_path, target.config
     due = trigger.due(timeline, storage, config)
     if not due.due:
-        return Planned(None, f"no clustering is due: {due.reason}")
+        return DuePlan(None, f"no clustering is due: {due.reason}")
     refuse_repeated(config[SORT_COLUMNS])
     order = Order.of(params(config), config)
     if order is not None:

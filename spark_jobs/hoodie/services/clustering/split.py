@@ -20,7 +20,7 @@ from hoodie.engine.files import task_numbers
 from hoodie.errors import HoodieError
 from hoodie.services.clustering.order import Order, SortKeys
 from hoodie.services.clustering.task import Share, sample
-from hoodie.services.rewrite import PlannedSlice, RewriteContext, run_tasks
+from hoodie.services.rewrite_slices import PlanSlice, RewriteContext, run_tasks
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, SliceInfo
@@ -47,8 +47,8 @@ def shares_of(
     return tuple(out)
 
 
-def planned(info: SliceInfo) -> PlannedSlice:
-    return PlannedSlice(
+def planned(info: SliceInfo) -> PlanSlice:
+    return PlanSlice(
         "clustering",
         "cluster",
         info.partition_path,

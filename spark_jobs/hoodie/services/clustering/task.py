@@ -21,7 +21,7 @@ from hoodie.format.names import new_file_id, new_file_prefix
 from hoodie.read.file_slice import read_slice
 from hoodie.services.clustering.order import Order, SortKeys
 from hoodie.services.clustering.sort import SortedRows
-from hoodie.services.rewrite import RewriteContext
+from hoodie.services.rewrite_slices import RewriteContext
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import RuntimeStats, WriteStat

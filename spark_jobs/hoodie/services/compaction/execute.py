@@ -7,9 +7,9 @@ from hoodie.engine.packing import packed
 from hoodie.errors import ConfigError, TableError
 from hoodie.progress import ProgressCallback
 from hoodie.services.compaction.task import CompactSlices
-from hoodie.services.modes import Executed
-from hoodie.services.rewrite import rewrite_context, run_tasks
-from hoodie.services.target import Target
+from hoodie.services.planned import ExecutedPlan
+from hoodie.services.rewrite_slices import rewrite_context, run_tasks
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline, instant_path
@@ -27,7 +27,7 @@ from hoodie.write.transaction import Transaction
 OPERATION = "COMPACT"
 
 
-def check(target: Target) -> None:
+def check(target: ServiceTable) -> None:
     """Raises ConfigError for a table that can't be compacted, or not by us."""
     props = target.props
     if props.table_type is not TableType.MERGE_ON_READ:
@@ -45,8 +45,8 @@ def pending(timeline: Timeline) -> list[Instant]:
 
 
 def execute(
-    engine: Engine, target: Target, instant: Instant, progress: ProgressCallback
-) -> Executed[CompactionPlan]:
+    engine: Engine, target: ServiceTable, instant: Instant, progress: ProgressCallback
+) -> ExecutedPlan[CompactionPlan]:
     """Run a pending compaction to its commit, beginning anew where an earlier run failed.
 
     Raises ConflictError while another process executes it or when it has been completed; an error leaves the
@@ -64,7 +64,7 @@ def execute(
         progress("commit", f"instant {instant.time}")
         extra = {**(plan.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra)
-        return Executed(
+        return ExecutedPlan(
             instant.time,
             plan,
             metadata,
@@ -79,7 +79,7 @@ def _read_bytes(operation: CompactionOperation) -> int:
     return max(logs, int(operation.metric(TOTAL_IO_READ_MB)) << 20) + (1 << 19)
 
 
-def read_plan(target: Target, instant: Instant) -> CompactionPlan:
+def read_plan(target: ServiceTable, instant: Instant) -> CompactionPlan:
     """Raises TableError for a plan that is torn or gone."""
     path = instant_path(target.base_path, instant.with_state(State.REQUESTED))
     try:

@@ -11,8 +11,8 @@ from hoodie.format.names import join
 from hoodie.progress import ProgressCallback
 from hoodie.services.compaction.execute import check, execute, pending, read_plan
 from hoodie.services.compaction.schedule import plan_now, schedule
-from hoodie.services.modes import PlannedResult, PlannedService, check_mode
-from hoodie.services.target import Target
+from hoodie.services.planned import PlannedResult, PlannedService, check_mode
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table
 from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation
 from hoodie.timeline.instant import Action
@@ -54,7 +54,7 @@ def compact(
     Raises HoodieError; plans that were completed before stay completed.
     """
     check_mode(mode, instant)
-    target = Target.open(place, options, extra_metadata or {})
+    target = ServiceTable.open(place, options, extra_metadata or {})
     check(target)
     # completed commits of a merge-on-read table are compactions
     service = PlannedService(

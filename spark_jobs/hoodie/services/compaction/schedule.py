@@ -14,8 +14,8 @@ from hoodie.config.key import Config
 from hoodie.read.verify import refuse_damaged
 from hoodie.services.compaction import strategy, trigger
 from hoodie.services.compaction.settings import STRATEGY
-from hoodie.services.modes import Planned, Scheduled, put_plan
-from hoodie.services.target import Target
+from hoodie.services.planned import DuePlan, ScheduledPlan, put_plan
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.bootstrap import source_uri
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
@@ -29,25 +29,25 @@ _LISTERS = 8
 
 def plan(
     snapshot: TimelineView, listing: Listing, partitions: Sequence[str], busy: BusyGroups, config: Config
-) -> Planned[CompactionPlan]:
+) -> DuePlan[CompactionPlan]:
     """The latest slices that have logs, as the strategy chooses; `busy` groups are left out."""
     wanted = strategy.candidates(sorted(partitions), config)
     with ThreadPoolExecutor(_LISTERS) as pool:
         found = pool.map(lambda partition: _with_logs(snapshot, listing, partition), wanted)
         slices = [item for group in found for item in group]
     if not slices:
-        return Planned(None, f"no file slice has log files{' that are in no pending plan' if busy else ''}")
+        return DuePlan(None, f"no file slice has log files{' that are in no pending plan' if busy else ''}")
     free = [item for item in slices if (item.partition, item.file_id) not in busy]
     if not free:
-        return Planned(None, f"all {len(slices)} file slices with logs are in pending plans already")
+        return DuePlan(None, f"all {len(slices)} file slices with logs are in pending plans already")
     chosen = strategy.choose([strategy.operation(item, config) for item in free], config)
     if not chosen:
         name = config[STRATEGY].value
-        return Planned(None, f"the strategy {name} takes none of the {len(free)} file slices with logs")
-    return Planned(CompactionPlan(chosen))
+        return DuePlan(None, f"the strategy {name} takes none of the {len(free)} file slices with logs")
+    return DuePlan(CompactionPlan(chosen))
 
 
-def schedule(target: Target) -> Scheduled[CompactionPlan]:
+def schedule(target: ServiceTable) -> ScheduledPlan[CompactionPlan]:
     """Put a plan on the timeline if one is due; see `put_plan`."""
     return put_plan(
         target,
@@ -57,13 +57,13 @@ def schedule(target: Target) -> Scheduled[CompactionPlan]:
     )
 
 
-def plan_now(target: Target, timeline: Timeline, now: str | None = None) -> Planned[CompactionPlan]:
+def plan_now(target: ServiceTable, timeline: Timeline, now: str | None = None) -> DuePlan[CompactionPlan]:
     """What a compaction scheduled at the instant `now` would do, if one is due. TableError for slices of it
     that lack files.
     """
     due = trigger.due(timeline, target.config, now or target.next_time(timeline))
     if not due.due:
-        return Planned(None, f"no compaction is due: {due.reason}")
+        return DuePlan(None, f"no compaction is due: {due.reason}")
     storage, base_path = target.storage, target.base_path
     snapshot, listing = TimelineView.of(timeline, storage), StorageListing(storage, base_path)
     planned = plan(

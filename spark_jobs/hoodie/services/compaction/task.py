@@ -15,7 +15,7 @@ from hoodie.errors import HoodieError
 from hoodie.format.base_file import KeySummary
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.file_slice import SliceReader
-from hoodie.services.rewrite import PlannedSlice, RewriteContext
+from hoodie.services.rewrite_slices import PlanSlice, RewriteContext
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import RuntimeStats, WriteStat
@@ -104,7 +104,7 @@ def _carry(output: OutputFile, rows: pa.Table, context: RewriteContext) -> None:
 def file_slice(storage: Storage, base_path: str, operation: CompactionOperation) -> FileSlice:
     """The slice that a plan means, its logs in the plan's order."""
     partition, file_id = operation.group
-    planned = PlannedSlice(
+    planned = PlanSlice(
         "compaction",
         "compact",
         partition,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.heartbeat import Beat, read_beats
 from hoodie.table.pending import clustering_plan
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
@@ -45,7 +45,7 @@ class Activity:
     plans: frozenset[str]
 
     @classmethod
-    def of(cls, target: Target) -> Activity:
+    def of(cls, target: ServiceTable) -> Activity:
         interval, misses = target.config[INTERVAL_MS], target.config[TOLERABLE_MISSES]
         beats = read_beats(target.storage, target.base_path)
         live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
@@ -86,7 +86,7 @@ class Activity:
         )
 
 
-def _is_plan(target: Target, instant: Instant) -> bool:
+def _is_plan(target: ServiceTable, instant: Instant) -> bool:
     """Does a plan stand behind the pending instant, so that it is a service's and no failed write?"""
     if instant.action is Action.REPLACECOMMIT:
         return clustering_plan(target.storage, target.base_path, instant) is not None

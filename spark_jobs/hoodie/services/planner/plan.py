@@ -11,7 +11,7 @@ from hoodie.errors import ConfigError, HoodieError
 from hoodie.services.planner.activity import Activity, Pending
 from hoodie.services.planner.registry import NAMES, SERVICES, Call, Service
 from hoodie.services.retention import check_retention
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.table import properties
 from hoodie.table.heartbeat import Beat
 from hoodie.timeline.instant import WRITE_ACTIONS, Action
@@ -77,7 +77,7 @@ def plan(
     """
     started = time.monotonic()
     services = chosen(only)
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     check_retention(target.config)
     activity = Activity.of(target)
     plans = [_one(service, target, activity, options or {}, only) for service in services]
@@ -112,7 +112,7 @@ def chosen(only: Collection[str] | None) -> list[Service]:
     return [service for service in SERVICES if service.name in only]
 
 
-def left_out(service: Service, target: Target, pending: list[Pending], named: bool) -> str:
+def left_out(service: Service, target: ServiceTable, pending: list[Pending], named: bool) -> str:
     """Why the service does not run now; "" when it does. What is pending is finished, asked for or not."""
     running = [item for item in pending if item.verdict == "running"]
     if running:
@@ -122,7 +122,7 @@ def left_out(service: Service, target: Target, pending: list[Pending], named: bo
 
 def _one(
     service: Service,
-    target: Target,
+    target: ServiceTable,
     activity: Activity,
     options: Mapping[str, Any],
     only: Collection[str] | None,
@@ -143,7 +143,7 @@ def _one(
     return ServicePlan(service.name, True, work.text, reason, work.instants, work.num_files, work.bytes, told)
 
 
-def _why(service: Service, target: Target, activity: Activity, pending: list[Pending]) -> str:
+def _why(service: Service, target: ServiceTable, activity: Activity, pending: list[Pending]) -> str:
     found = {
         verdict: [item.instant for item in pending if item.verdict == verdict]
         for verdict in ("stuck", "waiting")

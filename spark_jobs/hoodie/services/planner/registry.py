@@ -28,7 +28,7 @@ from hoodie.services.compaction import trigger as compaction_trigger
 from hoodie.services.compaction.run import CompactionResult, compact
 from hoodie.services.planner.repair import finish_restore, repair
 from hoodie.services.results import ServiceResult
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.properties import TableType
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
@@ -72,18 +72,18 @@ class Service:
 
     name: str
     run: Callable[[Call], ServiceResult]
-    work: Callable[[Target, Mapping[str, Any]], Work]
-    why: Callable[[Target, Timeline], str]
+    work: Callable[[ServiceTable, Mapping[str, Any]], Work]
+    why: Callable[[ServiceTable, Timeline], str]
     actions: frozenset[Action] = frozenset()
-    not_for: Callable[[Target], str] = _nothing
-    unasked: Callable[[Target], str] = _nothing
+    not_for: Callable[[ServiceTable], str] = _nothing
+    unasked: Callable[[ServiceTable], str] = _nothing
 
 
 def _restore(call: Call) -> ServiceResult:
     return finish_restore(call.path, call.options, call.dry_run, call.progress)
 
 
-def _restore_work(target: Target, result: Mapping[str, Any]) -> Work:
+def _restore_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
     undone = [item["instant"] for item in result["undone"]]
     text = f"take the table back to {result['restored_to']}, {_count(len(undone), 'instant')}"
     return Work(text, result["num_files"], result["bytes"], undone)
@@ -93,7 +93,7 @@ def _repair(call: Call) -> ServiceResult:
     return repair(call.path, call.options, call.dry_run, call.progress)
 
 
-def _repair_work(target: Target, result: Mapping[str, Any]) -> Work:
+def _repair_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
     failed = [item["instant"] for item in result["failed"]]
     parts = [f"roll back {_count(len(failed), 'failed write')}"] if failed else []
     left = [_count(len(result[name]), name[:-1]) for name in ("markers", "heartbeats") if result[name]]
@@ -110,17 +110,17 @@ def _compact(call: Call) -> CompactionResult:
     return planned if call.dry_run or planned.status == "skipped" else run(call.engine(), False)
 
 
-def _compact_work(target: Target, result: Mapping[str, Any]) -> Work:
+def _compact_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
     logs, slices = result["num_log_files"], result["num_slices"]
     text = f"merge {_count(logs, 'log file')} of {_count(slices, 'file slice')}" if slices else ""
     return Work(text, logs, result["log_bytes"], [instant for instant in result["files"] if instant])
 
 
-def _compact_why(target: Target, timeline: Timeline) -> str:
+def _compact_why(target: ServiceTable, timeline: Timeline) -> str:
     return compaction_trigger.due(timeline, target.config, target.next_time(timeline)).reason
 
 
-def _no_logs(target: Target) -> str:
+def _no_logs(target: ServiceTable) -> str:
     if target.props.table_type is TableType.MERGE_ON_READ:
         return ""
     return f"a {target.props.table_type.value} table has no logs"
@@ -135,7 +135,7 @@ def _cluster(call: Call) -> ClusteringResult:
     return planned if call.dry_run or planned.status == "skipped" else run(call.engine(), False)
 
 
-def _cluster_work(target: Target, result: Mapping[str, Any]) -> Work:
+def _cluster_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
     text = f"rewrite {_count(result['num_replaced'], 'file group')} as {result['num_outputs']}"
     storage, base_path = target.storage, target.base_path
     files = [join(base_path, file) for group in result["files"].values() for file in group]
@@ -143,11 +143,11 @@ def _cluster_work(target: Target, result: Mapping[str, Any]) -> Work:
     return Work(text, len(files), read, [instant for instant in result["files"] if instant])
 
 
-def _cluster_why(target: Target, timeline: Timeline) -> str:
+def _cluster_why(target: ServiceTable, timeline: Timeline) -> str:
     return clustering_trigger.due(timeline, target.storage, target.config).reason
 
 
-def _unasked_clustering(target: Target) -> str:
+def _unasked_clustering(target: ServiceTable) -> str:
     """It rewrites a whole table, which not every table wants."""
     switches = (CLUSTER_INLINE, CLUSTER_SCHEDULE_INLINE, CLUSTER_ASYNC)
     if any(target.config[switch] for switch in switches):
@@ -159,13 +159,13 @@ def _clean(call: Call) -> ServiceResult:
     return clean(call.path, "run", call.options, call.dry_run, call.progress)
 
 
-def _clean_work(target: Target, result: Mapping[str, Any]) -> Work:
+def _clean_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
     files, partitions = result["num_files"], len(result["partitions"])
     text = f"delete {_count(files, 'file')} in {_count(partitions, 'partition')}" if files else ""
     return Work(text, files, result["bytes"], [instant for instant in result["files"] if instant])
 
 
-def _clean_why(target: Target, timeline: Timeline) -> str:
+def _clean_why(target: ServiceTable, timeline: Timeline) -> str:
     return Retention.of(target.config, 0, target.props.timeline_utc).text
 
 
@@ -173,14 +173,14 @@ def _archive(call: Call) -> ServiceResult:
     return archive(call.path, call.options, call.dry_run, call.progress)
 
 
-def _archive_work(target: Target, result: Mapping[str, Any]) -> Work:
+def _archive_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
     instants = [item["instant"] for item in result["archived"]]
     text = "mend archive files" if result["mended"] else "merge archive files"
     text = f"archive {_count(len(instants), 'instant')}" if instants else text
     return Work(text, result["num_files"], result["bytes"], instants)
 
 
-def _archive_why(target: Target, timeline: Timeline) -> str:
+def _archive_why(target: ServiceTable, timeline: Timeline) -> str:
     return archive_policy.counts(timeline, target.config[ARCHIVE_MAX_COMMITS])
 
 

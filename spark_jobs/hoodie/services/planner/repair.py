@@ -18,7 +18,7 @@ from hoodie.services.planner.activity import Activity
 from hoodie.services.restore.plan import begun
 from hoodie.services.restore.run import restore
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.markers import marker_instants
 from hoodie.timeline.plans import RollbackPlan
@@ -53,7 +53,7 @@ def finish_restore(
 ) -> ServiceResult:
     """Finish a restore that was begun. Raises TableError where it can't be told to which commit it goes."""
     started = time.monotonic()
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     found = begun(target.timeline(), target)
     if found is None:
         nothing = about(target, dry_run, time.monotonic() - started)
@@ -92,7 +92,7 @@ def repair(
     Raises HoodieError, ConflictError while a writer is at work.
     """
     started = time.monotonic()
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     found = _look(target)
     rolled_back: list[str] = []
     removed = False
@@ -114,7 +114,7 @@ def repair(
     )
 
 
-def _look(target: Target) -> _Found:
+def _look(target: ServiceTable) -> _Found:
     """Reads only. Raises TableError for what can't be rolled back."""
     storage, base_path = target.storage, target.base_path
     activity = Activity.of(target)

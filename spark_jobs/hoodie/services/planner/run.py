@@ -17,7 +17,7 @@ from hoodie.services.planner.plan import chosen, left_out
 from hoodie.services.planner.registry import Call, Service
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ def run(
     """
     started = time.monotonic()
     services = chosen(only)
-    target = Target.open(path, options or {}, extra_metadata)
+    target = ServiceTable.open(path, options or {}, extra_metadata)
     check_retention(target.config)
     call = Call(target.base_path, options or {}, dry_run, progress, engine, target.extra)
     results: dict[str, dict[str, Any]] = {}
@@ -87,7 +87,7 @@ def _failed(error: HoodieError) -> dict[str, Any]:
 
 
 def _result(
-    target: Target, dry_run: bool, results: dict[str, dict[str, Any]], seconds: float
+    target: ServiceTable, dry_run: bool, results: dict[str, dict[str, Any]], seconds: float
 ) -> ServicesResult:
     def named(*statuses: str) -> list[str]:
         return [name for name, result in results.items() if result["status"] in statuses]

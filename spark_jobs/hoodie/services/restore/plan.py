@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from hoodie.errors import ConfigError, TableError
 from hoodie.services.archive.commits import archived_commits
-from hoodie.services.rollback.choose import refuse_savepoints
-from hoodie.services.rollback.reach import lost_slices, refuse_lost
-from hoodie.services.target import Target
+from hoodie.services.rollback.eligibility import refuse_savepoints
+from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.pending import clustering_plan
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
@@ -29,7 +29,7 @@ class Begun:
     point: str | None
 
 
-def begun(timeline: Timeline, target: Target) -> Begun | None:
+def begun(timeline: Timeline, target: ServiceTable) -> Begun | None:
     """The restore to finish, ours or Apache Hudi's. One whose plan was cut while it was written is none.
 
     Raises TableError for a plan that was begun and can't be read.
@@ -49,7 +49,7 @@ def begun(timeline: Timeline, target: Target) -> Begun | None:
     return None
 
 
-def make(target: Target, timeline: Timeline, point: str) -> RestorePlan:
+def make(target: ServiceTable, timeline: Timeline, point: str) -> RestorePlan:
     """All later writes, newest first, and before them pending clusterings, as Apache Hudi has it.
 
     An empty plan where there is none. Raises ConfigError where there is no such commit, and TableError where
@@ -74,7 +74,7 @@ def make(target: Target, timeline: Timeline, point: str) -> RestorePlan:
     return RestorePlan(tuple(InstantInfo.of(item) for item in ordered), point)
 
 
-def _is_pending_clustering(target: Target, instant: Instant) -> bool:
+def _is_pending_clustering(target: ServiceTable, instant: Instant) -> bool:
     if instant.completed or instant.action is not Action.REPLACECOMMIT:
         return False
     return clustering_plan(target.storage, target.base_path, instant) is not None
@@ -87,7 +87,7 @@ def _savepoint_before(timeline: Timeline, plan: RestorePlan) -> str | None:
     return saved[-1] if saved else None
 
 
-def _no_commit(target: Target, timeline: Timeline, point: str, commits: list[str]) -> ConfigError:
+def _no_commit(target: ServiceTable, timeline: Timeline, point: str, commits: list[str]) -> ConfigError:
     if any(instant.time == point for instant in archived_commits(target)):
         why = f"commit {point} of {target.base_path} is archived"
     else:

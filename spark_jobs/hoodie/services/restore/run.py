@@ -19,9 +19,9 @@ from hoodie.progress import ProgressCallback, silent
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.plan import Begun
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.rollback.choose import refuse_savepoints
-from hoodie.services.rollback.work import Work, merged
-from hoodie.services.target import Target
+from hoodie.services.rollback.eligibility import refuse_savepoints
+from hoodie.services.rollback.report import RollbackReport, merged
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, create_instant, delete_instant, delete_states
 from hoodie.timeline.clock import new_instant_time
@@ -59,7 +59,7 @@ class RestoreResult(ServiceResult):
 @dataclass
 class _Done:
     plan: RestorePlan = field(default_factory=RestorePlan)
-    work: Work = field(default_factory=Work)
+    work: RollbackReport = field(default_factory=RollbackReport)
     instant: str = ""
     resumed: bool = False
     rolled_back: list[str] = field(default_factory=list)
@@ -81,21 +81,23 @@ def restore(
     begun leaves a pending restore.
     """
     started = time.monotonic()
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     refuse(target.props, "restore", "restored", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
     found = _begun(target, timeline, point)
     done = _Done(found.plan if found else plans.make(target, timeline, point), resumed=found is not None)
     reason = "" if found or done.plan.instants else f"{point} is the newest commit already"
     if dry_run and not reason:
-        done.work = Work.of(target.storage, target.base_path, _planned(target, timeline, done.plan.instants))
+        done.work = RollbackReport.of(
+            target.storage, target.base_path, _planned(target, timeline, done.plan.instants)
+        )
     elif not reason:
         _run(target, point, progress, done)
     status = "skipped" if reason else "planned" if dry_run else "restored"
     return _result(target, point, status, dry_run, done, reason, time.monotonic() - started)
 
 
-def _begun(target: Target, timeline: Timeline, point: str) -> Begun | None:
+def _begun(target: ServiceTable, timeline: Timeline, point: str) -> Begun | None:
     """The restore to go on with. Raises ConfigError where that goes to another commit."""
     found = plans.begun(timeline, target)
     if found is not None and found.point not in (None, point):
@@ -108,7 +110,7 @@ def _begun(target: Target, timeline: Timeline, point: str) -> Begun | None:
     return found
 
 
-def _run(target: Target, point: str, progress: ProgressCallback, done: _Done) -> None:
+def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Done) -> None:
     storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
     started = time.monotonic()
     with Transaction(target.table, target.config, utc, progress=progress) as transaction:
@@ -134,7 +136,7 @@ def _run(target: Target, point: str, progress: ProgressCallback, done: _Done) ->
         _forget_rollbacks(target, point, done.plan.instants)
 
 
-def _instant(target: Target, point: str, done: _Done) -> Instant:
+def _instant(target: ServiceTable, point: str, done: _Done) -> Instant:
     """The restore, with its plan on the timeline: the one that was begun, or a new one."""
     storage, base_path = target.storage, target.base_path
     timeline = target.timeline()
@@ -155,17 +157,17 @@ def _instant(target: Target, point: str, done: _Done) -> Instant:
 
 
 def _take_back(
-    target: Target, restore_time: str, transaction: Transaction, progress: ProgressCallback, done: _Done
+    target: ServiceTable, restore_time: str, transaction: Transaction, progress: ProgressCallback, done: _Done
 ) -> None:
     """Roll back every instant of the plan that is left; rollbacks of them that were begun come first."""
     storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
     wanted = {info.time for info in done.plan.instants}
-    works: list[Work] = []
+    works: list[RollbackReport] = []
 
     def run(pending: PendingRollback) -> None:
         transaction.check_claim()
         plan = rollback.put_plan(storage, base_path, pending)
-        works.append(Work.of(storage, base_path, [plan]))
+        works.append(RollbackReport.of(storage, base_path, [plan]))
         rollback.execute(storage, base_path, replace(pending, plan=plan))
 
     for time_, begun in sorted(rollback.begun(target.timeline(), storage).items(), reverse=True):
@@ -187,7 +189,7 @@ def _on_timeline(timeline: Timeline, info: InstantInfo) -> Instant | None:
     )
 
 
-def _planned(target: Target, timeline: Timeline, instants: Sequence[InstantInfo]) -> list[RollbackPlan]:
+def _planned(target: ServiceTable, timeline: Timeline, instants: Sequence[InstantInfo]) -> list[RollbackPlan]:
     storage, base_path = target.storage, target.base_path
     begun = rollback.begun(timeline, storage, remove=False)
     found: list[RollbackPlan] = []
@@ -201,7 +203,7 @@ def _planned(target: Target, timeline: Timeline, instants: Sequence[InstantInfo]
 
 
 def _rollbacks(
-    target: Target, restore_time: str, instants: Sequence[InstantInfo]
+    target: ServiceTable, restore_time: str, instants: Sequence[InstantInfo]
 ) -> dict[str, tuple[RollbackMetadata, ...]]:
     """What the rollbacks of a restore did, in its plan's order; those of a killed run, too."""
     timeline = target.timeline()
@@ -215,7 +217,7 @@ def _rollbacks(
     return {time_: tuple(group) for time_, group in found.items() if group}
 
 
-def _forget_rollbacks(target: Target, point: str, instants: Sequence[InstantInfo]) -> None:
+def _forget_rollbacks(target: ServiceTable, point: str, instants: Sequence[InstantInfo]) -> None:
     """Remove rollbacks after the point, the completed file last: none ever looks as if it were pending.
 
     Pending ones of other instants stay for who finishes them.
@@ -230,7 +232,7 @@ def _forget_rollbacks(target: Target, point: str, instants: Sequence[InstantInfo
 
 
 def _result(
-    target: Target, point: str, status: str, dry_run: bool, done: _Done, reason: str, seconds: float
+    target: ServiceTable, point: str, status: str, dry_run: bool, done: _Done, reason: str, seconds: float
 ) -> RestoreResult:
     work = done.work
     return RestoreResult(

@@ -9,15 +9,15 @@ from typing import Any
 
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.rollback.choose import (
+from hoodie.services.rollback.eligibility import (
     Chosen,
     choose,
     choose_plan,
     refuse_savepoints,
     rolled_back_by,
 )
-from hoodie.services.rollback.work import Work
-from hoodie.services.target import Target
+from hoodie.services.rollback.report import RollbackReport
+from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, delete_instant
 from hoodie.timeline.instant import Instant
@@ -61,8 +61,8 @@ class CancelResult(RollbackResult):
 @dataclass
 class _Done:
     chosen: Chosen
-    choose: Callable[[Target, Timeline, str], Chosen] = choose
-    work: Work = field(default_factory=Work)
+    choose: Callable[[ServiceTable, Timeline, str], Chosen] = choose
+    work: RollbackReport = field(default_factory=RollbackReport)
     instant: str = ""
     rolled_back: list[str] = field(default_factory=list)
     metadata_table_removed: bool = False
@@ -82,7 +82,7 @@ def rollback_instant(
     stands in the way, ConflictError who is at work.
     """
     started = time.monotonic()
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     done = _work(target, instant, choose, dry_run, progress)
     return RollbackResult(**_told(target, instant, dry_run, done, time.monotonic() - started))
 
@@ -100,7 +100,7 @@ def cancel_plan(
     rows were written on top of, ConflictError while somebody executes it, or writes.
     """
     started = time.monotonic()
-    target = Target.open(path, options or {})
+    target = ServiceTable.open(path, options or {})
     done = _work(target, instant, choose_plan, dry_run, progress)
     told = _told(target, instant, dry_run, done, time.monotonic() - started)
     status = "cancelled" if told["status"] == "rolled_back" else told["status"]
@@ -108,9 +108,9 @@ def cancel_plan(
 
 
 def _work(
-    target: Target,
+    target: ServiceTable,
     instant: str,
-    choose_: Callable[[Target, Timeline, str], Chosen],
+    choose_: Callable[[ServiceTable, Timeline, str], Chosen],
     dry_run: bool,
     progress: ProgressCallback,
 ) -> _Done:
@@ -124,16 +124,16 @@ def _work(
     return done
 
 
-def _planned(target: Target, timeline: Timeline, chosen: Chosen) -> Work:
+def _planned(target: ServiceTable, timeline: Timeline, chosen: Chosen) -> RollbackReport:
     assert chosen.instant is not None
     begun = rollback.begun(timeline, target.storage, remove=False).get(chosen.instant.time)
     plan = begun.plan if begun else None
     if plan is None:
         plan = rollback.plan(target.storage, target.base_path, chosen.instant, chosen.forget)
-    return Work.of(target.storage, target.base_path, [plan])
+    return RollbackReport.of(target.storage, target.base_path, [plan])
 
 
-def _run(target: Target, time_: str, progress: ProgressCallback, done: _Done) -> None:
+def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Done) -> None:
     """The table is this process's alone meanwhile. Making it so rolls failed writes back, this one too."""
     utc = target.props.timeline_utc
     first = done.chosen
@@ -154,17 +154,17 @@ def _run(target: Target, time_: str, progress: ProgressCallback, done: _Done) ->
             done.instant = metadata.start_time
 
 
-def _roll_back(target: Target, timeline: Timeline, done: _Done) -> RollbackMetadata:
+def _roll_back(target: ServiceTable, timeline: Timeline, done: _Done) -> RollbackMetadata:
     storage, base_path, chosen = target.storage, target.base_path, done.chosen
     assert chosen.instant is not None
     pending = PendingRollback.new(timeline, chosen.instant, target.props.timeline_utc, chosen.forget)
     plan = rollback.put_plan(storage, base_path, pending)
-    done.work = Work.of(storage, base_path, [plan])
+    done.work = RollbackReport.of(storage, base_path, [plan])
     _refuse_new_savepoint(target, pending.instant, chosen.instant)
     return rollback.execute(storage, base_path, replace(pending, plan=plan))
 
 
-def _refuse_new_savepoint(target: Target, made: Instant, instant: Instant) -> None:
+def _refuse_new_savepoint(target: ServiceTable, made: Instant, instant: Instant) -> None:
     """Savepoints are made beside services: of two at once the second sees the other, and gives up."""
     try:
         refuse_savepoints(target.timeline(), [instant.time], "rolled back")
@@ -173,7 +173,7 @@ def _refuse_new_savepoint(target: Target, made: Instant, instant: Instant) -> No
         raise
 
 
-def _told(target: Target, time_: str, dry_run: bool, done: _Done, seconds: float) -> dict[str, Any]:
+def _told(target: ServiceTable, time_: str, dry_run: bool, done: _Done, seconds: float) -> dict[str, Any]:
     """The fields of the result."""
     chosen, work = done.chosen, done.work
     status = "skipped" if chosen.instant is None else "planned" if dry_run else "rolled_back"

@@ -10,8 +10,8 @@ from hoodie.format.log_block import DATA_TYPES, BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import join
 from hoodie.services.archive.commits import archived_commits
-from hoodie.services.rollback.reach import lost_slices, refuse_lost
-from hoodie.services.target import Target
+from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
+from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
@@ -39,7 +39,7 @@ class Chosen:
     failed: bool = False
 
 
-def choose(target: Target, timeline: Timeline, time: str) -> Chosen:
+def choose(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
     """Raises ConfigError, TableError for an instant that can't be rolled back; the text says what to do."""
     rollback.refuse_restore(timeline, target.storage)
     begun = rollback.begun(timeline, target.storage, remove=False)
@@ -64,7 +64,7 @@ def choose(target: Target, timeline: Timeline, time: str) -> Chosen:
     return Chosen(write, forget=forget, failed=not forget)
 
 
-def choose_plan(target: Target, timeline: Timeline, time: str) -> Chosen:
+def choose_plan(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
     """A pending compaction, log compaction or clustering, which is to go with its plan.
 
     Raises ConfigError for another instant, and TableError for a compaction that rows were written on top of.
@@ -90,7 +90,7 @@ def choose_plan(target: Target, timeline: Timeline, time: str) -> Chosen:
     raise ConfigError(f"{time} is {is_}. Pending are {pending or 'none'}", instant=time)
 
 
-def refuse_built_upon(target: Target, timeline: Timeline, compaction: Instant) -> None:
+def refuse_built_upon(target: ServiceTable, timeline: Timeline, compaction: Instant) -> None:
     """Raises TableError when logs that begin with a pending compaction hold committed rows.
 
     They belong to the slice that it makes. Apache Hudi renames them, and then no commit names them any more:
@@ -133,7 +133,7 @@ def _holds_rows(storage: Storage, log: LogFile, snapshot: TimelineView) -> bool:
         )
 
 
-def rolled_back_by(timeline: Timeline, target: Target, time: str) -> RollbackMetadata | None:
+def rolled_back_by(timeline: Timeline, target: ServiceTable, time: str) -> RollbackMetadata | None:
     """The newest completed rollback of an instant."""
     for instant in reversed(timeline.filter([Action.ROLLBACK], completed=True)):
         done = RollbackMetadata.from_bytes(timeline.read(instant, target.storage))
@@ -142,14 +142,14 @@ def rolled_back_by(timeline: Timeline, target: Target, time: str) -> RollbackMet
     return None
 
 
-def later_plans(timeline: Timeline, target: Target, time: str) -> Iterator[Instant]:
+def later_plans(timeline: Timeline, target: ServiceTable, time: str) -> Iterator[Instant]:
     """Pending compactions and clusterings that were planned after a commit."""
     for instant in timeline.filter(_PLANS, completed=False):
         if instant.time > time and _plans(target, instant):
             yield instant
 
 
-def _plans(target: Target, instant: Instant) -> bool:
+def _plans(target: ServiceTable, instant: Instant) -> bool:
     """Is it a pending service, whose plan may name any earlier commit's files?"""
     if instant.completed or instant.action not in _PLANS:
         return False
@@ -158,7 +158,7 @@ def _plans(target: Target, instant: Instant) -> bool:
     return clustering_plan(target.storage, target.base_path, instant) is not None
 
 
-def _check_completed(target: Target, timeline: Timeline, instant: Instant) -> None:
+def _check_completed(target: ServiceTable, timeline: Timeline, instant: Instant) -> None:
     time, commits = instant.time, timeline.commits()
     before = next((item.time for item in reversed(commits) if item.time < time), "")
     instead = f"; or go back to {before} at once: hoodie restore --instant {before}" if before else ""
@@ -202,7 +202,7 @@ def refuse_savepoints(timeline: Timeline, times: list[str], what: str) -> None:
         )
 
 
-def _no_write(target: Target, timeline: Timeline, time: str, found: list[Instant]) -> Chosen:
+def _no_write(target: ServiceTable, timeline: Timeline, time: str, found: list[Instant]) -> Chosen:
     """Nothing to do, where the instant was rolled back before; else an error."""
     done = None if found else rolled_back_by(timeline, target, time)
     if done is not None:

@@ -17,7 +17,7 @@ from hoodie.write.persisted import merged
 
 
 @dataclass(frozen=True)
-class Target:
+class ServiceTable:
     """`config` is what was asked for with what the table persists; `extra` is for the commits' metadata."""
 
     table: Table
@@ -27,7 +27,7 @@ class Target:
     @classmethod
     def open(
         cls, place: str | Table, options: Mapping[str, Any], extra_metadata: Mapping[str, str] | None = None
-    ) -> Target:
+    ) -> ServiceTable:
         """The table at a path, or one that is open: then nothing is read of it that it knows.
 
         Raises ConfigError for wrong settings, TableMismatch where they contradict it, TableError.

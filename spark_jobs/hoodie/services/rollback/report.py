@@ -11,7 +11,7 @@ from hoodie.timeline.plans import RollbackPlan
 
 
 @dataclass(frozen=True)
-class Work:
+class RollbackReport:
     """`files` to delete, and log files of which command blocks void some blocks: paths in the table.
 
     `bytes` is what the files that are there take.
@@ -23,7 +23,7 @@ class Work:
     bytes: int = 0
 
     @classmethod
-    def of(cls, storage: Storage, base_path: str, plans: Iterable[RollbackPlan]) -> Work:
+    def of(cls, storage: Storage, base_path: str, plans: Iterable[RollbackPlan]) -> RollbackReport:
         files: set[str] = set()
         voided: set[str] = set()
         partitions: set[str] = set()
@@ -37,11 +37,11 @@ class Work:
         return cls(tuple(sorted(partitions)), tuple(sorted(files)), tuple(sorted(voided - files)), size)
 
 
-def merged(works: Iterable[Work]) -> Work:
+def merged(works: Iterable[RollbackReport]) -> RollbackReport:
     """Of several rollbacks, each as of its own time."""
     every = list(works)
     files = {name for work in every for name in work.files}
-    return Work(
+    return RollbackReport(
         tuple(sorted({name for work in every for name in work.partitions})),
         tuple(sorted(files)),
         tuple(sorted({name for work in every for name in work.voided} - files)),

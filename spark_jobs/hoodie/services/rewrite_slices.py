@@ -18,7 +18,7 @@ from hoodie.format.schema import from_avro, record_full_name, to_avro_text
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.table_view import table_merger
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.handle import TableRef
 from hoodie.table.properties import TableType
@@ -59,7 +59,7 @@ class RewriteContext:
         return carried(self.file_schema, *others)
 
 
-def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
+def rewrite_context(target: ServiceTable, instant: str, verb: str) -> RewriteContext:
     """The table as it is now. `verb` is what the service does, for the errors: TableError for a table whose
     schema nobody knows, or that keeps a change log.
     """
@@ -96,7 +96,7 @@ def rewrite_context(target: Target, instant: str, verb: str) -> RewriteContext:
 
 
 @dataclass(frozen=True)
-class PlannedSlice:
+class PlanSlice:
     """A file slice as a plan names it; `service` and `verb` ("compaction", "compact") are for errors.
 
     `instant` is the slice's base instant; None: that of its base file or first log.

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from hoodie.errors import ConfigError, ConflictError
 from hoodie.progress import ProgressCallback
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.target import Target
+from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
@@ -52,7 +52,7 @@ class PlannedResult(ServiceResult):
 
 
 @dataclass(frozen=True)
-class Planned(Generic[P]):
+class DuePlan(Generic[P]):
     """A plan, or why there is none."""
 
     plan: P | None
@@ -60,7 +60,7 @@ class Planned(Generic[P]):
 
 
 @dataclass(frozen=True)
-class Scheduled(Generic[P]):
+class ScheduledPlan(Generic[P]):
     """What scheduling did; `instant` is "" when it did nothing, for `reason`."""
 
     instant: str = ""
@@ -71,7 +71,7 @@ class Scheduled(Generic[P]):
 
 
 @dataclass(frozen=True)
-class Executed(Generic[P]):
+class ExecutedPlan(Generic[P]):
     """One plan that was carried out."""
 
     instant: str
@@ -82,12 +82,12 @@ class Executed(Generic[P]):
 
 
 @dataclass
-class Done(Generic[P]):
+class ServiceRun(Generic[P]):
     """What a job did so far; of a dry run `planned` only, by instant, "" for the plan that would be made."""
 
     dry_run: bool
-    scheduled: Scheduled[P] = field(default_factory=Scheduled)
-    executed: list[Executed[P]] = field(default_factory=list)
+    scheduled: ScheduledPlan[P] = field(default_factory=ScheduledPlan)
+    executed: list[ExecutedPlan[P]] = field(default_factory=list)
     planned: dict[str, P] = field(default_factory=dict)
     pending: list[str] = field(default_factory=list)
     reason: str = ""
@@ -102,7 +102,7 @@ class Done(Generic[P]):
             return {self.scheduled.instant: self.scheduled.plan}
         return self.planned
 
-    def report(self, target: Target, mode: str, executed: str) -> dict[str, Any]:
+    def report(self, target: ServiceTable, mode: str, executed: str) -> dict[str, Any]:
         """The fields that the results of all these jobs have; `executed` is the status of one that did it."""
         scheduled, done = self.scheduled, [each.instant for each in self.executed]
         status = executed if done else "scheduled" if scheduled.instant else "skipped"
@@ -130,11 +130,11 @@ class Done(Generic[P]):
 
 
 def put_plan(
-    target: Target,
+    target: ServiceTable,
     action: Action,
-    plan_now: Callable[[Timeline, str | None], Planned[P]],
+    plan_now: Callable[[Timeline, str | None], DuePlan[P]],
     content: Callable[[P], bytes],
-) -> Scheduled[P]:
+) -> ScheduledPlan[P]:
     """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
 
     `plan_now` is given the timeline, and the new instant where there is one already; `content` is that of the
@@ -142,7 +142,7 @@ def put_plan(
     """
     early = plan_now(target.timeline(), None)
     if early.plan is None:
-        return Scheduled(reason=early.reason)
+        return ScheduledPlan(reason=early.reason)
     made = early
 
     def make(timeline: Timeline, now: str) -> bytes | None:
@@ -152,7 +152,7 @@ def put_plan(
 
     with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
         instant = transaction.schedule(action, make)
-        return Scheduled(
+        return ScheduledPlan(
             instant.time if instant else "",
             made.plan,
             made.reason,
@@ -168,22 +168,24 @@ class PlannedService(Generic[P]):
     """
 
     name: str
-    target: Target
+    target: ServiceTable
     completes_as: Action
     pending: Callable[[Timeline], list[Instant]]
     read_plan: Callable[[Instant], P]
-    plan_now: Callable[[], Planned[P]]
-    schedule: Callable[[], Scheduled[P]]
-    execute: Callable[[Instant], Executed[P]]
+    plan_now: Callable[[], DuePlan[P]]
+    schedule: Callable[[], ScheduledPlan[P]]
+    execute: Callable[[Instant], ExecutedPlan[P]]
 
-    def work(self, mode: str, instant: str | None, dry_run: bool, progress: ProgressCallback) -> Done[P]:
+    def work(
+        self, mode: str, instant: str | None, dry_run: bool, progress: ProgressCallback
+    ) -> ServiceRun[P]:
         """Schedule, execute or both; `dry_run` writes nothing.
 
         `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what it
         made. Raises HoodieError; plans that were completed before stay completed.
         """
         started = time.monotonic()
-        done: Done[P] = Done(dry_run)
+        done: ServiceRun[P] = ServiceRun(dry_run)
         if dry_run:
             self._plan_only(mode, instant, done)
         else:
@@ -192,7 +194,7 @@ class PlannedService(Generic[P]):
         done.seconds = time.monotonic() - started
         return done
 
-    def _plan_only(self, mode: str, instant: str | None, done: Done[P]) -> None:
+    def _plan_only(self, mode: str, instant: str | None, done: ServiceRun[P]) -> None:
         """The plans that would be executed, and the one that would be made now."""
         if mode != "schedule":
             found, done.reason = self._wanted(instant)
@@ -203,7 +205,7 @@ class PlannedService(Generic[P]):
             if made.plan is not None:
                 done.planned[""] = made.plan
 
-    def _work(self, mode: str, instant: str | None, progress: ProgressCallback, done: Done[P]) -> None:
+    def _work(self, mode: str, instant: str | None, progress: ProgressCallback, done: ServiceRun[P]) -> None:
         if mode != "schedule":
             self._execute(instant, done)
         if mode != "execute":
@@ -232,7 +234,7 @@ class PlannedService(Generic[P]):
             instant=instant,
         )
 
-    def _execute(self, instant: str | None, done: Done[P]) -> None:
+    def _execute(self, instant: str | None, done: ServiceRun[P]) -> None:
         """Execute what is wanted. A plan that somebody else completes meanwhile is no error."""
         found, reason = self._wanted(instant)
         for item in found:

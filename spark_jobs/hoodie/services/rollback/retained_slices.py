@@ -42,18 +42,18 @@ def lost_slices(timeline: Timeline, storage: Storage, point: str, undone: Sequen
     Reads the metadata of the completed ones, and lists the partitions that they changed.
     """
     needed = _needed(timeline, storage, point, undone)
-    going = {(partition, name): clean for partition, name, clean in pending_files(timeline, storage)}
+    to_delete = {(partition, name): clean for partition, name, clean in pending_files(timeline, storage)}
     partitions = sorted({partition for partition, _ in needed})
     lost: list[Lost] = []
     for partition in partitions:
-        found, doomed = _slices(storage, timeline.base_path, partition, going)
+        found, to_be_cleaned = _slices(storage, timeline.base_path, partition, to_delete)
         for (place, file_id), instant in sorted(needed.items()):
             if place != partition:
                 continue
             key = (file_id, instant)
             times = {time for group, time in found if group == file_id and time <= point}
             if (instant and key not in found) or not times:
-                lost.append(Lost(partition, file_id, instant, doomed.get(key, "")))
+                lost.append(Lost(partition, file_id, instant, to_be_cleaned.get(key, "")))
     return lost
 
 
@@ -100,18 +100,18 @@ def _needed(timeline: Timeline, storage: Storage, point: str, undone: Sequence[I
 
 
 def _slices(
-    storage: Storage, base_path: str, partition: str, going: dict[tuple[str, str], str]
+    storage: Storage, base_path: str, partition: str, to_delete: dict[tuple[str, str], str]
 ) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
     """(file id, instant) of the slices with files that stay, and, of those that don't, the pending clean."""
     found: set[tuple[str, str]] = set()
-    doomed: dict[tuple[str, str], str] = {}
+    to_be_cleaned: dict[tuple[str, str], str] = {}
     for key, name in _named(storage, base_path, partition):
-        clean = going.get((partition, name))
+        clean = to_delete.get((partition, name))
         if clean is None:
             found.add(key)
         else:
-            doomed[key] = clean
-    return found - doomed.keys(), doomed
+            to_be_cleaned[key] = clean
+    return found - to_be_cleaned.keys(), to_be_cleaned
 
 
 def _named(storage: Storage, base_path: str, partition: str) -> Iterator[tuple[tuple[str, str], str]]:
