@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
@@ -25,7 +26,7 @@ from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.tokens import task_token
 from tests.support.faults import wait_for
 
-from .conftest import FakeSubmit
+from .conftest import FakeSubmit, guarded
 
 #: the job with the local engine in Spark's place; dies where the file `die` says
 JOB = """
@@ -40,7 +41,7 @@ JOB = """
         return found
     def hold(*args):
         open(os.path.join(os.path.dirname(note), "holding"), "w").close()
-        time.sleep(60)
+        time.sleep(600)
     when = death()
     if when == "before the commit":
         pipeline.Transaction.commit = lambda *args: os.kill(os.getpid(), 9)
@@ -158,6 +159,13 @@ def die(*args: Any, **kwargs: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def wait_until(condition: Callable[[], bool], complaint: str) -> None:
+    deadline = time.monotonic() + 90
+    while not condition():
+        assert time.monotonic() < deadline, complaint
+        time.sleep(0.02)
+
+
 def killed(where: str, job: FakeSubmit, table: HoodieTable, path: str, run_of: dict[str, Any]) -> None:
     """Run the task in a worker, a process of its own, that is killed at this point."""
     folder = job.path.parent
@@ -174,16 +182,14 @@ def killed(where: str, job: FakeSubmit, table: HoodieTable, path: str, run_of: d
             os._exit(1)
     if WORKER_DEATHS[where]:
         wait_for(folder / "holding")
+        wait_until(lambda: guarded(job.call()["pid"]), "the guard does not start")
         os.kill(worker, signal.SIGKILL)
     _, status = os.waitpid(worker, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
     if WORKER_DEATHS[where]:  # the guard ends what the worker leaves
         (folder / "holding").unlink()
         pid = job.call()["pid"]
-        deadline = time.monotonic() + 30
-        while process_group.members(pid):
-            assert time.monotonic() < deadline, "the job of a dead worker goes on"
-            time.sleep(0.02)
+        wait_until(lambda: not process_group.members(pid), "the job of a dead worker goes on")
     (folder / "die").unlink(missing_ok=True)
 
 

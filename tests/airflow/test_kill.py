@@ -18,7 +18,7 @@ from airflow_hoodie.hooks import process_group
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.operators.write import UpsertOperator
 
-from .conftest import FakeSubmit
+from .conftest import FakeSubmit, guarded
 
 #: spark-submit -> driver -> worker in a group of its own (as pyspark's daemon); each writes its pid
 FAMILY = """
@@ -47,7 +47,9 @@ FAMILY = """
 
 #: spark-submit ends by SIGKILL, as for lack of memory, once its family is up
 DIES = """
-    while not os.path.exists(folder + "/worker.pid"):
+    def written(file):
+        return os.path.exists(file) and os.path.getsize(file) > 0
+    while not (written(folder + "/worker.pid") and written(folder + "/driver.pid")):
         time.sleep(0.02)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -140,6 +142,7 @@ hook.submit("job.py")
         [sys.executable, "-c", code, str(fake.path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as task:
         family_pids = pids(tmp_path)
+        wait_for(lambda: guarded(family_pids[0]), "the guard to start")
         if after_on_kill:
             task.send_signal(signal.SIGTERM)
             wait_for(lambda: (tmp_path / "cleaned").exists(), "SIGTERM to reach the driver")

@@ -211,14 +211,14 @@ def test_a_killed_task_ends_its_job(
         return take(self, line)
 
     monkeypatch.setattr(JobOutput, "take", watch)
-    killer = threading.Thread(target=lambda: said.wait(20) and task.on_kill())
+    killer = threading.Thread(target=lambda: said.wait(90) and task.on_kill())
     killer.start()
     with pytest.raises(HoodieJobKilledError, match="killed because the task was"):
         run(task)
     killer.join()
     assert "cleaning up" in logged()
     for pid in pids:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 90
         while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not Path(f"/proc/{pid}").exists() or _is_zombie(pid)
@@ -258,7 +258,7 @@ def test_a_killed_task_lets_the_job_give_the_table_back(
     seen: list[int] = []
 
     def kill() -> None:
-        assert holding.wait(30)
+        assert holding.wait(90)
         seen.append(len(list(beats.iterdir())))
         task.on_kill()
 

@@ -17,7 +17,7 @@ from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, 
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.private_file import private_file
 
-from .conftest import FakeSubmit
+from .conftest import FakeSubmit, guarded
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_the_request_goes_with_the_job(ending: str, fake: FakeSubmit, folder: Pa
 
 
 def test_the_request_goes_with_a_killed_task(fake: FakeSubmit, folder: Path) -> None:
-    fake.body("time.sleep(60)")
+    fake.body("time.sleep(600)")
     hook = hook_of(fake)
 
     def kill() -> None:
@@ -103,7 +103,7 @@ def test_the_request_goes_with_a_killed_task(fake: FakeSubmit, folder: Path) -> 
 
 
 def test_the_request_goes_with_a_worker_that_dies(fake: FakeSubmit, folder: Path) -> None:
-    fake.body("time.sleep(60)")
+    fake.body("time.sleep(600)")
     worker = os.fork()
     if worker == 0:
         try:
@@ -111,7 +111,7 @@ def test_the_request_goes_with_a_worker_that_dies(fake: FakeSubmit, folder: Path
         finally:
             os._exit(1)
     wait_for(Path(f"{fake.path}.json").exists)
-    time.sleep(0.3)  # the guard starts after the job
+    wait_for(lambda: guarded(fake.call()["pid"]))
     os.kill(worker, signal.SIGKILL)
     os.waitpid(worker, 0)
     wait_for(lambda: not list(folder.iterdir()))
@@ -119,7 +119,7 @@ def test_the_request_goes_with_a_worker_that_dies(fake: FakeSubmit, folder: Path
 
 def wait_for(condition: object) -> None:
     assert callable(condition)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -92,7 +92,7 @@ def test_many_writers_at_once(package: Path, tmp_path: Path, monkeypatch: pytest
     write = bundle._write
 
     def slow(path: Path, files: dict[str, bytes]) -> None:
-        start.wait(timeout=10)  # all eight found no file and write now
+        start.wait(timeout=60)  # all eight found no file and write now
         write(path, files)
 
     monkeypatch.setattr(bundle, "_write", slow)

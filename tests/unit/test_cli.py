@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -481,7 +480,7 @@ def test_timeline_and_files_need_the_standard_library_only(table: str) -> None:
 def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> None:
     code = (
         "import sys, time; import hoodie.pipeline as p; from hoodie.cli import main\n"
-        "def slow(*a): print('ready', flush=True); time.sleep(60)\n"
+        "def slow(*a): print('ready', flush=True); time.sleep(600)\n"
         "p._tasks = slow\n"
         f"sys.exit(main(['upsert', '--table', {table!r}, '--source', '1.csv']))"
     )
@@ -492,9 +491,7 @@ def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> No
     assert job.stdout is not None
     assert job.stdout.readline() == "ready\n"
     assert len(os.listdir(Path(table, ".hoodie"))) > len(before)
-    started = time.monotonic()
     job.send_signal(signal.SIGTERM)
-    assert job.wait(30) == 143
-    assert time.monotonic() - started < 30
+    assert job.wait(120) == 143
     job.stdout.close()
     assert sorted(os.listdir(Path(table, ".hoodie"))) == before
