@@ -5,8 +5,8 @@ resolve   settings, the table's properties, the schema the rows must have: all e
 stage     one pass over the input: keys, tags, rows cut into blobs by file group (kept, so read only once);
           and which file groups the write replaces
 begin     refuse or wait for another writer, roll back failed writes, take the instant
-assign    count → buckets: files with updates, small files, new files
-write     shuffle by bucket; a task writes its files, marker first
+assign    count → file-group writes: files with updates, small files, new files
+write     shuffle by file group; a task writes its files, marker first
 validate  queries of the settings about the state after the write, which they may withdraw
 commit    delete what no task reported, then the completed instant, which alone shows the data
 services  what the settings ask for inline; the commit stays, whatever becomes of them
@@ -47,21 +47,21 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata, WriteStat, stats_by_partition
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.tokens import TokenCommit
-from hoodie.write.assign import Assign
+from hoodie.write.blobs import BLOB_SCHEMA, ERROR, SUMMARY, raise_errors
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.direct import DirectPlan
 from hoodie.write.log_keys import refuse_hidden_keys
 from hoodie.write.operation import WriteRequest, WriteResult
 from hoodie.write.out_of_order import refuse_out_of_order
+from hoodie.write.place_rows import PlaceRows
+from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.preview import planned_partitions
 from hoodie.write.replace import find_replaced, refuse_busy
-from hoodie.write.resolve import Plan, resolve
-from hoodie.write.stage import Stage
-from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
-from hoodie.write.task import WriteBuckets
+from hoodie.write.tagging import TagRows
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
-from hoodie.write.workload import Assignment, Parallelism, Profile, assign
+from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
+from hoodie.write.write_task import WriteFileGroups
 
 _ATTEMPTS = 3
 
@@ -133,10 +133,10 @@ def _committed(
 def _attempt(
     engine: Engine,
     frame: Frame,
-    plan: Plan,
+    plan: WritePlan,
     transaction: Transaction,
     progress: ProgressCallback,
-) -> tuple[CommitMetadata, Profile] | None:
+) -> tuple[CommitMetadata, WorkloadProfile] | None:
     """Stage, begin, write and commit; None when the plan is outdated once the table is this write's alone."""
     table = transaction.table
     progress("stage", f"{plan.request.operation.value} into {table.base_path}")
@@ -175,7 +175,7 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
         _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
         assignment = _assignment(profile, plan, parallelism, streamed=isinstance(staged, DirectPlan))
-        partitions = planned_partitions(table.storage, plan.request.operation, profile, assignment.buckets)
+        partitions = planned_partitions(table.storage, plan.request.operation, profile, assignment.writes)
     return WriteResult(
         status="planned",
         table=plan.table_name,
@@ -204,7 +204,7 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
 
 def _resolved(
     table: Table, request: WriteRequest, schema: pa.Schema
-) -> tuple[TokenCommit | None, Plan | None]:
+) -> tuple[TokenCommit | None, WritePlan | None]:
     """The commit of the token, and the plan, None where the write is done: both by one listing, so that no
     commit of the token comes between. Other processes may archive a commit after the listing.
     """
@@ -245,7 +245,7 @@ def _done_before(
 
 
 def _remember(
-    transaction: Transaction, plan: Plan, metadata: CommitMetadata, earlier: TokenCommit | None
+    transaction: Transaction, plan: WritePlan, metadata: CommitMetadata, earlier: TokenCommit | None
 ) -> list[str]:
     """Keep the token; the commit itself tells it too, so a failure here is no error. Gives warnings."""
     commit = TokenCommit.of(Instant(transaction.instant, plan.action, State.COMPLETED), metadata)
@@ -268,11 +268,11 @@ def _schema(engine: Engine, frame: Frame | FileFrame | None) -> pa.Schema:
 
 @contextlib.contextmanager
 def _prepared(
-    engine: Engine, frame: Frame | FileFrame | None, plan: Plan, table: Table
-) -> Iterator[tuple[Frame | DirectPlan | None, Profile]]:
+    engine: Engine, frame: Frame | FileFrame | None, plan: WritePlan, table: Table
+) -> Iterator[tuple[Frame | DirectPlan | None, WorkloadProfile]]:
     """The rows in pieces that know their file group, and how many there are of each."""
     if frame is None:
-        yield None, Profile()
+        yield None, WorkloadProfile()
         return
     if isinstance(frame, FileFrame):
         direct = DirectPlan.of(frame, plan.context, plan.config, table)
@@ -284,18 +284,20 @@ def _prepared(
 
 
 @contextlib.contextmanager
-def _staged(engine: Engine, frame: Frame | FileFrame, plan: Plan) -> Iterator[tuple[Frame, Profile]]:
-    stage: BatchFunction = Stage(plan.context, plan.sample_keys)
+def _staged(
+    engine: Engine, frame: Frame | FileFrame, plan: WritePlan
+) -> Iterator[tuple[Frame, WorkloadProfile]]:
+    stage: BatchFunction = TagRows(plan.context, plan.sample_keys)
     if isinstance(frame, FileFrame):
         if not plan.context.operation.brings_rows:
             frame = frame.only(plan.context.keys.key_columns)
         tasks = frame.tasks(engine.parallelism)
         frame, stage = engine.tasks(len(tasks)), OverFiles(frame.scan, tasks, stage)
     with engine.batches(blobs=False):
-        staged = engine.persist(engine.map_batches(frame, stage, STAGED_SCHEMA))
+        staged = engine.persist(engine.map_batches(frame, stage, BLOB_SCHEMA))
         try:
             summaries = raise_errors(engine.collect(staged, (SUMMARY, ERROR)))
-            profile = Profile.of(plan.context.base_path, summaries)
+            profile = WorkloadProfile.of(plan.context.base_path, summaries)
         except BaseException:
             engine.unpersist(staged)
             raise
@@ -308,8 +310,8 @@ def _staged(engine: Engine, frame: Frame | FileFrame, plan: Plan) -> Iterator[tu
 def _write(
     engine: Engine,
     staged: Frame | DirectPlan | None,
-    profile: Profile,
-    plan: Plan,
+    profile: WorkloadProfile,
+    plan: WritePlan,
     transaction: Transaction,
     progress: ProgressCallback,
 ) -> CommitMetadata:
@@ -341,8 +343,8 @@ def _write(
 def _tasks(
     engine: Engine,
     staged: Frame | DirectPlan,
-    profile: Profile,
-    plan: Plan,
+    profile: WorkloadProfile,
+    plan: WritePlan,
     instant: str,
     progress: ProgressCallback,
 ) -> Frame:
@@ -351,34 +353,34 @@ def _tasks(
     if isinstance(staged, DirectPlan):
         task = staged.write(plan.context, plan.config, parallelism, instant)
         progress(
-            "write", f"instant {instant}: {len(task.buckets)} file groups, straight from the source files"
+            "write", f"instant {instant}: {len(task.writes)} file groups, straight from the source files"
         )
-        return engine.map_batches(engine.tasks(len(task.tasks)), task, STAGED_SCHEMA)
+        return engine.map_batches(engine.tasks(len(task.tasks)), task, BLOB_SCHEMA)
     assignment = _assignment(profile, plan, parallelism)
-    progress("write", f"instant {instant}: {len(assignment.buckets)} file groups")
+    progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
     placed = _place(engine, staged, assignment, plan)
     shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
     return engine.map_batches(
-        shuffled, WriteBuckets(plan.context, instant, assignment.buckets), STAGED_SCHEMA
+        shuffled, WriteFileGroups(plan.context, instant, assignment.writes), BLOB_SCHEMA
     )
 
 
 def _assignment(
-    profile: Profile, plan: Plan, parallelism: Parallelism, *, streamed: bool = False
+    profile: WorkloadProfile, plan: WritePlan, parallelism: Parallelism, *, streamed: bool = False
 ) -> Assignment:
     if plan.context.operation.fills_new_groups:
         return bulk_assignment(profile, plan.config, parallelism, streamed=streamed)
     return assign(profile, plan.config, plan.record_size, parallelism, plan.context.logs is not None)
 
 
-def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: Plan) -> Frame:
+def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: WritePlan) -> Frame:
     if assignment.cuts:
-        return engine.map_batches(staged, Assign(assignment, plan.context.travel_schema), STAGED_SCHEMA)
+        return engine.map_batches(staged, PlaceRows(assignment, plan.context.travel_schema), BLOB_SCHEMA)
     return engine.place(staged, assignment.places, assignment.reducers)
 
 
 def _spare_pending(
-    profile: Profile, plan: Plan, storage: Storage, timeline: Timeline, first: bool = False
+    profile: WorkloadProfile, plan: WritePlan, storage: Storage, timeline: Timeline, first: bool = False
 ) -> list[Instant]:
     """Refuse updates of file groups that a pending clustering is going to replace, replacing what a pending
     service works on, and updates of keys that the index can't see; pack nothing into groups with plans.
@@ -404,7 +406,7 @@ def _spare_pending(
     return hindrances
 
 
-def _refuse_slices(table: Table, plan: Plan, profile: Profile) -> None:
+def _refuse_slices(table: Table, plan: WritePlan, profile: WorkloadProfile) -> None:
     """File groups that rows can't be written to: of the BUCKET index, with files missing, or whose rows lie
     outside the table where the caller does not allow it.
     """
@@ -418,13 +420,13 @@ def _refuse_slices(table: Table, plan: Plan, profile: Profile) -> None:
         refuse_numbered(table.listing(), table.base_path, plan.context.snapshot, ids)
 
 
-def _refuse_out_of_order(table: Table, plan: Plan, profile: Profile) -> None:
+def _refuse_out_of_order(table: Table, plan: WritePlan, profile: WorkloadProfile) -> None:
     if plan.new_properties is None:
         partitions = {*profile.partitions, *profile.replaced}
         refuse_out_of_order(table, plan.request, plan.config, plan.context.merger, partitions)
 
 
-def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:
+def _check_counts(profile: WorkloadProfile, answers: list[dict[str, Any]]) -> None:
     received = sum(answer["rows"] for answer in answers)
     if received != profile.rows:
         raise JobError(
@@ -435,7 +437,9 @@ def _check_counts(profile: Profile, answers: list[dict[str, Any]]) -> None:
         )
 
 
-def _result(plan: Plan, transaction: Transaction, metadata: CommitMetadata, seconds: float) -> WriteResult:
+def _result(
+    plan: WritePlan, transaction: Transaction, metadata: CommitMetadata, seconds: float
+) -> WriteResult:
     return WriteResult(
         status="committed",
         table=plan.table_name,

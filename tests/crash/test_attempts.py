@@ -12,9 +12,9 @@ import pytest
 from hoodie.engine import BatchFunction, Task
 from hoodie.engine.local import LocalEngine, LocalFrame
 from hoodie.pipeline import write
+from hoodie.write.blobs import ERROR
 from hoodie.write.operation import WriteRequest
-from hoodie.write.staged import ERROR
-from hoodie.write.task import WriteBuckets
+from hoodie.write.write_task import WriteFileGroups
 from tests.crash.checks import hudi_rs_rows, leftovers, our_rows
 from tests.crash.conftest import Bench
 from tests.crash.scenarios import SCENARIOS, Scenario
@@ -28,16 +28,16 @@ T = TypeVar("T")
 
 
 class Speculative(LocalEngine):
-    """Every writing task runs twice; the first attempt's answer is lost, wholly or after its first bucket."""
+    """Every writing task runs twice; the first answer is lost, wholly or after the first file group."""
 
     def __init__(self, *, whole: bool) -> None:
         super().__init__(1)
         self.whole = whole
-        self.late: list[tuple[WriteBuckets, list[pa.RecordBatch], Task]] = []
+        self.late: list[tuple[WriteFileGroups, list[pa.RecordBatch], Task]] = []
         self.lost: set[str] = set()
 
     def map_batches(self, frame: LocalFrame, function: BatchFunction, schema: pa.Schema) -> LocalFrame:
-        if not isinstance(function, WriteBuckets):
+        if not isinstance(function, WriteFileGroups):
             return super().map_batches(frame, function, schema)
 
         def twice(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:

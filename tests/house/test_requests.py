@@ -30,7 +30,7 @@ LISTERS = {
     "timeline/archived.py",
     "timeline/tokens.py",
     "write/presence.py",
-    "write/resolve.py",
+    "write/plan.py",
 }
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from hoodie.codec.hashing import murmur
 
-#: seeds of the two splits; they differ so that a bucket's keys still spread over spill parts
-BUCKET_SEED = 1
+#: seeds of the two splits; they differ so that a file group's keys still spread over spill parts
+FILE_GROUP_SEED = 1
 SPILL_SEED = 2
 
 

@@ -25,7 +25,7 @@ from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
-from hoodie.write.staged import ERROR, STAGED_SCHEMA, SUMMARY, raise_errors
+from hoodie.write.blobs import BLOB_SCHEMA, ERROR, SUMMARY, raise_errors
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def run_tasks(engine: Engine, function: BatchFunction, count: int, what: str) ->
     """
     if not count:
         return []
-    frame = engine.map_batches(engine.tasks(count), function, STAGED_SCHEMA)
+    frame = engine.map_batches(engine.tasks(count), function, BLOB_SCHEMA)
     answers = raise_errors(engine.collect(frame, (SUMMARY, ERROR)))
     if len(answers) != count:
         raise JobError(f"{count} {what}, {len(answers)} tasks answered", slices=count)

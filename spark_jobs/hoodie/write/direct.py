@@ -19,14 +19,14 @@ from hoodie.engine.files import FileFrame, FileScan, Piece, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
 from hoodie.index.tags import NOWHERE
 from hoodie.table.handle import Table
+from hoodie.write.blobs import SUMMARY, error_message, message
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
 from hoodie.write.partition_check import check_apart, check_partition
 from hoodie.write.settings import SORT_MODE
-from hoodie.write.stage import key_columns, keyed_rows, travelling
-from hoodie.write.staged import SUMMARY, error_message, message
-from hoodie.write.workload import Bucket, Parallelism, Profile
+from hoodie.write.tagging import key_columns, keyed_rows, travelling
+from hoodie.write.workload import FileGroupWrite, Parallelism, WorkloadProfile
 
 
 @dataclass
@@ -36,12 +36,12 @@ class _Count:
 
 @dataclass(frozen=True)
 class DirectWrite:
-    """The function given to `map_batches` on a frame of task numbers; `tasks` are numbers of buckets."""
+    """The function given to `map_batches` on a frame of task numbers; `tasks` are numbers of `writes`."""
 
     context: WriteContext
     instant: str
     scan: FileScan
-    buckets: tuple[Bucket, ...]
+    writes: tuple[FileGroupWrite, ...]
     pieces: tuple[tuple[Piece, ...], ...]
     tasks: tuple[tuple[int, ...], ...]
 
@@ -49,25 +49,25 @@ class DirectWrite:
         storage = self.context.table.storage()
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
-                for number in (bucket for mine in task_numbers(batches) for bucket in self.tasks[mine]):
-                    bucket, received = self.buckets[number], _Count()
-                    stats = handles.create(bucket.partition, bucket.file_id, self._rows(bucket, received))
+                for number in (number for mine in task_numbers(batches) for number in self.tasks[mine]):
+                    write, received = self.writes[number], _Count()
+                    stats = handles.create(write.partition, write.file_id, self._rows(write, received))
                     answer = {"rows": received.rows, "stats": [stat.to_dict() for stat in stats]}
                     yield message(SUMMARY, answer)
         except HoodieError as error:
             yield error_message(error)
 
-    def _rows(self, bucket: Bucket, received: _Count) -> Iterator[pa.Table]:
-        for batch in self.scan.batches(self.pieces[bucket.number]):
+    def _rows(self, write: FileGroupWrite, received: _Count) -> Iterator[pa.Table]:
+        for batch in self.scan.batches(self.pieces[write.number]):
             if batch.num_rows == 0:
                 continue
             keys, paths, rows = keyed_rows(self.context, pa.Table.from_batches([batch]))
             found = paths.dictionary.to_pylist()
-            if found != [bucket.partition]:
+            if found != [write.partition]:
                 raise JobError(
-                    f"the statistics of a source file promise partition {bucket.partition!r}, its rows are "
+                    f"the statistics of a source file promise partition {write.partition!r}, its rows are "
                     f"of {found!r}; write the file anew, or load the source as a DataFrame",
-                    partition=bucket.partition,
+                    partition=write.partition,
                 )
             received.rows += rows.num_rows
             yield travelling(keys, rows, pa.repeat(pa.scalar(NOWHERE, pa.int32()), rows.num_rows))
@@ -78,7 +78,7 @@ class DirectPlan:
     """Which row groups go into which partition; `profile` is what staging would have found."""
 
     frame: FileFrame
-    profile: Profile
+    profile: WorkloadProfile
     pieces: dict[str, tuple[Piece, ...]]
 
     @classmethod
@@ -104,27 +104,27 @@ class DirectPlan:
             for path, mine in pieces.items()
         }
         _check_partitions(table, context, sorted(pieces))
-        profile = Profile(groups=groups, input_partitions=len(frame.pieces))
+        profile = WorkloadProfile(groups=groups, input_partitions=len(frame.pieces))
         return cls(frame, profile, {path: tuple(mine) for path, mine in pieces.items()})
 
     def write(
         self, context: WriteContext, config: Config, parallelism: Parallelism, instant: str
     ) -> DirectWrite:
         assignment = bulk_assignment(self.profile, config, parallelism, streamed=True)
-        pieces: list[tuple[Piece, ...]] = [()] * len(assignment.buckets)
+        pieces: list[tuple[Piece, ...]] = [()] * len(assignment.writes)
         for path, mine in self.pieces.items():
             shares = assignment.inserts[path]
-            for (bucket, _), part in zip(shares, _cut(mine, len(shares)), strict=True):
-                pieces[bucket] = part
+            for (number, _), part in zip(shares, _cut(mine, len(shares)), strict=True):
+                pieces[number] = part
         tasks: list[list[int]] = [[] for _ in range(assignment.reducer_count)]
-        for bucket, reducer in enumerate(assignment.reducers):
-            if pieces[bucket]:
-                tasks[reducer].append(bucket)
+        for number, reducer in enumerate(assignment.reducers):
+            if pieces[number]:
+                tasks[reducer].append(number)
         return DirectWrite(
             context,
             instant,
             self.frame.scan,
-            assignment.buckets,
+            assignment.writes,
             tuple(pieces),
             tuple(tuple(mine) for mine in tasks if mine),
         )

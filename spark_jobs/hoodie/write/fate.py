@@ -31,7 +31,7 @@ from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.write.context import WriteContext
-from hoodie.write.stored_rows import places_in
+from hoodie.write.key_positions import places_in
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute

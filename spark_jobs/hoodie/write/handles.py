@@ -1,8 +1,8 @@
 """Writing file groups: CREATE makes new base files, MERGE writes the next version of an existing one, APPEND
 adds to the logs of a merge-on-read slice.
 
-All stream: memory holds the bucket's incoming rows (bounded by the merge budget), two batches of the stored
-file and one row group or log block on its way out.
+All stream: memory holds the incoming rows of a file group (bounded by the merge budget), two batches of the
+stored file and one row group or log block on its way out.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from hoodie.timeline.commit import WriteStat
 from hoodie.write.append import Append, filtered
 from hoodie.write.context import LEADING, FileContext, WriteContext
 from hoodie.write.fate import judge
+from hoodie.write.key_positions import places_in
 from hoodie.write.log_output import LogFiles
-from hoodie.write.stored_rows import places_in
 
 #: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
 #: it, or that another codec wrote a little smaller, are not cut into a large and a tiny one
@@ -164,7 +164,7 @@ class OutputFile:
 
 @dataclass
 class Handles:
-    """Writes the buckets of one task. `rows` counts what it wrote, so that sequence numbers never repeat.
+    """Writes the file groups of one task. `rows` counts what it wrote, so that sequence numbers never repeat.
 
     A context manager: leaving it lets go of a file that a failure left open.
     """

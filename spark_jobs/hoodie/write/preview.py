@@ -12,20 +12,20 @@ from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
 from hoodie.write.bulk import COMPRESSION
 from hoodie.write.operation import Operation, PlannedPartition
-from hoodie.write.workload import Bucket, Profile
+from hoodie.write.workload import FileGroupWrite, WorkloadProfile
 
 
 def planned_partitions(
-    storage: Storage, operation: Operation, profile: Profile, buckets: Sequence[Bucket]
+    storage: Storage, operation: Operation, profile: WorkloadProfile, writes: Sequence[FileGroupWrite]
 ) -> list[PlannedPartition]:
     """By partition path. Opens the footers of the base files that would be replaced; nothing is written."""
     known, new = Counter[str](), Counter[str]()
     for (partition, file_id), (rows, _) in profile.groups.items():
         (known if file_id else new)[partition] += rows
     files, sizes = Counter[str](), Counter[str]()
-    for bucket in buckets:
-        files[bucket.partition] += 1
-        sizes[bucket.partition] += _estimate(bucket)
+    for write in writes:
+        files[write.partition] += 1
+        sizes[write.partition] += _estimate(write)
     replaced = _rows(storage, (found for group in profile.replaced.values() for found in group))
     deletes = not operation.brings_rows
     return [
@@ -44,10 +44,10 @@ def planned_partitions(
     ]
 
 
-def _estimate(bucket: Bucket) -> int:
-    if bucket.append:
-        return bucket.bytes
-    return bucket.bytes // COMPRESSION + (bucket.base.size if bucket.base else 0)
+def _estimate(write: FileGroupWrite) -> int:
+    if write.append:
+        return write.bytes
+    return write.bytes // COMPRESSION + (write.base.size if write.base else 0)
 
 
 def _size(found: FileSlice) -> int:

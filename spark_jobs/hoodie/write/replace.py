@@ -21,7 +21,7 @@ from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import refuse_outside
 from hoodie.write.settings import PARTITIONS_TO_DELETE, STATIC_PARTITIONS
-from hoodie.write.workload import Profile
+from hoodie.write.workload import WorkloadProfile
 
 _SHOWN = 3
 
@@ -38,7 +38,11 @@ def live_slices(
 
 
 def find_replaced(
-    listing: FileListing, snapshot: TimelineView, request: WriteRequest, config: Config, profile: Profile
+    listing: FileListing,
+    snapshot: TimelineView,
+    request: WriteRequest,
+    config: Config,
+    profile: WorkloadProfile,
 ) -> None:
     """Tell the profile which slices the write replaces.
 

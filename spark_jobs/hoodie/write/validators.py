@@ -23,7 +23,7 @@ from hoodie.read.state import Ask, QueryError, sql_about, state_view
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.write.resolve import Plan
+from hoodie.write.plan import WritePlan
 from hoodie.write.settings import EQUALITY, INEQUALITY, SINGLE, VALIDATORS
 
 #: what stands for the table in a query
@@ -100,7 +100,7 @@ def validators(config: Config) -> tuple[Validator, ...]:
     return tuple(_validator(kind, query) for kind in kinds for query in config[kind.key])
 
 
-def rehearse(engine: Engine, table: Table, plan: Plan) -> None:
+def rehearse(engine: Engine, table: Table, plan: WritePlan) -> None:
     """Ask every query about no rows: raises ConfigError for one that can't be evaluated."""
     every = validators(plan.config)
     if not every:
@@ -120,7 +120,7 @@ def rehearse(engine: Engine, table: Table, plan: Plan) -> None:
 
 
 def gate(
-    engine: Engine, table: Table, plan: Plan, instant: str, progress: ProgressCallback
+    engine: Engine, table: Table, plan: WritePlan, instant: str, progress: ProgressCallback
 ) -> Callable[[CommitMetadata], None] | None:
     """What Transaction.commit calls before it publishes; None without validators.
 
@@ -152,7 +152,7 @@ def gate(
 def _asking(
     engine: Engine,
     table: Table,
-    plan: Plan,
+    plan: WritePlan,
     every: Sequence[Validator],
     props: TableProperties,
     partitions: Sequence[str],

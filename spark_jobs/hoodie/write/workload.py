@@ -1,6 +1,7 @@
-"""The workload of a write: rows counted by file group, and the buckets they are written in.
+"""The workload of a write: rows counted by file group, and the file-group writes that
+they are cut into.
 
-Pure: summaries of the first pass, settings and sizes in, buckets out.
+Pure: summaries of the first pass, settings and sizes in, file-group writes out.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Parallelism:
 
 
 @dataclass
-class Profile:
+class WorkloadProfile:
     """What the first pass saw. `groups`: (partition, file id or "") -> [rows, bytes].
 
     `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts. `missing`
@@ -63,7 +64,7 @@ class Profile:
     listed: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> Profile:
+    def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> WorkloadProfile:
         """Raises InputError when a partition lies inside another."""
         profile = cls()
         for summary in summaries:
@@ -125,8 +126,8 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """One file group's share of a write: one bucket is written by one task. `slice` None: a new group.
+class FileGroupWrite:
+    """One file group's share of a write; one task does it. `slice` None: a new group.
 
     `append`: to the slice's logs; else the group's base file is written anew.
     """
@@ -146,13 +147,14 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Where every row goes. `updates`: (partition, file id) -> bucket; `inserts`: partition -> shares.
+    """Where every row goes. `updates`: (partition, file id) -> number of the
+    file-group write; `inserts`: partition -> shares.
 
-    A share is (bucket, part of the partition's inserts that it takes); parts sum to 1. Keys choose their
+    A share is (number, part of the partition's inserts that it takes); parts sum to 1. Keys choose their
     share by hash, or, where `ranges` names the partition, by the keys at which the next share begins.
     """
 
-    buckets: tuple[Bucket, ...]
+    writes: tuple[FileGroupWrite, ...]
     updates: dict[tuple[str, str], int]
     inserts: dict[str, tuple[tuple[int, float], ...]]
     ranges: dict[str, tuple[str, ...]]
@@ -161,12 +163,12 @@ class Assignment:
 
     @property
     def cuts(self) -> bool:
-        """Must some partition's inserts be cut, row by row, among several buckets?"""
+        """Must some partition's inserts be cut, row by row, among several file groups?"""
         return any(len(shares) > 1 for shares in self.inserts.values())
 
     @property
     def places(self) -> dict[tuple[str, str], int]:
-        """(partition, file id or "" for inserts) -> bucket, when nothing is cut."""
+        """(partition, file id or "" for inserts) -> number, when nothing is cut."""
         return {
             **self.updates,
             **{(partition, ""): shares[0][0] for partition, shares in self.inserts.items()},
@@ -207,52 +209,52 @@ def average_record_size(config: Config, commits: Iterable[CommitMetadata]) -> in
     return config[RECORD_SIZE_ESTIMATE]
 
 
-class _Buckets:
-    """Buckets as they grow. `logs`: one that takes no inserts is appended to the slice's logs."""
+class _Writes:
+    """File-group writes as they grow. `logs`: one that takes no inserts is appended to the slice's logs."""
 
     def __init__(self, logs: bool) -> None:
-        self.buckets: list[Bucket] = []
+        self.writes: list[FileGroupWrite] = []
         self.logs = logs
 
     def add(self, partition: str, file_id: str, slice_: FileSlice | None, rows: int, size: int) -> int:
-        number, append = len(self.buckets), self.logs and slice_ is not None
-        self.buckets.append(Bucket(number, partition, file_id, slice_, rows, size, append))
+        number, append = len(self.writes), self.logs and slice_ is not None
+        self.writes.append(FileGroupWrite(number, partition, file_id, slice_, rows, size, append))
         return number
 
     def take_inserts(self, number: int, rows: int, size: int) -> None:
-        bucket = self.buckets[number]
-        grown = replace(bucket, rows=bucket.rows + rows, bytes=bucket.bytes + size, append=False)
-        self.buckets[number] = grown
+        write = self.writes[number]
+        grown = replace(write, rows=write.rows + rows, bytes=write.bytes + size, append=False)
+        self.writes[number] = grown
 
 
 def assign(
-    profile: Profile, config: Config, record_size: int, parallelism: Parallelism, logs: bool = False
+    profile: WorkloadProfile, config: Config, record_size: int, parallelism: Parallelism, logs: bool = False
 ) -> Assignment:
-    """Every file with updates is a bucket; inserts fill small files first, then new files.
+    """Every file with updates is a file-group write; inserts fill small files first, then new files.
 
     With `logs` (merge-on-read) a file that takes inserts is written anew, updates and all, so only the
     smallest ones without logs do; the other updates are appended.
     """
-    buckets = _Buckets(logs)
+    writes = _Writes(logs)
     updates: dict[tuple[str, str], int] = {}
     inserts: dict[str, tuple[tuple[int, float], ...]] = {}
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if file_id:
             found = profile.slice(partition, file_id)
-            updates[partition, file_id] = buckets.add(partition, file_id, found, rows, size)
+            updates[partition, file_id] = writes.add(partition, file_id, found, rows, size)
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if not file_id:
-            inserts[partition] = _place(profile, config, record_size, buckets, updates, partition, rows, size)
-    final = tuple(buckets.buckets)
+            inserts[partition] = _place(profile, config, record_size, writes, updates, partition, rows, size)
+    final = tuple(writes.writes)
     reducers, count = _balance(final, parallelism)
     return Assignment(final, updates, inserts, {}, reducers, count)
 
 
 def _place(
-    profile: Profile,
+    profile: WorkloadProfile,
     config: Config,
     record_size: int,
-    buckets: _Buckets,
+    writes: _Writes,
     updates: dict[tuple[str, str], int],
     partition: str,
     rows: int,
@@ -261,14 +263,14 @@ def _place(
     """Shares of one partition's inserts."""
     left = rows
     shares: list[tuple[int, int]] = []
-    for slice_, file in _small(profile, config, partition, buckets):
+    for slice_, file in _small(profile, config, partition, writes):
         room = min(left, (config[MAX_FILE_SIZE] - file.size) // record_size)
         if room <= 0:
             continue
         number = updates.get((partition, file.file_id))
         if number is None:
-            number = buckets.add(partition, file.file_id, slice_, 0, 0)
-        buckets.take_inserts(number, room, size * room // rows)
+            number = writes.add(partition, file.file_id, slice_, 0, 0)
+        writes.take_inserts(number, room, size * room // rows)
         shares.append((number, room))
         left -= room
     if left:
@@ -278,12 +280,12 @@ def _place(
         count = math.ceil(left / per_file)
         for index in range(count):
             take = left // count + (1 if index < left % count else 0)
-            shares.append((buckets.add(partition, new_file_id(), None, take, size * take // rows), take))
+            shares.append((writes.add(partition, new_file_id(), None, take, size * take // rows), take))
     return tuple((number, share / rows) for number, share in shares)
 
 
 def _small(
-    profile: Profile, config: Config, partition: str, buckets: _Buckets
+    profile: WorkloadProfile, config: Config, partition: str, writes: _Writes
 ) -> list[tuple[FileSlice, BaseFile]]:
     """Slices of the partition whose base files may take inserts, in the order in which they do."""
     limit = config[SMALL_FILE_LIMIT]
@@ -293,7 +295,7 @@ def _small(
         if slice_.base and slice_.base.size < limit and (partition, slice_.file_id) not in profile.busy
         if not slice_.base.skeleton  # its rows are many more bytes than it has
     ]
-    if not buckets.logs:
+    if not writes.logs:
         return found
     bare = sorted((item for item in found if not item[0].logs), key=lambda item: item[1].size)
     return bare[: config[SMALL_GROUPS]]
@@ -315,10 +317,10 @@ def balance_weights(weights: Sequence[int], parallelism: Parallelism) -> tuple[t
     return tuple(chosen), count
 
 
-def _balance(buckets: Sequence[Bucket], parallelism: Parallelism) -> tuple[tuple[int, ...], int]:
+def _balance(writes: Sequence[FileGroupWrite], parallelism: Parallelism) -> tuple[tuple[int, ...], int]:
     weights = [
-        bucket.bytes + (bucket.base.size * _BASE_WEIGHT if bucket.base and not bucket.append else 0) + 1
-        for bucket in buckets
+        write.bytes + (write.base.size * _BASE_WEIGHT if write.base and not write.append else 0) + 1
+        for write in writes
     ]
     return balance_weights(weights, parallelism)
 

@@ -32,7 +32,7 @@ from tests.unit.write.support import (
 )
 
 MODES = ["NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION"]
-#: several buckets of several files
+#: several file groups of several files
 MAX = 50_000
 SMALL_FILES: dict[str, Any] = {**PLAIN, MAX_FILE: MAX, BLOCK_SIZE: 1 << 14, BUDGET: 1 << 19}
 
@@ -65,7 +65,7 @@ def test_global_sort_gives_disjoint_sorted_key_ranges(tmp_path: Path) -> None:
     hoodie.write_table(_shuffled(8000), str(tmp_path / "t"), operation="bulk_insert", options=options)
     files = data_files(tmp_path / "t")
     assert len({file.name.rpartition("-")[0][:36] for file in files}) > 2, (
-        "the test means to have several buckets"
+        "the test means to have several file groups"
     )
     ranges = []
     for file in files:
@@ -92,8 +92,8 @@ def test_global_sort_of_partitions(tmp_path: Path) -> None:
         )
 
 
-def test_global_sort_with_more_buckets_than_keys(tmp_path: Path) -> None:
-    """One key makes most of the rows; boundaries repeat, and some buckets stay empty."""
+def test_global_sort_with_more_groups_than_keys(tmp_path: Path) -> None:
+    """One key makes most of the rows; boundaries repeat, and some file groups stay empty."""
     rows = plain(*[("same", number, "x" * 200) for number in range(4000)], ("z", 1, "y"), ("a", 1, "y"))
     options = {**SMALL_FILES, SORT_MODE: "GLOBAL_SORT"}
     result = hoodie.write_table(rows, str(tmp_path / "t"), operation="bulk_insert", options=options)

@@ -60,7 +60,7 @@ def test_same_table_with_a_tiny_budget(tmp_path: Path, spilled: list[str], opera
                 rows, str(tmp_path / name), operation=operation, options=options
             )
         if name == "small":
-            # a bulk insert makes its buckets to fit the budget
+            # a bulk insert makes its file groups to fit the budget
             assert bool(spilled) == (operation != "bulk_insert")
             assert {os.path.dirname(folder) for folder in spilled} <= {str(tmp_path / "spill")}
             spilled.clear()

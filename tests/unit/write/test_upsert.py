@@ -13,7 +13,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import InputError, JobError
-from hoodie.write.resolve import Plan
+from hoodie.write.plan import WritePlan
 from tests.support.tables import REGIONS, SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import (
     BLOCK_SIZE,
@@ -261,7 +261,7 @@ def test_a_reader_is_not_taken_for_empty_when_it_has_to_be_read_again(
     hoodie.write_table(plain(("a", 1, "x")), str(tmp_path / "t"), options=PLAIN)
     before = listing(tmp_path)
     answers = iter([True, False])
-    monkeypatch.setattr(Plan, "outdated", lambda self, storage: next(answers))
+    monkeypatch.setattr(WritePlan, "outdated", lambda self, storage: next(answers))
     with pytest.raises(JobError, match="can be read only once"):
         hoodie.write_table(plain(("a", 2, "y")).to_reader(), str(tmp_path / "t"))
     assert listing(tmp_path) == before

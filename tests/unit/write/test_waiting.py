@@ -28,7 +28,7 @@ from hoodie.table.queue import FOLDER
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest
-from hoodie.write.stage import Stage
+from hoodie.write.tagging import TagRows
 from hoodie.write.transaction import Transaction
 from tests.crash.worker import environment, python
 from tests.support.tiers import full_but
@@ -165,8 +165,8 @@ def test_eight_threads_with_services_beside_them(table: Path) -> None:
 
 def test_the_order_of_arrival_and_one_stage_for_each(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     staged: list[str] = []
-    run = Stage.__call__
-    monkeypatch.setattr(Stage, "__call__", lambda self, *args: staged.append("") or run(self, *args))
+    run = TagRows.__call__
+    monkeypatch.setattr(TagRows, "__call__", lambda self, *args: staged.append("") or run(self, *args))
 
     def upsert(number: int) -> Any:
         return hoodie.write_table(rows(number), str(table), options=OPTIONS)

@@ -1,4 +1,4 @@
-"""Buckets from counts and sizes: pure functions, no table."""
+"""File-group writes from counts and sizes: pure functions, no table."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.operation import Operation, WriteRequest
-from hoodie.write.resolve import resolve
+from hoodie.write.plan import resolve
 from hoodie.write.workload import (
     Assignment,
     Parallelism,
-    Profile,
+    WorkloadProfile,
     assign,
     average_record_size,
     tell_slice,
@@ -51,31 +51,31 @@ def _file(partition: str, size: int, name: str = "", *, logs: int = 0) -> FileSl
     return FileSlice(partition, file_id, instant, file, tuple(log_files))
 
 
-def _profile(groups: dict[tuple[str, str], int], *files: FileSlice, row_bytes: int = 100) -> Profile:
+def _profile(groups: dict[tuple[str, str], int], *files: FileSlice, row_bytes: int = 100) -> WorkloadProfile:
     by_partition: dict[str, list[FileSlice]] = {}
     for file in files:
         by_partition.setdefault(file.partition, []).append(file)
     counts = {group: [rows, rows * row_bytes] for group, rows in groups.items()}
-    return Profile(counts, by_partition, {}, 4)
+    return WorkloadProfile(counts, by_partition, {}, 4)
 
 
 def _assign(
-    profile: Profile, record_size: int = 1024, *, merge_on_read: bool = False, **options: Any
+    profile: WorkloadProfile, record_size: int = 1024, *, merge_on_read: bool = False, **options: Any
 ) -> Assignment:
     config = Config.of({name.replace("__", "."): value for name, value in options.items()})
     return assign(profile, config, record_size, CORES, merge_on_read)
 
 
 def _rows(assignment: Assignment) -> list[tuple[bool, int]]:
-    """(is it an existing file, rows) of every bucket."""
-    return [(bucket.base is not None, bucket.rows) for bucket in assignment.buckets]
+    """(is it an existing file, rows) of every file-group write."""
+    return [(write.base is not None, write.rows) for write in assignment.writes]
 
 
-def test_every_file_with_updates_is_a_bucket() -> None:
+def test_every_file_with_updates_is_written_once() -> None:
     files = [_file("p", 200 * MIB), _file("p", 200 * MIB), _file("q", 200 * MIB)]
     groups = {(file.partition, file.file_id): 10 for file in files[:2]}
     assignment = _assign(_profile(groups, *files))
-    assert {bucket.file_id for bucket in assignment.buckets} == {file.file_id for file in files[:2]}
+    assert {write.file_id for write in assignment.writes} == {file.file_id for file in files[:2]}
     assert assignment.inserts == {}
 
 
@@ -88,11 +88,11 @@ def test_inserts_fill_small_files_up_to_the_maximum_then_new_ones() -> None:
         (False, (200_000 - room + 1) // 2),
         (False, (200_000 - room) // 2),
     ]
-    assert assignment.buckets[0].file_id == half.file_id
+    assert assignment.writes[0].file_id == half.file_id
     assert sum(share for _, share in assignment.inserts["p"]) == pytest.approx(1)
 
 
-def test_updates_and_inserts_of_one_file_share_its_bucket() -> None:
+def test_updates_and_inserts_of_one_file_share_its_write() -> None:
     file = _file("p", MIB)
     assignment = _assign(_profile({("p", file.file_id): 7, ("p", ""): 5}, file))
     assert _rows(assignment) == [(True, 12)]
@@ -102,7 +102,7 @@ def test_updates_and_inserts_of_one_file_share_its_bucket() -> None:
 
 def test_inserts_of_a_partition_stay_in_it() -> None:
     assignment = _assign(_profile({("p", ""): 5, ("q", ""): 6}, _file("p", MIB)))
-    assert [(bucket.partition, bucket.base is None) for bucket in assignment.buckets] == [
+    assert [(write.partition, write.base is None) for write in assignment.writes] == [
         ("p", False),
         ("q", True),
     ]
@@ -126,7 +126,7 @@ def test_merge_on_read_packs_into_the_smallest_file_without_logs() -> None:
     logged, larger, smallest = _file("p", MIB, logs=1), _file("p", 3 * MIB), _file("p", 2 * MIB)
     groups = {("p", file.file_id): 10 for file in (logged, larger, smallest)}
     assignment = _assign(_profile({**groups, ("p", ""): 5}, logged, larger, smallest), merge_on_read=True)
-    found = {bucket.file_id: (bucket.append, bucket.rows) for bucket in assignment.buckets}
+    found = {write.file_id: (write.append, write.rows) for write in assignment.writes}
     assert found == {
         logged.file_id: (True, 10),
         larger.file_id: (True, 10),
@@ -141,10 +141,10 @@ def test_merge_on_read_packs_into_so_many_files(limit: int, packed: int) -> None
     options = {"hoodie__merge__small__file__group__candidates__limit": limit}
     options["hoodie__parquet__small__file__limit"] = 110 * MIB
     assignment = _assign(profile, merge_on_read=True, **options)
-    assert [bucket.file_id for bucket in assignment.buckets if bucket.slice] == [
+    assert [write.file_id for write in assignment.writes if write.slice] == [
         file.file_id for file in files[:packed]
     ]
-    assert not any(bucket.append for bucket in assignment.buckets)
+    assert not any(write.append for write in assignment.writes)
 
 
 def test_groups_with_pending_plans_take_no_inserts() -> None:
@@ -235,7 +235,7 @@ def test_shuffle_parallelism_is_at_most_the_smaller_of_setting_and_input_partiti
         assignment = bulk_assignment(profile, plan.config, parallelism)
     else:
         assignment = assign(profile, plan.config, 1024, parallelism)
-    assert len(assignment.buckets) == 30
+    assert len(assignment.writes) == 30
     assert len(set(assignment.reducers)) == assignment.reducer_count
     assert assignment.reducer_count == (most or 8)
 
@@ -252,20 +252,20 @@ def test_work_is_balanced() -> None:
     profile = _profile({(f"p{number}", ""): rows for number, rows in enumerate(sizes)})
     assignment = assign(profile, Config.of({}), 1, Parallelism(cores=1, limit=2))
     loads = [0, 0]
-    for bucket, reducer in zip(assignment.buckets, assignment.reducers, strict=True):
-        loads[reducer] += bucket.rows
+    for write, reducer in zip(assignment.writes, assignment.reducers, strict=True):
+        loads[reducer] += write.rows
     assert max(loads) <= 102
 
 
-def test_bulk_buckets_are_bounded_by_the_budget() -> None:
+def test_bulk_writes_are_bounded_by_the_budget() -> None:
     profile = _profile({("p", ""): 10_000, ("q", ""): 1}, row_bytes=100)
     config = Config.of({BUDGET: 300_000, SORT_MODE: "NONE"})
-    buckets = bulk_assignment(profile, config, CORES).buckets
-    assert len(buckets) == 11
-    assert all(bucket.bytes <= 100_000 for bucket in buckets)
+    writes = bulk_assignment(profile, config, CORES).writes
+    assert len(writes) == 11
+    assert all(write.bytes <= 100_000 for write in writes)
 
 
-def test_no_rows_no_buckets() -> None:
-    empty = Profile()
+def test_no_rows_no_writes() -> None:
+    empty = WorkloadProfile()
     assert assign(empty, Config.of({}), 1024, CORES).reducer_count == 0
-    assert bulk_assignment(empty, Config.of({}), CORES).buckets == ()
+    assert bulk_assignment(empty, Config.of({}), CORES).writes == ()

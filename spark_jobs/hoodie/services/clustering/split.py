@@ -24,7 +24,7 @@ from hoodie.services.rewrite_slices import PlanSlice, RewriteContext, run_tasks
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, SliceInfo
-from hoodie.write.staged import SUMMARY, error_message, message
+from hoodie.write.blobs import SUMMARY, error_message, message
 
 
 def shares_of(

@@ -25,8 +25,8 @@ from hoodie.services.rewrite_slices import RewriteContext
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import RuntimeStats, WriteStat
+from hoodie.write.blobs import SUMMARY, error_message, message
 from hoodie.write.handles import OutputFile, pieces
-from hoodie.write.staged import SUMMARY, error_message, message
 
 #: rows that would make less than this share of another full file stay in the full one
 _TAIL = 0.1

@@ -20,8 +20,8 @@ from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import RuntimeStats, WriteStat
 from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation
+from hoodie.write.blobs import SUMMARY, error_message, message
 from hoodie.write.handles import OutputFile, pieces
-from hoodie.write.staged import SUMMARY, error_message, message
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from hoodie.errors import CODES, HoodieError
 #: kinds of rows in a staged frame
 ROWS, SUMMARY, ERROR = 0, 1, 2
 
-#: partition and file_id name the file group ("" file_id: inserts); reducer and bucket are set by `assign`
+#: partition and file_id name the file group ("" file_id: inserts); reducer and bucket (the number of the
+#: file-group write) are set when the rows are placed
 _COLUMNS: dict[str, pa.DataType] = {
     "kind": pa.int32(),
     "partition": pa.string(),
@@ -29,17 +30,17 @@ _COLUMNS: dict[str, pa.DataType] = {
     "rows": pa.int64(),
     "payload": pa.binary(),
 }
-STAGED_SCHEMA = pa.schema(_COLUMNS)
+BLOB_SCHEMA = pa.schema(_COLUMNS)
 
 #: what a write task answers: one row a file (SUMMARY) or an error
 BLOB_BYTES = 4 << 20
 
 
-def staged_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=STAGED_SCHEMA)
+def blob_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=BLOB_SCHEMA)
 
 
-def staged_row(
+def blob_row(
     kind: int, payload: bytes, *, partition: str = "", file_id: str = "", rows: int = 0
 ) -> dict[str, Any]:
     return {
@@ -54,7 +55,7 @@ def staged_row(
 
 
 def message(kind: int, value: dict[str, Any]) -> pa.RecordBatch:
-    return staged_batch([staged_row(kind, json.dumps(value).encode())])
+    return blob_batch([blob_row(kind, json.dumps(value).encode())])
 
 
 def error_message(error: HoodieError) -> pa.RecordBatch:
@@ -105,5 +106,5 @@ def rows_batch(blobs: list[tuple[str, str, int, bytes]]) -> pa.RecordBatch:
             pa.array([blob[2] for blob in blobs], pa.int64()),
             pa.array([blob[3] for blob in blobs], pa.binary()),
         ],
-        schema=STAGED_SCHEMA,
+        schema=BLOB_SCHEMA,
     )

@@ -1,4 +1,4 @@
-"""Where the incoming rows of a bucket are stored, as the index told it."""
+"""Where the incoming rows of a file group are stored in its base file, as the index found them."""
 
 from __future__ import annotations
 

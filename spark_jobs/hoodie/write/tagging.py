@@ -23,11 +23,11 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.tags import NOWHERE, REPEATED, Tags
 from hoodie.table.handle import Table
 from hoodie.table.view import FileSlice, merged_slices
+from hoodie.write.blobs import SUMMARY, encode_rows, error_message, message, rows_batch
 from hoodie.write.context import STORED_ROW, WriteContext
 from hoodie.write.duplicates import known_keys, refuse_known
 from hoodie.write.partition_check import check_partition
 from hoodie.write.settings import Known
-from hoodie.write.staged import SUMMARY, encode_rows, error_message, message, rows_batch
 from hoodie.write.workload import tell_slice
 
 CHUNK_BYTES = 128 << 20
@@ -45,7 +45,7 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class Stage:
+class TagRows:
     """The function given to `map_batches`."""
 
     context: WriteContext
@@ -53,12 +53,12 @@ class Stage:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         try:
-            yield from _Stager(self.context, self.sample_keys).run(batches)
+            yield from _Tagger(self.context, self.sample_keys).run(batches)
         except HoodieError as error:
             yield error_message(error)
 
 
-class _Stager:
+class _Tagger:
     def __init__(self, context: WriteContext, sample_keys: bool) -> None:
         self.context = context
         self.sample_keys = sample_keys

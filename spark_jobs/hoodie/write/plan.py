@@ -80,7 +80,7 @@ _PARALLELISM = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class WritePlan:
     """A checked write. `new_properties` is set when the table has to be created. `request` is what was asked
     for, with the operation that it comes to.
     """
@@ -148,7 +148,7 @@ class _Shape:
     merger: Merger
 
 
-def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> Plan:
+def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePlan:
     """Raises HoodieError for whatever is wrong with settings, table or schema; writes nothing.
 
     `incoming` has no columns where no rows come. Properties and timeline are those that `table` knows.
@@ -195,7 +195,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> Plan:
         null_for_missing=config[NULL_FOR_MISSING],
         evolution=table_schema.evolution,
     )
-    return Plan(
+    return WritePlan(
         request=request,
         table_name=name,
         config=config,

@@ -1,4 +1,4 @@
-"""Last pass: a task writes its buckets, one after the other, and answers one message of statistics."""
+"""Last pass: a task writes its file groups, one after the other, and answers one message of statistics."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from hoodie.engine import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.timeline.commit import WriteStat
+from hoodie.write.blobs import SUMMARY, decode_rows, error_message, message, values
 from hoodie.write.context import WriteContext
+from hoodie.write.dedup import DedupRows
 from hoodie.write.duplicates import LAST
 from hoodie.write.handles import Handles
-from hoodie.write.rowset import RowSet
-from hoodie.write.staged import SUMMARY, decode_rows, error_message, message, values
-from hoodie.write.workload import Bucket
+from hoodie.write.workload import FileGroupWrite
 
 
 @dataclass(frozen=True)
-class WriteBuckets:
-    """The function given to `map_batches` after the shuffle; batches come ordered by bucket."""
+class WriteFileGroups:
+    """The function given to `map_batches` after the shuffle; batches come ordered by file group."""
 
     context: WriteContext
     instant: str
-    buckets: tuple[Bucket, ...]
+    writes: tuple[FileGroupWrite, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         storage = self.context.table.storage()
@@ -36,30 +36,30 @@ class WriteBuckets:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):
                     rows = (decode_rows(payload, self.context.travel_schema) for _, payload in blobs)
-                    received, stats = self._write(handles, self.buckets[number], rows)
+                    received, stats = self._write(handles, self.writes[number], rows)
                     yield message(SUMMARY, {"rows": received, "stats": [stat.to_dict() for stat in stats]})
         except HoodieError as error:
             yield error_message(error)
 
     def _write(
-        self, handles: Handles, bucket: Bucket, rows: Iterator[pa.RecordBatch]
+        self, handles: Handles, write: FileGroupWrite, rows: Iterator[pa.RecordBatch]
     ) -> tuple[int, list[WriteStat]]:
         context = self.context
-        with RowSet(context.travel_schema, context.merge_budget, context.spill_path, bucket.bytes) as held:
+        with DedupRows(context.travel_schema, context.merge_budget, context.spill_path, write.bytes) as held:
             held.extend(rows)
             merger = context.merger if context.duplicates.combine else LAST
-            if bucket.slice is not None and bucket.append:
-                return held.rows, handles.append(bucket.slice, held.parts(context.merger))
-            if bucket.base is not None and context.duplicates.merge:
-                return held.rows, handles.merge(bucket.base, held.parts(merger), iter(()))
+            if write.slice is not None and write.append:
+                return held.rows, handles.append(write.slice, held.parts(context.merger))
+            if write.base is not None and context.duplicates.merge:
+                return held.rows, handles.merge(write.base, held.parts(merger), iter(()))
             tables = held.stream()
             if context.duplicates.combine:
                 tables = (part.rows for part in held.parts(merger))
-            if bucket.base is not None:
-                return held.rows, handles.merge(bucket.base, [], tables)
+            if write.base is not None:
+                return held.rows, handles.merge(write.base, [], tables)
             if context.sort:
                 tables = _sorted(tables)
-            return held.rows, handles.create(bucket.partition, bucket.file_id, tables)
+            return held.rows, handles.create(write.partition, write.file_id, tables)
 
 
 def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:

@@ -1,4 +1,4 @@
-"""The incoming rows of one bucket, one row a key, within a memory budget.
+"""The incoming rows of one file group, one row a key, within a memory budget.
 
 Up to the budget the rows are held in memory. Beyond it they are cut by key hash into parts on disk, each
 small enough to be de-duplicated in memory; de-duplicated parts are memory-mapped Arrow files.
@@ -20,7 +20,7 @@ from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, re
 _COPIES = 3
 
 
-class RowSet:
+class DedupRows:
     """Context manager; the spill files live until it is left."""
 
     def __init__(self, schema: pa.Schema, budget: int, spill_path: str, expected: int) -> None:
@@ -34,7 +34,7 @@ class RowSet:
         self._bytes = 0
         self.rows = 0
 
-    def __enter__(self) -> RowSet:
+    def __enter__(self) -> DedupRows:
         return self
 
     def __exit__(
