@@ -1,22 +1,15 @@
 """OpenLineage of a task: what it read, the table it wrote with the columns of the commit, what it counted.
 
 Airflow's OpenLineage provider calls these methods where it is installed and switched on; without it nothing
-of OpenLineage is imported. Datasets are named as Spark's own lineage names them: by namespace (file, s3://bucket,
-hdfs://host:port) and path.
+of OpenLineage is imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-from airflow_hoodie.assets.hoodie import SAME_STORE
-from hoodie.mask import masked
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
-
-_WILDCARDS = "*?[{"
 
 
 class HoodieLineage:
@@ -33,33 +26,3 @@ class HoodieLineage:
         from airflow_hoodie import lineage_facets
 
         return lineage_facets.of_task(self, getattr(self, "result", None) or {})
-
-
-def dataset_name(path: str) -> tuple[str, str]:
-    """(namespace, name) of a folder or file: absolute path or URI; without user, password and signature."""
-    path = masked(path)
-    scheme, separator, rest = path.partition("://")
-    if path.startswith("file:") or not separator:
-        return "file", "/" + path.removeprefix("file:").strip("/")
-    place, _, key = rest.partition("/")
-    user, at, host = place.rpartition("@")
-    place = host if ":" in user else user + at + host
-    return f"{SAME_STORE.get(scheme, scheme)}://{place}", key.rstrip("/") or "/"
-
-
-def source_places(source: Any) -> list[str]:
-    """The folders and files that a task's source names; globs are cut to the folder that holds all of them.
-
-    A query names none that could be told without running it.
-    """
-    described: Mapping[str, Any] = source if isinstance(source, Mapping) else {"path": source}
-    if described.get("format") == "sql":
-        return []
-    path = described.get("path")
-    paths = [path] if isinstance(path, str) else list(path or ())
-    return list(dict.fromkeys(_without_wildcards(str(item)) for item in paths))
-
-
-def _without_wildcards(path: str) -> str:
-    first = min((at for mark in _WILDCARDS if (at := path.find(mark)) >= 0), default=-1)
-    return path if first < 0 else path[:first].rpartition("/")[0] or "/"

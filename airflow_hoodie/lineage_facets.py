@@ -22,8 +22,8 @@ from openlineage.client.facet_v2 import (
     storage_dataset,
 )
 
+from airflow_hoodie.dataset_names import dataset_name, source_places
 from airflow_hoodie.hooks.hoodie import resolved_path
-from airflow_hoodie.lineage import dataset_name, source_places
 from hoodie.errors import HoodieError
 from hoodie.mask import masked
 from hoodie.table.handle import Table, TableRef

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.paths import check_path, is_template
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -19,11 +20,6 @@ RECORD_KEY = "hoodie.datasource.write.recordkey.field"
 PARTITION_PATH = "hoodie.datasource.write.partitionpath.field"
 ORDERING = "hoodie.datasource.write.precombine.field"
 OPERATION = "hoodie.datasource.write.operation"
-
-
-def is_template(text: str) -> bool:
-    """Does the text hold Jinja that is rendered later? Such a value is checked after rendering."""
-    return "{{" in text or "{%" in text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,43 +170,6 @@ class HoodieTable:
         if isinstance(value, Mapping):
             return cls.from_dict(value)
         raise HoodieConfigurationError(f"table is {value!r}; pass a HoodieTable or its to_dict() form")
-
-
-def is_absolute(path: str) -> bool:
-    return path.startswith(("/", "file:/")) or "://" in path
-
-
-def check_path(path: Any, relative: bool = False) -> str:
-    """The path, if it is absolute, a URI, or still a template; else HoodieConfigurationError.
-
-    With `relative` a path in a warehouse is right, too.
-    """
-    if isinstance(path, str) and path.strip():
-        if is_template(path) or is_absolute(path) or (relative and not path.startswith("~")):
-            return path
-        raise HoodieConfigurationError(
-            f"table path {path!r} is relative, so every worker would take another folder; "
-            "use an absolute path, or name the connection in whose warehouse it lies: "
-            "HoodieTable(hoodie_conn_id='hoodie_default', ...)"
-        )
-    raise HoodieConfigurationError(f"table path is {path!r}; give the absolute path of the table's folder")
-
-
-def table_path(table: Any) -> str:
-    """The path of a HoodieTable, of its dict form, or the path itself, absolute or a template; else
-    HoodieConfigurationError.
-    """
-    if isinstance(table, HoodieTable):
-        table = {"path": table.path, "hoodie_conn_id": table.hoodie_conn_id}
-    if not isinstance(table, Mapping):
-        return check_path(table)
-    path, conn_id = table.get("path"), table.get("hoodie_conn_id")
-    if conn_id and isinstance(path, str) and not (is_absolute(path) or is_template(path)):
-        raise HoodieConfigurationError(
-            f"table path {path!r} is relative to the warehouse of {conn_id!r}, which only tasks look up when "
-            "they run; what Airflow must know before, as assets and watchers, needs an absolute path"
-        )
-    return check_path(path)
 
 
 def option_texts(options: Mapping[str, Any] | None) -> dict[str, str]:

@@ -16,8 +16,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
+from airflow_hoodie.dataset_names import SAME_STORE, dataset_name
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.table import is_template, table_path
+from airflow_hoodie.paths import is_template, table_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 SCHEME = "hoodie"
 _FILE = "file"
 _SAFE = "/=:@,+~!$&'()*;"
-SAME_STORE = {"s3a": "s3", "s3n": "s3"}
 
 
 def asset_uri(table: Any, **query: str) -> str:
@@ -73,8 +73,6 @@ def create_asset(*, path: str, extra: dict[str, Any] | None = None) -> Asset:
 def convert_asset_to_openlineage(asset: Asset, lineage_context: Any) -> Any:
     """OpenLineage dataset of the table: its place, as Spark's own lineage names it."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
-
-    from airflow_hoodie.lineage import dataset_name
 
     parts = urlsplit(asset.uri)
     elsewhere = f"{parts.netloc}://{unquote(parts.path).lstrip('/')}"

@@ -19,7 +19,7 @@ from airflow_hoodie.hooks.hoodie import (
     connection_help,
 )
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.table import is_absolute
+from airflow_hoodie.paths import is_absolute
 from hoodie.bundle import package_folder
 from hoodie.text import lines, visible
 

@@ -20,8 +20,9 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.paths import check_path, is_absolute, table_path
 from airflow_hoodie.secrets import hide
-from airflow_hoodie.table import HoodieTable, check_path, is_absolute, option_texts, table_path
+from airflow_hoodie.table import HoodieTable, option_texts
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize, storage_for
 from hoodie.storage.local import LocalStorage

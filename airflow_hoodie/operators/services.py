@@ -9,7 +9,8 @@ from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.links.hoodie import TimelineLink
 from airflow_hoodie.operators.base import HoodieSparkOperator, leave_link
-from airflow_hoodie.table import HoodieTable, is_template
+from airflow_hoodie.paths import is_template
+from airflow_hoodie.table import HoodieTable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

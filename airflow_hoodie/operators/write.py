@@ -10,7 +10,8 @@ from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, check_services, services
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieSparkOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
-from airflow_hoodie.table import HoodieTable, is_absolute, is_template, option_texts
+from airflow_hoodie.paths import is_absolute, is_template
+from airflow_hoodie.table import HoodieTable, option_texts
 from airflow_hoodie.tokens import committed_before, task_token
 from hoodie.storage import normalize
 from hoodie.timeline.tokens import partition_source

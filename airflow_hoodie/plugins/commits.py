@@ -1,6 +1,6 @@
 """Plugin that makes commit events exact: a listener that notes each one in the transaction that stores it.
 
-Airflow stores an asset event in one transaction and a watcher's place in another, so a triggerer that is
+Airflow stores an asset event in one transaction and a watcher's offset in another, so a triggerer that is
 killed in between would fire the event again. When Airflow announces an event of a CommitEventTrigger, in the
 triggerer's main process and before it commits, the listener adds the instant to the asset's state store
 through the same session: both are there or neither is. The watcher reads both when it starts.

@@ -12,8 +12,8 @@ from airflow.state import AssetScope, get_state_backend
 from airflow.state.metastore import MetastoreBackend
 from sqlalchemy import select
 
-from airflow_hoodie.progress import Progress
-from airflow_hoodie.triggers.commits import EVENTS_KEY, PLACE_KEY, events_of
+from airflow_hoodie.triggers.commits import EVENTS_KEY, OFFSET_KEY, events_of
+from airflow_hoodie.watch_offset import WatchOffset
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ def note_event(asset: Any, watcher: str, instant: str) -> None:
     """Add an instant to those that a watcher's events of this asset told, in the thread's open transaction.
 
     Nothing where the state is not kept in Airflow's database, or where no transaction is open: then the
-    watcher's own place has to do. What that place covers by now is dropped from the list.
+    watcher's own offset has to do. What that offset covers by now is dropped from the list.
     """
     backend = get_state_backend()
     session = settings.Session() if settings.Session is not None else None
@@ -41,7 +41,7 @@ def note_event(asset: Any, watcher: str, instant: str) -> None:
             text = backend.get(scope, f"{key}:{watcher}", session=session)
             return None if text is None else json.loads(text)
 
-        place = Progress.from_dict(stored(PLACE_KEY)) or Progress()
-        told = [item for item in events_of(stored(EVENTS_KEY)) if not place.covers(item)]
+        offset = WatchOffset.from_dict(stored(OFFSET_KEY)) or WatchOffset()
+        told = [item for item in events_of(stored(EVENTS_KEY)) if not offset.covers(item)]
         value = json.dumps([*told, instant])
         backend.set(scope, f"{EVENTS_KEY}:{watcher}", value, session=session)

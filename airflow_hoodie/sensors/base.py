@@ -14,7 +14,8 @@ from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.hooks.hoodie import resolved_path
-from airflow_hoodie.table import HoodieTable, check_path, is_absolute, is_template, table_path
+from airflow_hoodie.paths import check_path, is_absolute, is_template, table_path
+from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.triggers.condition import ConditionTrigger, look, value_of
 from hoodie.errors import HoodieError
 

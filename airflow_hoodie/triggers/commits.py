@@ -1,7 +1,7 @@
 """CommitEventTrigger: one asset event for every completed commit of a table, and the poll that many share.
 
 Airflow calls `filter_shared_stream` of each watcher with one stream of polls for all watchers of a table. A
-watcher's place on the timeline is a Progress in the state store of its asset. It is written once Airflow has
+watcher's WatchOffset lies in the state store of its asset. It is written once Airflow has
 stored the events (the stream's `advance`), and, in the very transaction that stores an event, by the
 listener `airflow_hoodie.plugins.commits`: with it an event is stored exactly once whatever dies when; without
 it (a plugin can be switched off) the events of the last seconds before a crash may come again.
@@ -25,8 +25,8 @@ from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import COMMITS, CommitFilter, Since
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
-from airflow_hoodie.progress import Progress, news
-from airflow_hoodie.table import is_template, table_path
+from airflow_hoodie.paths import is_template, table_path
+from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.errors import HoodieError, TableNotFound
 from hoodie.storage import normalize
 from hoodie.text import visible
@@ -34,8 +34,8 @@ from hoodie.timeline.active import Timeline
 
 log = logging.getLogger(__name__)
 
-#: keys in an asset's state store: the stored place of a watcher, and the events stored since
-PLACE_KEY = "hoodie.place"
+#: keys in an asset's state store: the stored offset of a watcher, and the events stored since
+OFFSET_KEY = "hoodie.place"
 EVENTS_KEY = "hoodie.events"
 #: field of an event's payload that tells the listener which watcher of the asset it is from
 WATCHER = "watcher"
@@ -48,7 +48,7 @@ class CommitEventTrigger(BaseEventTrigger):
     """Fires once for every completed commit, in order of completion; for an AssetWatcher.
 
     table: HoodieTable, its dict form, or the table's path; a table that is not there yet is waited for.
-    start: where a watcher without a stored place begins: "latest" (with commits that complete from now on),
+    start: where a watcher without a stored offset begins: "latest" (with commits that complete from now on),
         "earliest" (with the oldest of the active timeline), an instant or a moment (after it).
     actions, partition, extra_metadata: which commits count, as for CommitSensor.
     services: do commits of table services (compaction, clustering) count too?
@@ -104,7 +104,7 @@ class CommitEventTrigger(BaseEventTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Without the shared stream: the same events, the place written after each poll."""
+        """Without the shared stream: the same events, the offset written after each poll."""
 
         async def polls() -> AsyncIterator[Poll]:
             async for poll, _ in TableStream(self.table, self.poke_interval).open_stream():
@@ -124,23 +124,23 @@ class CommitEventTrigger(BaseEventTrigger):
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """This watcher's events of a stream of Polls; each waits until Airflow took the one before."""
         stores = accessors(self.asset_state_store)
-        seen: Progress | None = None
+        seen: WatchOffset | None = None
         async for poll in shared_stream:
             if seen is None:
                 seen = await self._stored(stores)
                 self._warn_of_a_gap(seen, poll.timeline)
             if seen is None:
-                seen = await asyncio.to_thread(Progress.start, poll.timeline, self._first)
-                await write_place(stores, self.watcher, seen)
+                seen = await asyncio.to_thread(WatchOffset.start, poll.timeline, self._first)
+                await write_offset(stores, self.watcher, seen)
                 log.info("Watching %s from %s on", self.table, self.start)
-            found = await asyncio.to_thread(news, poll.reader, poll.timeline, seen, self.which)
+            found = await asyncio.to_thread(new_commits, poll.reader, poll.timeline, seen, self.which)
             for payload in found.events:
                 yield TriggerEvent({**payload, WATCHER: self.watcher})  # type: ignore[no-untyped-call]
             if found.instants:
                 seen = seen.plus(found.instants).compacted(poll.timeline)
-                poll.places.append((stores, self.watcher, seen))
+                poll.offsets.append((stores, self.watcher, seen))
 
-    def _warn_of_a_gap(self, seen: Progress | None, timeline: Timeline) -> None:
+    def _warn_of_a_gap(self, seen: WatchOffset | None, timeline: Timeline) -> None:
         oldest = timeline.first_time
         if seen is not None and oldest is not None and seen.newest and seen.newest < oldest:
             log.warning(
@@ -151,35 +151,35 @@ class CommitEventTrigger(BaseEventTrigger):
                 oldest,
             )
 
-    async def _stored(self, stores: Sequence[Any]) -> Progress | None:
-        """The place to go on from; where several assets share this trigger, the union of theirs."""
-        found: Progress | None = None
+    async def _stored(self, stores: Sequence[Any]) -> WatchOffset | None:
+        """The offset to go on from; where several assets share this trigger, the union of theirs."""
+        found: WatchOffset | None = None
         for store in stores:
-            place = Progress.from_dict(await store.aget(f"{PLACE_KEY}:{self.watcher}"))
-            if place is not None:
-                place = place.plus(events_of(await store.aget(f"{EVENTS_KEY}:{self.watcher}")))
-                found = place if found is None else found.merged(place)
+            offset = WatchOffset.from_dict(await store.aget(f"{OFFSET_KEY}:{self.watcher}"))
+            if offset is not None:
+                offset = offset.plus(events_of(await store.aget(f"{EVENTS_KEY}:{self.watcher}")))
+                found = offset if found is None else found.merged(offset)
         return found
 
 
 @dataclass
 class Poll:
-    """One look at a table, handed to all its watchers, which leave the places they have come to with it.
+    """One look at a table, handed to all its watchers, which add the offsets that they have come to.
 
-    `places` are (stores of the assets, watcher, place); they may be written once all events that the
+    `offsets` are (stores of the assets, watcher, offset); they may be written once all events that the
     watchers made of this poll are stored.
     """
 
     reader: TableReader
     timeline: Timeline
-    places: list[tuple[Sequence[Any], str, Progress]] = field(default_factory=list)
+    offsets: list[tuple[Sequence[Any], str, WatchOffset]] = field(default_factory=list)
 
     async def settle(self) -> None:
-        for stores, watcher, place in self.places:
+        for stores, watcher, offset in self.offsets:
             try:
-                await write_place(stores, watcher, place)
-            except AirflowRuntimeError as error:  # a later poll writes a later place
-                log.warning("The place of the watcher of %s was not stored: %s", watcher, error)
+                await write_offset(stores, watcher, offset)
+            except AirflowRuntimeError as error:  # a later poll writes a later offset
+                log.warning("The offset of the watcher of %s was not stored: %s", watcher, error)
 
 
 class TableStream(SharedStreamProducer):
@@ -206,7 +206,7 @@ class TableStream(SharedStreamProducer):
             await asyncio.sleep(pause)
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Events of these polls are stored; a failed watcher starts again from its last place."""
+        """Events of these polls are stored; a failed watcher starts again from its last offset."""
         for item in batch:
             if item.outcome.failed == 0:
                 await item.broker_payload.settle()
@@ -226,9 +226,9 @@ def accessors(store: Any) -> list[Any]:
     return named or [store]
 
 
-async def write_place(stores: Sequence[Any], watcher: str, place: Progress) -> None:
+async def write_offset(stores: Sequence[Any], watcher: str, offset: WatchOffset) -> None:
     for store in stores:
-        await store.aset(f"{PLACE_KEY}:{watcher}", place.to_dict())
+        await store.aset(f"{OFFSET_KEY}:{watcher}", offset.to_dict())
 
 
 def events_of(value: Any) -> list[str]:

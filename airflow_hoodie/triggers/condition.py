@@ -18,7 +18,7 @@ from airflow.triggers.base import (
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieException, from_error, from_report
-from airflow_hoodie.table import table_path
+from airflow_hoodie.paths import table_path
 from hoodie.errors import ConfigError, HoodieError, TableNotFound
 from hoodie.text import visible
 

@@ -12,7 +12,7 @@ import pytest
 
 import hoodie
 from airflow_hoodie import CleanOperator, HoodieTable, UpsertOperator
-from airflow_hoodie.lineage import dataset_name, source_places
+from airflow_hoodie.dataset_names import dataset_name, source_places
 from tests.conftest import require
 
 from .test_links import NotedTi

@@ -16,8 +16,8 @@ from airflow.triggers.shared_stream import SharedStreamManager
 from airflow_hoodie import CommitEventTrigger
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException
-from airflow_hoodie.progress import Progress
 from airflow_hoodie.triggers import commits as module
+from airflow_hoodie.watch_offset import WatchOffset
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action
 
@@ -45,9 +45,9 @@ class Store:
         self.values[key] = json.dumps(value)
         self.writes += 1
 
-    def place(self, trigger: CommitEventTrigger) -> Progress | None:
-        return Progress.from_dict(
-            json.loads(self.values.get(f"{module.PLACE_KEY}:{trigger.watcher}", "null"))
+    def offset(self, trigger: CommitEventTrigger) -> WatchOffset | None:
+        return WatchOffset.from_dict(
+            json.loads(self.values.get(f"{module.OFFSET_KEY}:{trigger.watcher}", "null"))
         )
 
 
@@ -185,7 +185,7 @@ def test_many_watchers_share_one_poll(table: WrittenTimeline, monkeypatch: pytes
     assert len(opened) == 7  # each commit is opened once for all
 
 
-def test_a_late_watcher_begins_with_its_own_place(table: WrittenTimeline) -> None:
+def test_a_late_watcher_begins_with_its_own_offset(table: WrittenTimeline) -> None:
     async def scenario() -> None:
         triggerer = Triggerer()
         triggerer.run(watcher(table))
@@ -206,7 +206,7 @@ def test_a_late_watcher_begins_with_its_own_place(table: WrittenTimeline) -> Non
     asyncio.run(scenario())
 
 
-def test_the_place_is_stored_after_the_events_and_not_before(table: WrittenTimeline) -> None:
+def test_the_offset_is_stored_after_the_events_and_not_before(table: WrittenTimeline) -> None:
     for _ in range(3):
         table.commit()
     store = Store()
@@ -217,9 +217,9 @@ def test_the_place_is_stored_after_the_events_and_not_before(table: WrittenTimel
         triggerer.run(trigger, store)
         await triggerer.until(lambda: len(triggerer.payloads) == 3)
         await asyncio.sleep(0.3)
-        assert store.place(trigger) == Progress()  # as it was at the start: nothing is known to be stored
+        assert store.offset(trigger) == WatchOffset()  # as it was at the start: nothing is known to be stored
         triggerer.confirm()
-        await triggerer.until(lambda: (store.place(trigger) or Progress()).covers(table.commits[-1]))
+        await triggerer.until(lambda: (store.offset(trigger) or WatchOffset()).covers(table.commits[-1]))
         writes = store.writes
         await asyncio.sleep(0.3)
         assert store.writes == writes  # polls without news write nothing
@@ -265,7 +265,7 @@ def test_500_commits_with_restarts(table: WrittenTimeline) -> None:
                 await asyncio.sleep(0.01)
         await triggerer.until(lambda: len(stored) + len(triggerer.payloads) == len(table.commits))
         triggerer.confirm()
-        await triggerer.until(lambda: (store.place(trigger) or Progress()).covers(table.commits[-1]))
+        await triggerer.until(lambda: (store.offset(trigger) or WatchOffset()).covers(table.commits[-1]))
         await asyncio.sleep(0.2)
         stored.extend(triggerer.stored[0])
         await triggerer.stop()
@@ -274,9 +274,9 @@ def test_500_commits_with_restarts(table: WrittenTimeline) -> None:
         asyncio.run(session())
     assert stored == table.commits
     assert len(stored) == 500
-    place = store.place(trigger)
-    assert place is not None
-    assert len(place.done) < 150  # the stored place does not grow with the table's age
+    offset = store.offset(trigger)
+    assert offset is not None
+    assert len(offset.done) < 150  # the stored offset does not grow with the table's age
 
 
 def test_a_crash_before_the_confirmation_repeats_and_loses_nothing(table: WrittenTimeline) -> None:
@@ -301,7 +301,7 @@ def test_what_the_listener_noted_is_not_told_again(table: WrittenTimeline) -> No
         table.commit()
     store = Store()
     trigger = watcher(table)
-    store.values[f"{module.PLACE_KEY}:{trigger.watcher}"] = json.dumps(Progress().to_dict())
+    store.values[f"{module.OFFSET_KEY}:{trigger.watcher}"] = json.dumps(WatchOffset().to_dict())
     store.values[f"{module.EVENTS_KEY}:{trigger.watcher}"] = json.dumps(table.commits[:3])
 
     async def scenario() -> list[str]:
@@ -322,7 +322,7 @@ def test_commits_that_may_have_been_archived_unseen_are_warned_of(
         table.commit()
     store = Store()
     trigger = watcher(table)
-    store.values[f"{module.PLACE_KEY}:{trigger.watcher}"] = json.dumps({"low": table.commits[0], "done": []})
+    store.values[f"{module.OFFSET_KEY}:{trigger.watcher}"] = json.dumps({"low": table.commits[0], "done": []})
     for instant in table.commits[: 2 if archived else 1]:
         table.archive(instant)
     if not archived:
@@ -339,7 +339,7 @@ def test_commits_that_may_have_been_archived_unseen_are_warned_of(
     assert ("was not watched since" in caplog.text) == archived
 
 
-def test_assets_that_share_a_trigger_share_its_place(table: WrittenTimeline) -> None:
+def test_assets_that_share_a_trigger_share_its_offset(table: WrittenTimeline) -> None:
     """Airflow gives equal watchers of several assets one trigger, and one state store for each asset."""
 
     class Stores:
@@ -359,7 +359,7 @@ def test_assets_that_share_a_trigger_share_its_place(table: WrittenTimeline) -> 
         triggerer.confirm()
         await triggerer.until(
             lambda: all(
-                (store.place(watcher(table)) or Progress()).covers(table.commits[-1])
+                (store.offset(watcher(table)) or WatchOffset()).covers(table.commits[-1])
                 for store in stores._by_name.values()
             )
         )

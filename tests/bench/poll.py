@@ -34,13 +34,13 @@ path, last, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 sys.path[:0] = sys.argv[4:]
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import CommitFilter, condition
-from airflow_hoodie.progress import Progress, news
+from airflow_hoodie.watch_offset import WatchOffset, new_commits
 
 def waits(arguments, kind="commits"):
     wanted = condition(kind, arguments)
     return lambda reader: wanted.find(reader, reader.poll())
 
-seen = Progress.start(TableReader(path).poll(), "latest")
+seen = WatchOffset.start(TableReader(path).poll(), "latest")
 looks = {
     "load the timeline": lambda reader: reader.poll(),
     "any commit": waits({}),
@@ -48,7 +48,7 @@ looks = {
     "a commit after a moment": waits({"after": "2999-01-01"}),
     "a token that no commit has": waits({"token": "none"}),
     "freshness": waits({"max_age": 1}, "freshness"),
-    "events of a watcher": lambda reader: news(reader, reader.poll(), seen, CommitFilter()),
+    "events of a watcher": lambda reader: new_commits(reader, reader.poll(), seen, CommitFilter()),
 }
 found = {}
 for name, look in looks.items():

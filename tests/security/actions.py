@@ -11,7 +11,7 @@ from typing import Any
 import hoodie
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import COMMITS, CommitFilter, condition
-from airflow_hoodie.progress import Progress, news
+from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.cli.command import main
 from hoodie.serve.page import Page
 from hoodie.services.archive.mend import mend_archive
@@ -109,7 +109,7 @@ def _sensors(lake: Lake) -> None:
 def _watcher(lake: Lake) -> None:
     reader = TableReader(str(lake.table))
     which = CommitFilter.of(COMMITS, partition="eu")
-    found = news(reader, reader.poll(), Progress(), which)
+    found = new_commits(reader, reader.poll(), WatchOffset(), which)
     json.dumps(found.events)
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hoodie import progress
+from airflow_hoodie import watch_offset
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import CommitFilter, Since
-from airflow_hoodie.progress import Progress, news
+from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action, Instant, State
@@ -40,8 +40,8 @@ def timeline(completed: dict[str, int], pending: set[str] = frozenset()) -> Time
     )
 
 
-def told(seen: Progress, line: Timeline) -> list[str]:
-    return [event["instant"] for event in news(Reader(), line, seen, ALL).events]
+def told(seen: WatchOffset, line: Timeline) -> list[str]:
+    return [event["instant"] for event in new_commits(Reader(), line, seen, ALL).events]
 
 
 @given(
@@ -49,13 +49,13 @@ def told(seen: Progress, line: Timeline) -> list[str]:
 )
 def test_every_commit_once(steps: list[str | int]) -> None:
     """A number completes that pending instant; the oldest completed ones are archived once they were told."""
-    saved, seen = Progress(), Progress()
+    saved, seen = WatchOffset(), WatchOffset()
     pending: list[str] = []
     completed: dict[str, int] = {}
     finished: list[str] = []
     events: list[str] = []
-    kept = progress.KEPT
-    progress.KEPT = 3
+    kept = watch_offset.KEPT
+    watch_offset.KEPT = 3
     try:
         for number, step in enumerate([*steps, "poll"]):
             if step == "begin":
@@ -65,39 +65,39 @@ def test_every_commit_once(steps: list[str | int]) -> None:
                 completed[finished[-1]] = number
             elif step == "poll":
                 line = timeline(completed, set(pending))
-                found = news(Reader(), line, seen, ALL)
+                found = new_commits(Reader(), line, seen, ALL)
                 events += [event["instant"] for event in found.events]
                 seen = saved = seen.plus(found.instants).compacted(line)
                 for old in sorted(completed)[:-5]:
                     del completed[old]
             elif step == "restart":
-                again = Progress.from_dict(json.loads(json.dumps(saved.to_dict())))
+                again = WatchOffset.from_dict(json.loads(json.dumps(saved.to_dict())))
                 assert again is not None
                 seen = again
         assert events == finished
         assert len(seen.done) <= 3 + len(finished)
     finally:
-        progress.KEPT = kept
+        watch_offset.KEPT = kept
 
 
 def test_order_of_completion_not_of_instants() -> None:
-    assert told(Progress(), timeline({"1": 30, "2": 10, "3": 20, "4": 20})) == ["2", "3", "4", "1"]
+    assert told(WatchOffset(), timeline({"1": 30, "2": 10, "3": 20, "4": 20})) == ["2", "3", "4", "1"]
 
 
 def test_a_commit_that_becomes_visible_late_with_an_older_time_is_told() -> None:
     """Its file got its time before that of another commit which was visible earlier."""
-    seen = Progress().plus(told(Progress(), timeline({"1": 10, "3": 30})))
+    seen = WatchOffset().plus(told(WatchOffset(), timeline({"1": 10, "3": 30})))
     assert told(seen, timeline({"1": 10, "2": 20, "3": 30})) == ["2"]
 
 
 def test_the_bound_rises_and_stays_below_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "KEPT", 2)
-    done = Progress().plus("12345")
-    assert done.compacted(timeline({})) == Progress("3", frozenset("45"))
-    assert done.compacted(timeline({}, {"3"})) == Progress("2", frozenset("345"))
+    monkeypatch.setattr(watch_offset, "KEPT", 2)
+    done = WatchOffset().plus("12345")
+    assert done.compacted(timeline({})) == WatchOffset("3", frozenset("45"))
+    assert done.compacted(timeline({}, {"3"})) == WatchOffset("2", frozenset("345"))
     assert done.compacted(timeline({}, {"0"})) == done
-    assert Progress("3", frozenset("45")).covers("1")
-    assert not Progress("3", frozenset("45")).covers("6")
+    assert WatchOffset("3", frozenset("45")).covers("1")
+    assert not WatchOffset("3", frozenset("45")).covers("6")
 
 
 @pytest.mark.parametrize(
@@ -111,20 +111,20 @@ def test_the_bound_rises_and_stays_below_what_is_pending(monkeypatch: pytest.Mon
 )
 def test_starts(first: str | Since, expected: list[str]) -> None:
     line = timeline({"1": 10, "2": 20, "3": 30}, {"0"})
-    seen = Progress.start(line, first)
+    seen = WatchOffset.start(line, first)
     assert told(seen, line) == expected
     late = timeline({"0": 40, "1": 10, "2": 20, "3": 30})
     assert ("0" in told(seen, late)) == (first != Since(instant="1"))
 
 
 def test_a_merge_has_dealt_with_what_either_had() -> None:
-    merged = Progress("2", frozenset("5")).merged(Progress("3", frozenset("47")))
-    assert merged == Progress("3", frozenset("457"))
+    merged = WatchOffset("2", frozenset("5")).merged(WatchOffset("3", frozenset("47")))
+    assert merged == WatchOffset("3", frozenset("457"))
 
 
 @pytest.mark.parametrize("value", [None, "x", [], {}, {"low": 1, "done": []}, {"low": "1", "done": "23"}])
 def test_what_is_no_place_is_none(value: object) -> None:
-    assert Progress.from_dict(value) is None
+    assert WatchOffset.from_dict(value) is None
 
 
 def test_a_commit_that_is_being_written_holds_back_itself_and_later_ones(tmp_path: Path) -> None:
@@ -135,12 +135,12 @@ def test_a_commit_that_is_being_written_holds_back_itself_and_later_ones(tmp_pat
         (meta / f"{number}.commit").write_text(text)
         os.utime(meta / f"{number}.commit", (now - 10 + number, now - 10 + number))
     reader = TableReader(str(tmp_path))
-    found = news(reader, reader.poll(), Progress(), CommitFilter())
+    found = new_commits(reader, reader.poll(), WatchOffset(), CommitFilter())
     assert found.instants == ("1",)
     (meta / "2.commit").write_text("{}")
     os.utime(meta / "2.commit", (now - 8, now - 8))
-    seen = Progress().plus(found.instants)
-    assert news(reader, reader.poll(), seen, CommitFilter()).instants == ("2", "3")
+    seen = WatchOffset().plus(found.instants)
+    assert new_commits(reader, reader.poll(), seen, CommitFilter()).instants == ("2", "3")
 
 
 def test_a_commit_that_stays_torn_is_told_without_its_details(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_commit_that_stays_torn_is_told_without_its_details(tmp_path: Path) ->
     (meta / "1.commit").write_text('{"torn')
     os.utime(meta / "1.commit", (1, 1))
     reader = TableReader(str(tmp_path))
-    [event] = news(reader, reader.poll(), Progress(), CommitFilter()).events
+    [event] = new_commits(reader, reader.poll(), WatchOffset(), CommitFilter()).events
     assert (event["instant"], event["operation"], event["partitions"], event["num_inserts"]) == (
         "1",
         None,
@@ -165,8 +165,8 @@ def test_services_are_dealt_with_and_told_only_on_demand(tmp_path: Path) -> None
         action = "replacecommit" if number > 2 else "commit"
         (meta / f"{number}.{action}").write_text(json.dumps({"operationType": operation}))
     reader = TableReader(str(tmp_path))
-    rows = news(reader, reader.poll(), Progress(), CommitFilter())
+    rows = new_commits(reader, reader.poll(), WatchOffset(), CommitFilter())
     assert set(rows.instants) == set("1234")
     assert {event["operation"] for event in rows.events} == {"UPSERT", "INSERT_OVERWRITE"}
-    everything = news(reader, reader.poll(), Progress(), ALL)
+    everything = new_commits(reader, reader.poll(), WatchOffset(), ALL)
     assert len(everything.events) == 4

@@ -28,14 +28,14 @@ _TORN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class WatchOffset:
     """Dealt with: every commit whose instant is at most `low`, and those in `done`."""
 
     low: str = ""
     done: frozenset[str] = frozenset()
 
     @classmethod
-    def start(cls, timeline: Timeline, first: str | Since) -> Progress:
+    def start(cls, timeline: Timeline, first: str | Since) -> WatchOffset:
         """Before anything was seen. `first`: "latest" deals with what is completed now, "earliest" with
         nothing, a bound with what it does not admit."""
         if first == "earliest":
@@ -55,26 +55,26 @@ class Progress:
     def covers(self, instant: str) -> bool:
         return instant <= self.low or instant in self.done
 
-    def plus(self, instants: Iterable[str]) -> Progress:
-        return Progress(self.low, self.done.union(item for item in instants if item > self.low))
+    def plus(self, instants: Iterable[str]) -> WatchOffset:
+        return WatchOffset(self.low, self.done.union(item for item in instants if item > self.low))
 
-    def merged(self, other: Progress) -> Progress:
+    def merged(self, other: WatchOffset) -> WatchOffset:
         """What either has dealt with."""
-        return Progress(max(self.low, other.low)).plus(self.done | other.done)
+        return WatchOffset(max(self.low, other.low)).plus(self.done | other.done)
 
-    def compacted(self, timeline: Timeline) -> Progress:
+    def compacted(self, timeline: Timeline) -> WatchOffset:
         """The same with a higher bound. It stays below what is pending, which may complete at any time."""
         pending = [item.time for item in timeline.pending() if item.comparable_action in COMMIT_ACTIONS]
         old = sorted(self.done)[:-KEPT]
         below = [instant for instant in old if not pending or instant < min(pending)]
-        return Progress(max([self.low, *below])).plus(self.done)
+        return WatchOffset(max([self.low, *below])).plus(self.done)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able form for the state store."""
         return {"low": self.low, "done": sorted(self.done)}
 
     @classmethod
-    def from_dict(cls, value: Any) -> Progress | None:
+    def from_dict(cls, value: Any) -> WatchOffset | None:
         """None for what is not one."""
         if not isinstance(value, Mapping):
             return None
@@ -85,14 +85,16 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class News:
+class NewCommits:
     """Commits that a watcher has not dealt with, in order of completion: all instants, and some as events."""
 
     instants: tuple[str, ...] = ()
     events: tuple[dict[str, Any], ...] = ()
 
 
-def news(reader: TableReader, timeline: Timeline, seen: Progress, which: CommitFilter) -> News:
+def new_commits(
+    reader: TableReader, timeline: Timeline, seen: WatchOffset, which: CommitFilter
+) -> NewCommits:
     """What completed beyond `seen`; opens each of these commits. Blocks.
 
     A commit that can't be read yet holds itself and all later ones back until the next call; for a minute,
@@ -116,4 +118,4 @@ def news(reader: TableReader, timeline: Timeline, seen: Progress, which: CommitF
         counts = which.admits(timeline, hit.instant, partial(reader.details, hit.instant)) is not False
         if counts and (details is None or which.admits_details(details)):
             events.append(hit.to_event(details))
-    return News(tuple(instants), tuple(events))
+    return NewCommits(tuple(instants), tuple(events))
