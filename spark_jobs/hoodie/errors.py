@@ -18,7 +18,7 @@ HoodieError
 │   ├── CommitConflict     a commit or a plan of another one came between: do it again
 │   └── Fenced             this process was taken for dead, and another one undid its work: do it again
 ├── StorageError
-│   ├── AlreadyExists      create_if_absent found the path taken
+│   ├── AlreadyExists      create found the path taken
 │   └── CommitUnknown      the storage failed at the publishing: the commit may be there or not
 ├── ServiceError           the rows are committed, and an inline service failed
 └── JobError               a distributed step failed

@@ -18,7 +18,7 @@ from itertools import pairwise
 from tests.support.faults import Change, Faults, Phase
 
 _UNIQUE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{64}|\d+")
-_PUBLISHED = re.compile(r"create_if_absent \.hoodie/#\.(?!inflight)[a-z]+( |$)")
+_PUBLISHED = re.compile(r"create \.hoodie/#\.(?!inflight)[a-z]+( |$)")
 #: instants, heartbeats, properties
 _STATE = re.compile(r"[a-z_]+ \.hoodie/(\.heartbeat/)?(#(\.[a-z.]+)?|hoodie\.properties(\.backup)?)( |$)")
 
@@ -90,7 +90,7 @@ def chosen(steps: Sequence[str], known: Sequence[Sequence[str]], kind: Kind) -> 
 
 def _half(text: str) -> str:
     """Half of a file that is created as a whole is a temporary: which one depends on the folder alone."""
-    return text.rpartition("/")[0] if text.startswith("create_if_absent") else text
+    return text.rpartition("/")[0] if text.startswith("create") else text
 
 
 def step(change: Change, table: str) -> str:

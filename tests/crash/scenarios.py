@@ -160,7 +160,7 @@ def mor_failed(kit: Kit, path: Path) -> None:
 
 def mor_shared(kit: Kit, path: Path) -> None:
     """Killed before its commit; one of its logs is as on a storage that appends, in a file with others'."""
-    _kill_last(kit, path, "create_if_absent", ".deltacommit", Phase.BEFORE)
+    _kill_last(kit, path, "create", ".deltacommit", Phase.BEFORE)
     marker = min(path.glob(".hoodie/.temp/*/eu/.*.log.*.marker.APPEND"))
     failed = path / "eu" / marker.name.removesuffix(".marker.APPEND")
     shared = next(path.glob("eu/.*.log.1_*"))

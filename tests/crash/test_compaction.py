@@ -47,7 +47,7 @@ def check_mended(scenario: Scenario, path: Path, rows: Rows) -> None:
 
 def test_a_writer_after_a_killed_execution_leaves_it_alone(bench: Bench) -> None:
     """It appends on top of the pending compaction; who executes the plan next mends."""
-    for change, ending in (("close_output", ".parquet"), ("create_if_absent", ".commit")):
+    for change, ending in (("close_output", ".parquet"), ("create", ".commit")):
         number = bench.place(EXECUTE, change, ending)
         path = bench.table(EXECUTE)
         assert bench.kill(EXECUTE, path, number) == -signal.SIGKILL
@@ -71,10 +71,10 @@ def upsert(bench: Bench, path: Path) -> Rows:
 
 #: where an execution waits: (change, end of its path, phase)
 WAITS = {
-    "before its first file": ("create_if_absent", ".compaction.inflight", Phase.AFTER),
+    "before its first file": ("create", ".compaction.inflight", Phase.AFTER),
     "with an open file": ("open_output", ".parquet", Phase.AFTER),
     "with written files": ("close_output", ".parquet", Phase.AFTER),
-    "before it publishes": ("create_if_absent", ".commit", Phase.BEFORE),
+    "before it publishes": ("create", ".commit", Phase.BEFORE),
 }
 
 
@@ -146,7 +146,7 @@ def test_executions_that_start_at_once_compact_once(bench: Bench, worker: Worker
 def test_no_plan_is_made_while_a_writer_is_at_work(bench: Bench, worker: Worker, tmp_path: Path) -> None:
     writer, schedule = SCENARIOS["mor_upsert"], SCENARIOS["schedule"]
     path = bench.table(writer)
-    number = bench.place(writer, "create_if_absent", ".deltacommit")
+    number = bench.place(writer, "create", ".deltacommit")
     pid = worker.start(writer, path, number, Phase.BEFORE, tmp_path)
     wait_for(tmp_path / "holding")
     with pytest.raises(ConflictError, match="another writer is at work"):

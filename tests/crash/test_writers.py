@@ -81,11 +81,11 @@ def test_writers_that_start_at_once_lose_nothing(
 
 #: where the writer sleeps: (change, end of its path, phase)
 SLEEPS = {
-    "before its files": ("create_if_absent", ".inflight", Phase.AFTER),
-    "between marker and file": ("create_if_absent", ".marker.MERGE", Phase.AFTER),
+    "before its files": ("create", ".inflight", Phase.AFTER),
+    "between marker and file": ("create", ".marker.MERGE", Phase.AFTER),
     "with an open file": ("open_output", ".parquet", Phase.AFTER),
     "with written files": ("close_output", ".parquet", Phase.AFTER),
-    "before it publishes": ("create_if_absent", ".commit", Phase.BEFORE),
+    "before it publishes": ("create", ".commit", Phase.BEFORE),
 }
 
 
@@ -118,9 +118,9 @@ def test_sleeper_taken_for_dead_can_not_publish(
 
 #: where a writer of logs sleeps
 LOG_SLEEPS = {
-    "between marker and log": ("create_if_absent", ".marker.APPEND", Phase.AFTER),
+    "between marker and log": ("create", ".marker.APPEND", Phase.AFTER),
     "with an open log": ("open_output", "_1-2-3", Phase.AFTER),
-    "before it publishes": ("create_if_absent", ".deltacommit", Phase.BEFORE),
+    "before it publishes": ("create", ".deltacommit", Phase.BEFORE),
 }
 
 

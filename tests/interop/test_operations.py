@@ -44,7 +44,7 @@ class Operated(Table):
             lambda path: hoodie.write_table(
                 as_table(rows, SMALL_SCHEMA), path, operation=operation, options=options
             ),
-            lambda change: change.name == "create_if_absent" and change.path.endswith(".replacecommit"),
+            lambda change: change.name == "create" and change.path.endswith(".replacecommit"),
         )
         (pending,) = self.timeline().pending()
         return pending.time

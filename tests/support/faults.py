@@ -138,9 +138,9 @@ class FaultyStorage:
             "write", path, lambda: self._inner.write(path, data), lambda: _leave_temporary(path, data)
         )
 
-    def create_if_absent(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes) -> None:
         half = (lambda: _leave_temporary(path, data)) if data else None
-        self._faults.run("create_if_absent", path, lambda: self._inner.create_if_absent(path, data), half)
+        self._faults.run("create", path, lambda: self._inner.create(path, data), half)
 
     def delete(self, path: str) -> None:
         self._faults.run("delete", path, lambda: self._inner.delete(path))

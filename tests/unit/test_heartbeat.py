@@ -146,7 +146,7 @@ def test_a_process_of_another_machine_is_judged_by_its_beats(
 def test_of_an_unknown_writer_only_the_age_counts(tmp_path: Path, content: bytes) -> None:
     """Apache Hudi's heartbeats are empty."""
     path = heartbeat_path(str(tmp_path), INSTANT)
-    STORAGE.create_if_absent(path, content)
+    STORAGE.create(path, content)
     beat = only(tmp_path)
     assert beat.owner == "an unknown process"
     assert beat.alive(HOUR, 2)
@@ -155,7 +155,7 @@ def test_of_an_unknown_writer_only_the_age_counts(tmp_path: Path, content: bytes
 
 
 def test_other_files_are_no_heartbeats(tmp_path: Path) -> None:
-    STORAGE.create_if_absent(heartbeat_path(str(tmp_path), ".x.hoodie-tmp"), b"")
+    STORAGE.create(heartbeat_path(str(tmp_path), ".x.hoodie-tmp"), b"")
     STORAGE.make_dirs(heartbeat_path(str(tmp_path), "1"))
     assert read_beats(STORAGE, str(tmp_path)) == []
 

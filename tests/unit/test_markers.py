@@ -27,7 +27,7 @@ FILE = "a=1/b/3c0e-0_0-1-2_20260101000000000.parquet"
 @pytest.fixture
 def base(tmp_path: Path) -> str:
     """A table on which the write INSTANT is on."""
-    STORAGE.create_if_absent(heartbeat_path(str(tmp_path), INSTANT), b"")
+    STORAGE.create(heartbeat_path(str(tmp_path), INSTANT), b"")
     return str(tmp_path)
 
 

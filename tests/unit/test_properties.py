@@ -57,7 +57,7 @@ class Stopping:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
-        if name not in {"write", "create_if_absent", "delete", "make_dirs"}:
+        if name not in {"write", "create", "delete", "make_dirs"}:
             return method
 
         def change(*args: Any) -> Any:
@@ -284,9 +284,9 @@ def test_update_removes_a_stale_crc(base: str, storage: LocalStorage) -> None:
 
 def test_update_during_another_update(base: str, storage: LocalStorage) -> None:
     class Racing(LocalStorage):
-        def create_if_absent(self, path: str, data: bytes) -> None:
+        def create(self, path: str, data: bytes) -> None:
             Path(path).write_bytes(data)
-            super().create_if_absent(path, data)
+            super().create(path, data)
 
     with pytest.raises(CommitConflict, match="another writer"):
         update(Racing(), base, {"hoodie.x": "1"})

@@ -35,15 +35,15 @@ def table(tmp_path: Path) -> str:
     properties.create(STORAGE, base, {properties.NAME: "t"})
     stats = {}
     for partition in "pqr":
-        STORAGE.create_if_absent(f"{base}/{partition}/.hoodie_partition_metadata", b"x")
-        STORAGE.create_if_absent(f"{base}/{partition}/{name('a', OLD)}", b"old")
-        STORAGE.create_if_absent(f"{base}/{partition}/{name('a', FAILED)}", b"new")
+        STORAGE.create(f"{base}/{partition}/.hoodie_partition_metadata", b"x")
+        STORAGE.create(f"{base}/{partition}/{name('a', OLD)}", b"old")
+        STORAGE.create(f"{base}/{partition}/{name('a', FAILED)}", b"new")
         stats[partition] = (WriteStat(path=f"{partition}/{name('a', OLD)}"),)
     create_instant(
         STORAGE, base, Instant(OLD, Action.COMMIT, State.COMPLETED), CommitMetadata(stats).to_json()
     )
     fail(base, FAILED, ("p", "q"))
-    STORAGE.create_if_absent(heartbeat_path(base, FAILED), b"")
+    STORAGE.create(heartbeat_path(base, FAILED), b"")
     create_marker(STORAGE, base, FAILED, Marker(f"p/{name('a', FAILED)}", MarkerType.MERGE))
     return base
 
@@ -93,7 +93,7 @@ def test_plan_lists_all_partitions_when_nothing_names_one(table: str) -> None:
 
 
 def test_execute_deletes_the_files_of_the_failed_write_only(table: str) -> None:
-    STORAGE.create_if_absent(f"{table}/q/.x.1.hoodie-tmp", b"")
+    STORAGE.create(f"{table}/q/.x.1.hoodie-tmp", b"")
     (pending,) = due(table)
     rollback.execute(STORAGE, table, pending)
     assert files(table) == {f"{partition}/{name('a', OLD)}" for partition in "pqr"} | {
@@ -133,14 +133,14 @@ def test_a_rollback_under_way_is_resumed_with_its_own_plan(table: str, state: St
 
 def test_a_plan_that_was_cut_is_dropped_while_nothing_has_begun(table: str) -> None:
     path = f"{table}/.hoodie/{PLANNED}.rollback.requested"
-    STORAGE.create_if_absent(path, b"Obj\x01cut")
+    STORAGE.create(path, b"Obj\x01cut")
     (pending,) = due(table)
     assert pending.instant.time > PLANNED
     assert not Path(path).exists()
 
 
 def test_a_torn_plan_under_way_is_an_error(table: str) -> None:
-    STORAGE.create_if_absent(f"{table}/.hoodie/{PLANNED}.rollback.requested", b"Obj\x01cut")
+    STORAGE.create(f"{table}/.hoodie/{PLANNED}.rollback.requested", b"Obj\x01cut")
     create_instant(STORAGE, table, Instant(PLANNED, Action.ROLLBACK, State.INFLIGHT))
     with pytest.raises(TableError, match="no whole HoodieRollbackPlan"):
         due(table)

@@ -42,8 +42,8 @@ def table(tmp_path: Path) -> str:
     """Partition p with one slice: base file, a log of DONE; FAILED has a profile and nothing else yet."""
     base = str(tmp_path)
     properties.create(STORAGE, base, {properties.NAME: "t", properties.TYPE: "MERGE_ON_READ"})
-    STORAGE.create_if_absent(f"{base}/p/.hoodie_partition_metadata", b"x")
-    STORAGE.create_if_absent(f"{base}/p/{GROUP}_0-1-2_{BASE}.parquet", b"rows")
+    STORAGE.create(f"{base}/p/.hoodie_partition_metadata", b"x")
+    STORAGE.create(f"{base}/p/{GROUP}_0-1-2_{BASE}.parquet", b"rows")
     put(base, log_name(1), block(DONE), mark=False)
     for time in (BASE, DONE):
         done = Instant(time, Action.DELTACOMMIT, State.COMPLETED)

@@ -27,7 +27,7 @@ CONFIG = Config.of({})
 @pytest.fixture
 def base(tmp_path: Path) -> str:
     properties.create(STORAGE, str(tmp_path), {properties.NAME: "t", properties.TYPE: "MERGE_ON_READ"})
-    STORAGE.create_if_absent(f"{tmp_path}/p/.hoodie_partition_metadata", b"x")
+    STORAGE.create(f"{tmp_path}/p/.hoodie_partition_metadata", b"x")
     return str(tmp_path)
 
 
@@ -64,7 +64,7 @@ def file_of(
 ) -> dict[str, list[WriteStat]]:
     file = f"p/{group}-0_{token}_{transaction.instant}.parquet"
     create_marker(STORAGE, base, transaction.instant, Marker(file, MarkerType.MERGE))
-    STORAGE.create_if_absent(f"{base}/{file}", b"rows")
+    STORAGE.create(f"{base}/{file}", b"rows")
     return {"p": [WriteStat(path=file, file_id=f"{group}-0")]}
 
 
@@ -132,8 +132,8 @@ def test_a_plan_is_taken_back_when_a_writer_has_begun_meanwhile(base: str) -> No
     """It took the scheduler for dead, and does not know of the plan."""
 
     class Sleeping(LocalStorage):
-        def create_if_absent(self, path: str, content: bytes) -> None:
-            super().create_if_absent(path, content)
+        def create(self, path: str, content: bytes) -> None:
+            super().create(path, content)
             if path.endswith(".compaction.requested"):
                 for beat in Path(base, ".hoodie/.heartbeat").iterdir():
                     beat.unlink()
@@ -235,13 +235,13 @@ def test_what_a_killed_attempt_left_is_left_alone_by_writers_and_deleted_by_the_
 ) -> None:
     instant = planned(base)
     create_instant(STORAGE, base, instant.with_state(State.INFLIGHT))
-    STORAGE.create_if_absent(heartbeat_path(base, instant.time), b'{"pid": 1, "service": "x"}')
+    STORAGE.create(heartbeat_path(base, instant.time), b'{"pid": 1, "service": "x"}')
     os.utime(heartbeat_path(base, instant.time), (1, 1))
     made = f"p/a-0_0-9-9_{instant.time}.parquet"
     create_marker(STORAGE, base, instant.time, Marker(made, MarkerType.MERGE))
     unmarked = f"p/b-0_0-9-9_{instant.time}.parquet"
     for file in (made, unmarked):
-        STORAGE.create_if_absent(f"{base}/{file}", b"rows")
+        STORAGE.create(f"{base}/{file}", b"rows")
     before = len(litter(base))
     commit(base)
     assert len(litter(base)) == before
@@ -260,7 +260,7 @@ def test_a_heartbeat_left_at_the_very_end_is_swept_by_the_next_writer(base: str)
     with new(base) as transaction:
         transaction.resume(instant, ["p"])
         transaction.commit({}, "COMPACT", {})
-    STORAGE.create_if_absent(heartbeat_path(base, instant.time), b'{"pid": 1, "service": "x"}')
+    STORAGE.create(heartbeat_path(base, instant.time), b'{"pid": 1, "service": "x"}')
     os.utime(heartbeat_path(base, instant.time), (1, 1))
     commit(base)
     assert litter(base) == []
@@ -269,7 +269,7 @@ def test_a_heartbeat_left_at_the_very_end_is_swept_by_the_next_writer(base: str)
 def test_the_heartbeat_of_a_compaction_by_apache_hudi_is_no_second_writer(base: str) -> None:
     """It is an empty file; the timeline tells whose it is."""
     instant = planned(base)
-    STORAGE.create_if_absent(heartbeat_path(base, instant.time), b"")
+    STORAGE.create(heartbeat_path(base, instant.time), b"")
     commit(base)
     assert Path(heartbeat_path(base, instant.time)).exists()
     with (
@@ -301,7 +301,7 @@ def test_a_sleeper_taken_for_dead_neither_publishes_nor_harms_its_successor(base
 def test_a_rollback_of_the_plan_that_was_begun_comes_first(base: str) -> None:
     instant = planned(base)
     create_instant(STORAGE, base, instant.with_state(State.INFLIGHT))
-    STORAGE.create_if_absent(f"{base}/p/a-0_0-9-9_{instant.time}.parquet", b"rows")
+    STORAGE.create(f"{base}/p/a-0_0-9-9_{instant.time}.parquet", b"rows")
     request = RollbackRequest("p", "a-0", instant.time, (f"{base}/p/a-0_0-9-9_{instant.time}.parquet",))
     plan = RollbackPlan(InstantInfo(instant.time, "compaction"), (request,))
     rollback = Instant(after(instant.time), Action.ROLLBACK, State.REQUESTED)
@@ -338,7 +338,7 @@ def test_a_delta_commit(base: str) -> None:
 def log_of(base: str, transaction: Transaction, version: int, content: bytes = b"") -> str:
     file = f"p/.a-0_20260101000000000.log.{version}_0-1-2"
     create_marker(STORAGE, base, transaction.instant, Marker(file, MarkerType.APPEND))
-    STORAGE.create_if_absent(f"{base}/{file}", content)
+    STORAGE.create(f"{base}/{file}", content)
     return file
 
 

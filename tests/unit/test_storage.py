@@ -36,7 +36,7 @@ def test_of_racing_creators_one_wins_with_its_whole_content(tmp_path: Path) -> N
         def create(writer: int, path: str = path) -> bytes | None:
             data = bytes([writer]) * 5000
             try:
-                STORAGE.create_if_absent(path, data)
+                STORAGE.create(path, data)
             except AlreadyExists:
                 return None
             return data
@@ -50,11 +50,11 @@ def test_of_racing_creators_one_wins_with_its_whole_content(tmp_path: Path) -> N
 @pytest.mark.parametrize("data", [b"", b"content"])
 def test_create_refuses_a_taken_path_and_makes_folders(tmp_path: Path, data: bytes) -> None:
     path = str(tmp_path / "a" / "b" / "file")
-    STORAGE.create_if_absent(path, data)
+    STORAGE.create(path, data)
     with pytest.raises(AlreadyExists, match="file exists already"):
-        STORAGE.create_if_absent(path, b"other")
+        STORAGE.create(path, b"other")
     with pytest.raises(AlreadyExists):
-        STORAGE.create_if_absent(path, b"")
+        STORAGE.create(path, b"")
     assert STORAGE.read(path) == data
     assert names(tmp_path / "a" / "b") == ["file"]
 
@@ -69,7 +69,7 @@ def test_write_replaces_and_takes_the_checksum_file_away(tmp_path: Path) -> None
 
 def test_a_full_disk_leaves_no_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", refuse(errno.ENOSPC))
-    for action in (STORAGE.write, STORAGE.create_if_absent):
+    for action in (STORAGE.write, STORAGE.create):
         with pytest.raises(StorageError, match=r"/file can't be written \(No space left .*free some space"):
             action(str(tmp_path / "file"), b"data")
     assert names(tmp_path) == []
@@ -86,7 +86,7 @@ def test_a_writer_whose_temporary_was_swept_fails(
         real(source, target)
 
     monkeypatch.setattr(os, step, late)
-    action = STORAGE.create_if_absent if step == "link" else STORAGE.write
+    action = STORAGE.create if step == "link" else STORAGE.write
     with pytest.raises(Fenced, match=r"swept away the unfinished .*file"):
         action(str(tmp_path / "file"), b"data")
     assert names(tmp_path) == []

@@ -43,8 +43,8 @@ def written(base: str, transaction: Transaction, group: str = "a") -> dict[str, 
     """A data file of the transaction, with its marker."""
     file = f"p/{group}-0_0-1-2_{transaction.instant}.parquet"
     create_marker(STORAGE, base, transaction.instant, Marker(file, MarkerType.CREATE))
-    STORAGE.create_if_absent(f"{base}/p/.hoodie_partition_metadata", b"x")
-    STORAGE.create_if_absent(f"{base}/{file}", b"rows")
+    STORAGE.create(f"{base}/p/.hoodie_partition_metadata", b"x")
+    STORAGE.create(f"{base}/{file}", b"rows")
     return {"p": [WriteStat(path=file, file_id=f"{group}-0")]}
 
 
@@ -138,7 +138,7 @@ def test_a_writer_between_its_two_heartbeats_is_not_overlooked(base: str) -> Non
 
 def test_no_free_instant_is_an_error(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = "20260101000000000"
-    STORAGE.create_if_absent(heartbeat_path(base, taken), b"")
+    STORAGE.create(heartbeat_path(base, taken), b"")
     monkeypatch.setattr(module, "new_instant_time", lambda after, utc: taken)
     with (
         pytest.raises(TableError, match="no free instant"),
@@ -152,11 +152,11 @@ def test_a_taken_instant_is_passed_over_and_not_withdrawn(base: str, monkeypatch
     """Apache Hudi may take the very instant, without a heartbeat."""
 
     class Rival(LocalStorage):
-        def create_if_absent(self, path: str, content: bytes) -> None:
+        def create(self, path: str, content: bytes) -> None:
             if path.endswith(".commit.requested") and not rival:
                 rival.append(path)
-                super().create_if_absent(path, b"")
-            super().create_if_absent(path, content)
+                super().create(path, b"")
+            super().create(path, content)
 
     rival: list[str] = []
     transaction = begun(base, Rival())
@@ -169,15 +169,15 @@ def test_a_taken_instant_is_passed_over_and_not_withdrawn(base: str, monkeypatch
 class Publishing(LocalStorage):
     """Fails around the completed file."""
 
-    def __init__(self, done: Callable[[], None], *, create: bool = True, blind: bool = False) -> None:
-        self.done, self.create, self.blind = done, create, blind
+    def __init__(self, done: Callable[[], None], *, creates: bool = True, blind: bool = False) -> None:
+        self.done, self.creates, self.blind = done, creates, blind
 
-    def create_if_absent(self, path: str, content: bytes) -> None:
+    def create(self, path: str, content: bytes) -> None:
         if not path.endswith(".commit"):
-            super().create_if_absent(path, content)
+            super().create(path, content)
             return
-        if self.create:
-            super().create_if_absent(path, content)
+        if self.creates:
+            super().create(path, content)
         self.done()
 
     def exists(self, path: str) -> bool:
@@ -204,7 +204,7 @@ def test_published_though_the_storage_said_no(base: str) -> None:
 def test_not_published_is_withdrawn(base: str) -> None:
     with (
         pytest.raises(OSError, match="lost"),
-        begun(base, Publishing(fail(OSError), create=False)) as transaction,
+        begun(base, Publishing(fail(OSError), creates=False)) as transaction,
     ):
         transaction.commit(written(base, transaction), "UPSERT", {})
     assert states(base) == data(base) == litter(base) == []
@@ -215,7 +215,7 @@ def test_not_published_is_withdrawn(base: str) -> None:
 def test_when_nobody_knows_whether_it_was_published_nothing_is_withdrawn(
     base: str, create: bool, token: bool
 ) -> None:
-    storage = Publishing(fail(OSError), create=create, blind=True)
+    storage = Publishing(fail(OSError), creates=create, blind=True)
     look = "Run it again: it finds" if token else "Look at the timeline"
     with (
         pytest.raises(CommitUnknown, match=f"lost connection.*{look}") as unknown,
@@ -244,8 +244,8 @@ class Tidying(LocalStorage):
 
     published = False
 
-    def create_if_absent(self, path: str, content: bytes) -> None:
-        super().create_if_absent(path, content)
+    def create(self, path: str, content: bytes) -> None:
+        super().create(path, content)
         self.published |= path.endswith(".commit")
 
     def _fails(self) -> None:
@@ -327,9 +327,9 @@ def test_markers_of_finished_writes_are_swept_with_the_files_nobody_reported(bas
         first.commit(stats, "UPSERT", {})
     for time, file in ((first.instant, "late"), ("29980101000000000", "unknown"), ("1", "archived")):
         name = f"p/{file}-0_0-1-2_{time}.parquet"
-        STORAGE.create_if_absent(f"{base}/.hoodie/.temp/{time}/{name}.marker.CREATE", b"")
-        STORAGE.create_if_absent(f"{base}/{name}", b"rows")
-    STORAGE.create_if_absent(f"{base}/p/.x.1.hoodie-tmp", b"")
+        STORAGE.create(f"{base}/.hoodie/.temp/{time}/{name}.marker.CREATE", b"")
+        STORAGE.create(f"{base}/{name}", b"rows")
+    STORAGE.create(f"{base}/p/.x.1.hoodie-tmp", b"")
     with begun(base) as second:
         second.commit({}, "UPSERT", {})
     assert [file.split("-")[0] for file in data(base)] == ["a", "archived"]
@@ -348,7 +348,7 @@ def test_a_later_rollback_or_restore_means_that_another_writer_took_over(base: s
 
 def test_a_metadata_table_that_the_properties_do_not_name_goes(base: str) -> None:
     """Its folder is all that a reader looks for, who does not ask the properties."""
-    STORAGE.create_if_absent(f"{base}/.hoodie/metadata/.hoodie/hoodie.properties", b"x")
+    STORAGE.create(f"{base}/.hoodie/metadata/.hoodie/hoodie.properties", b"x")
     with begun(base) as transaction:
         transaction.commit({}, "UPSERT", {})
     assert transaction.metadata_table_removed
@@ -358,7 +358,7 @@ def test_a_metadata_table_that_the_properties_do_not_name_goes(base: str) -> Non
 def test_unfinished_files_are_swept_wherever_writers_make_them(base: str) -> None:
     folders = [f"{base}/.hoodie", f"{base}/.hoodie/.heartbeat", token_folder(base)]
     for folder in folders:
-        STORAGE.create_if_absent(f"{folder}/.x.1.hoodie-tmp", b"")
+        STORAGE.create(f"{folder}/.x.1.hoodie-tmp", b"")
     with begun(base) as transaction:
         transaction.commit({}, "UPSERT", {})
     assert not any(Path(folder, ".x.1.hoodie-tmp").exists() for folder in folders)

@@ -42,14 +42,14 @@ class Access(NamedTuple):
 class Storage(Protocol):
     """What a table needs from a file system.
 
-    `write` and `create_if_absent` are atomic: a reader sees the whole content or none of it.
-    `create_if_absent` raises AlreadyExists when the path is taken; of several racing callers one wins.
+    `write` and `create` are atomic: a reader sees the whole content or none of it.
+    `create` raises AlreadyExists when the path is taken; of several racing callers one wins.
     `delete` and `delete_tree` ignore a missing path. `list` and `names` of a missing folder are empty;
     `names` has no order and looks at no entry, so that it costs a fraction of `list`.
     `read` raises FileNotFoundError. `open_output` creates parent folders and is not atomic: use it only
     for files that nobody looks at before a later commit (data files).
 
-    What survives a power failure: after `write`, `create_if_absent`, `make_dirs` and the `close` of an output
+    What survives a power failure: after `write`, `create`, `make_dirs` and the `close` of an output
     the content, the name and the folders that were made for it. An empty file is a mark only: it, and what
     `delete` took away, are lasting once `sync` of their folder returned, or anything lasting was made in it;
     before that they may be there or not, each for itself. So a commit is created after its data files are
@@ -74,7 +74,7 @@ class Storage(Protocol):
     def read(self, path: str) -> bytes: ...
     def read_range(self, path: str, offset: int, length: int) -> bytes: ...
     def write(self, path: str, data: bytes) -> None: ...
-    def create_if_absent(self, path: str, data: bytes) -> None: ...
+    def create(self, path: str, data: bytes) -> None: ...
     def delete(self, path: str) -> None: ...
     def delete_tree(self, path: str) -> None: ...
     def make_dirs(self, path: str) -> None: ...
@@ -85,7 +85,7 @@ class Storage(Protocol):
         ...
 
     def sweep_partial(self, path: str) -> int:
-        """Delete what killed `write`/`create_if_absent` calls left in a folder; returns how many."""
+        """Delete what killed `write`/`create` calls left in a folder; returns how many."""
         ...
 
 

@@ -138,7 +138,7 @@ class LocalStorage:
                 raise _swept(path) from None
             self._sync_parent(path)
 
-    def create_if_absent(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes) -> None:
         self._check(path)
         if not data:
             self._create_empty(path)

@@ -121,7 +121,7 @@ class Heartbeat:
         """Raises AlreadyExists when another writer beats under the same instant."""
         _LIVE.add(self._token)
         try:
-            self._storage.create_if_absent(self._path, self._content)
+            self._storage.create(self._path, self._content)
         except BaseException:
             _LIVE.discard(self._token)
             raise

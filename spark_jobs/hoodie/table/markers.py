@@ -67,7 +67,7 @@ def place_marker(storage: Storage, base_path: str, instant: str, marker: Marker)
     """The marker without the check of `create_marker`: a rollback has no heartbeat."""
     path = join(marker_folder(base_path, instant), f"{marker.file}{_INFIX}{marker.type.value}")
     with contextlib.suppress(AlreadyExists):
-        storage.create_if_absent(path, b"")
+        storage.create(path, b"")
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:

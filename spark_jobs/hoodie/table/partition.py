@@ -23,7 +23,7 @@ def ensure_partition(storage: Storage, base_path: str, partition: str, instant: 
     stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
     text = f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth={depth}\n"
     with contextlib.suppress(AlreadyExists):
-        storage.create_if_absent(path, text.encode("latin-1"))
+        storage.create(path, text.encode("latin-1"))
 
 
 def partition_texts(props: TableProperties, partition: str) -> dict[str, str | None]:

@@ -276,7 +276,7 @@ def create(storage: Storage, base_path: str, props: Mapping[str, str]) -> TableP
     for name in _FOLDERS:
         storage.make_dirs(f"{folder}/{name.format(archive=texts[ARCHIVE_FOLDER])}")
     try:
-        storage.create_if_absent(properties_path(base_path), _render(texts, "Properties saved on"))
+        storage.create(properties_path(base_path), _render(texts, "Properties saved on"))
     except AlreadyExists:
         raise _taken(base_path) from None
     return TableProperties(texts)
@@ -299,7 +299,7 @@ def update(storage: Storage, base_path: str, changes: Mapping[str, str | None]) 
         return before
     path, backup = properties_path(base_path), backup_path(base_path)
     try:
-        storage.create_if_absent(backup, _render(before.texts, "Updated at"))
+        storage.create(backup, _render(before.texts, "Updated at"))
     except AlreadyExists:
         raise CommitConflict(
             f"{backup} appeared while {base_path} was being updated: another writer changes the table's "

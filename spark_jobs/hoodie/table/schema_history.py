@@ -61,8 +61,8 @@ def save(table: Table, instant: str, schema: InternalSchema, history: str) -> st
     place = f"{folder(base_path)}/{instant}.schemacommit"
     storage.sweep_partial(folder(base_path))
     for suffix in (".requested", ".inflight"):
-        storage.create_if_absent(place + suffix, b"")
-    storage.create_if_absent(place, text.encode())
+        storage.create(place + suffix, b"")
+    storage.create(place, text.encode())
     _clean(storage, table.refresh(), instant)
     return schema.to_json()
 

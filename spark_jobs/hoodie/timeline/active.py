@@ -289,7 +289,7 @@ def _refuse_later_layout(storage: Storage, base_path: str) -> None:
 
 def create_instant(storage: Storage, base_path: str, instant: Instant, data: bytes = b"") -> None:
     """Create the file of one state; raises AlreadyExists when another writer took the same instant."""
-    storage.create_if_absent(instant_path(base_path, instant), data)
+    storage.create(instant_path(base_path, instant), data)
 
 
 def delete_instant(storage: Storage, base_path: str, instant: Instant) -> None:

@@ -122,7 +122,7 @@ class LogFiles:
             path = join(self._base_path, relative)
             create_marker(self._storage, self._base_path, self._instant, Marker(relative, MarkerType.APPEND))
             try:
-                self._storage.create_if_absent(path, b"")
+                self._storage.create(path, b"")
             except AlreadyExists:
                 self._version += 1
                 continue

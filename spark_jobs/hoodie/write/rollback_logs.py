@@ -117,7 +117,7 @@ def void_blocks(
         place_marker(storage, base_path, rollback, Marker(relative, MarkerType.APPEND))
         path = join(base_path, relative)
         with contextlib.suppress(AlreadyExists):
-            storage.create_if_absent(path, data)
+            storage.create(path, data)
             return path, len(data)
         name = replace(name, version=name.version + 1)
 

@@ -311,7 +311,7 @@ def test_the_order_on_storage(table: Pair) -> None:
     changes = [
         (change.name, Path(change.path).name) for change in faults.log if ".heartbeat" not in change.path
     ]
-    assert changes[:2] == [("sweep_partial", "archived"), ("create_if_absent", archive_name(1))]
+    assert changes[:2] == [("sweep_partial", "archived"), ("create", archive_name(1))]
     deleted = [name for what, name in changes[2:] if what == "delete"]
     assert len(deleted) == 15
     assert set(deleted[:10]) == {
@@ -460,7 +460,7 @@ def test_a_killed_merge_is_finished_or_undone(table: Pair) -> None:
     with injected(faults):
         assert archive(table, MERGE).merged
     changes = [change for change in faults.log if ".heartbeat" not in change.path]
-    assert [change.name for change in changes[1:]] == ["create_if_absent"] * 2 + ["delete"] * 4
+    assert [change.name for change in changes[1:]] == ["create"] * 2 + ["delete"] * 4
     for at in range(1, len(faults.log) + 1):
         for phase in Phase:
             shutil.rmtree(table.path)

@@ -250,7 +250,7 @@ def test_an_executor_taken_for_dead_can_not_publish(table: Pair) -> None:
     assert commit_of(table, planned).num_files == 3
 
 
-@pytest.mark.parametrize("where", ["open_output", "close_output", "create_if_absent"])
+@pytest.mark.parametrize("where", ["open_output", "close_output", "create"])
 def test_a_failed_execution_leaves_the_plan_and_is_begun_anew(table: Pair, where: str) -> None:
     planned = compact(table, "schedule").scheduled
     table.write(small_rows(range(3), 4))
@@ -272,7 +272,7 @@ def fail_at(faults: Faults, operation: str) -> None:
     inner = faults.run
 
     def run(name: str, path: str, *calls: Any) -> Any:
-        wanted = path.endswith(".commit") if operation == "create_if_absent" else path.endswith(".parquet")
+        wanted = path.endswith(".commit") if operation == "create" else path.endswith(".parquet")
         if name == operation and wanted and not faults.tripped:
             faults.tripped = True
             raise InjectedFault(f"{name} {path}")

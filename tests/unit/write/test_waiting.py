@@ -263,7 +263,7 @@ def test_without_waiting_a_second_writer_is_refused_and_others_may_wait(table: P
 def test_who_lets_its_turn_pass_is_passed_over(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of another machine that sleeps with its ticket at the head of the queue."""
     ticket = "1" + "0" * 19
-    STORAGE.create_if_absent(heartbeat_path(str(table), ticket, FOLDER), b'{"host": "elsewhere"}')
+    STORAGE.create(heartbeat_path(str(table), ticket, FOLDER), b'{"host": "elsewhere"}')
     monkeypatch.setattr(module, "_GRACE_S", 0.3)
     begun = time.monotonic()
     hoodie.write_table(rows(1), str(table), options=OPTIONS)

@@ -102,9 +102,9 @@ def merge(storage: Storage, folder: str, config: Config) -> MergePlan | None:
         return None
     newest = max(archive_version(item.name) or 0 for item in files)
     plan = MergePlan(tuple(item.path for item in small), archive_name(newest + 1))
-    storage.create_if_absent(plan_path(folder), plan.to_bytes())
+    storage.create(plan_path(folder), plan.to_bytes())
     content = b"".join(storage.read(item.path) for item in small)
-    storage.create_if_absent(f"{folder}/{plan.merged}", content)
+    storage.create(f"{folder}/{plan.merged}", content)
     # so that what is left is read in the order of time
     delete_all(storage, [item.path for item in reversed(small)])
     storage.delete(plan_path(folder))

@@ -212,7 +212,7 @@ def _write(target: ServiceTable, folder: str, timeline: Timeline, files: list[In
     for _ in range(_ATTEMPTS):
         version += 1
         try:
-            storage.create_if_absent(f"{folder}/{archive_name(version)}", data)
+            storage.create(f"{folder}/{archive_name(version)}", data)
         except AlreadyExists:
             continue
         done.archive_file, done.bytes = archive_name(version), len(data)
