@@ -22,6 +22,7 @@ OPTIONS = {
 UPSERT, QUERY, QUERY_PARTITION = 33, 8, 1
 #: these list folders that hold no data files
 LISTERS = {
+    "concurrency/heartbeats.py",
     "read/retained.py",
     "services/archive/run.py",
     "table/heartbeat.py",
@@ -29,7 +30,6 @@ LISTERS = {
     "table/markers.py",
     "timeline/archived.py",
     "timeline/tokens.py",
-    "write/presence.py",
     "write/plan.py",
 }
 

@@ -38,7 +38,7 @@ from hoodie.format.schema import from_avro
 from hoodie.jobs._main import parse_request, read_request
 from hoodie.storage import Storage, storage_for
 from hoodie.table import properties, schema_history
-from hoodie.table.heartbeat import read_beats
+from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.markers import Marker, read_markers
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
@@ -235,7 +235,7 @@ def _placed(seeds: Seeds, name: str, parse: Callable[[Storage, str], object]) ->
 
 
 def _beats(storage: Storage, base_path: str) -> None:
-    for beat in read_beats(storage, base_path):
+    for beat in read_heartbeats(storage, base_path):
         _ = beat.alive(1000, 2), beat.owner
 
 

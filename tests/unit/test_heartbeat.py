@@ -15,7 +15,14 @@ import pytest
 from hoodie.errors import AlreadyExists
 from hoodie.storage.local import LocalStorage
 from hoodie.table import heartbeat as module
-from hoodie.table.heartbeat import Beat, Heartbeat, has_beat, heartbeat_path, read_beats, remove_beat
+from hoodie.table.heartbeat import (
+    Heartbeat,
+    HeartbeatFile,
+    has_heartbeat,
+    heartbeat_path,
+    read_heartbeats,
+    remove_heartbeat,
+)
 
 STORAGE = LocalStorage()
 HOUR = 3_600_000
@@ -37,12 +44,12 @@ def beating(tmp_path: Path) -> Iterator[Callable[..., Heartbeat]]:
         heartbeat.stop()
 
 
-def only(path: Path) -> Beat:
-    (beat,) = read_beats(STORAGE, str(path))
+def only(path: Path) -> HeartbeatFile:
+    (beat,) = read_heartbeats(STORAGE, str(path))
     return beat
 
 
-def rewritten(path: Path, **changes: object) -> Beat:
+def rewritten(path: Path, **changes: object) -> HeartbeatFile:
     """The beat as if another process had written it."""
     file = Path(heartbeat_path(str(path), INSTANT))
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
@@ -66,10 +73,10 @@ def test_a_running_heartbeat_is_alive_and_names_its_owner(
     assert beat.tolerance(1, 1) == 2 * HOUR
     assert beat.owner == f"process {os.getpid()} on {beat.host}"
     assert heartbeat.on_storage()
-    assert has_beat(STORAGE, str(tmp_path), INSTANT)
+    assert has_heartbeat(STORAGE, str(tmp_path), INSTANT)
     heartbeat.stop()
-    assert read_beats(STORAGE, str(tmp_path)) == []
-    assert not has_beat(STORAGE, str(tmp_path), INSTANT)
+    assert read_heartbeats(STORAGE, str(tmp_path)) == []
+    assert not has_heartbeat(STORAGE, str(tmp_path), INSTANT)
 
 
 def test_silence_beyond_the_tolerance_is_death(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
@@ -91,7 +98,7 @@ def test_stopped_in_this_process_is_dead_though_its_file_could_not_be_removed(
     with pytest.raises(OSError, match="gone"):
         heartbeat.stop()
     assert not only(tmp_path).alive(HOUR, 2)
-    remove_beat(STORAGE, str(tmp_path), INSTANT)
+    remove_heartbeat(STORAGE, str(tmp_path), INSTANT)
     beating()
     assert only(tmp_path).alive(HOUR, 2)
 
@@ -157,7 +164,7 @@ def test_of_an_unknown_writer_only_the_age_counts(tmp_path: Path, content: bytes
 def test_other_files_are_no_heartbeats(tmp_path: Path) -> None:
     STORAGE.create(heartbeat_path(str(tmp_path), ".x.hoodie-tmp"), b"")
     STORAGE.make_dirs(heartbeat_path(str(tmp_path), "1"))
-    assert read_beats(STORAGE, str(tmp_path)) == []
+    assert read_heartbeats(STORAGE, str(tmp_path)) == []
 
 
 def test_two_writers_can_not_take_one_instant(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
@@ -196,7 +203,7 @@ def test_it_does_not_come_back_once_another_writer_removed_it(
     tmp_path: Path, beating: Callable[..., Heartbeat]
 ) -> None:
     heartbeat = beating(interval_ms=5)
-    remove_beat(STORAGE, str(tmp_path), INSTANT)
+    remove_heartbeat(STORAGE, str(tmp_path), INSTANT)
     until(lambda: not heartbeat._thread.is_alive())
-    assert read_beats(STORAGE, str(tmp_path)) == []
+    assert read_heartbeats(STORAGE, str(tmp_path)) == []
     assert not heartbeat.on_storage()

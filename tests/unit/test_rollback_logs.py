@@ -18,7 +18,7 @@ from hoodie.timeline.commit import CommitMetadata, PlannedFile, WriteStat, infli
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.write import rollback
-from hoodie.write.leftovers import Contents, log_files_of, sweep_attempts
+from hoodie.write.reconcile import Contents, log_files_of, sweep_attempts
 
 STORAGE = LocalStorage()
 BASE, DONE, FAILED, PLANNED = (f"2026010100000000{n}" for n in range(4))

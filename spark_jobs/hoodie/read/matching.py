@@ -144,12 +144,12 @@ def merge_batch(
     gone = np.zeros(stored.num_rows, dtype=np.bool_)
     places: list[Ints] = []
     sources: list[pa.Table] = []
-    for fate in _fates(merger, names, stored, matches, parts):
-        gone[fate.gone] = True
-        fresh[fate.replaced] = True
-        if len(fate.replaced):
-            places.append(fate.replaced)
-            sources.append(fate.rows)
+    for outcome in _outcomes(merger, names, stored, matches, parts):
+        gone[outcome.gone] = True
+        fresh[outcome.replaced] = True
+        if len(outcome.replaced):
+            places.append(outcome.replaced)
+            sources.append(outcome.rows)
     if places:
         stored = _replace(stored, *_in_order(places, sources))
     if gone.any():
@@ -164,19 +164,19 @@ def replacement(
 
     `stored` needs no columns but `names`.
     """
-    fates = list(_fates(merger, names, stored, matches, parts))
-    deletes = sum(len(fate.gone) for fate in fates)
-    if deletes + sum(len(fate.replaced) for fate in fates) < stored.num_rows:
+    outcomes = list(_outcomes(merger, names, stored, matches, parts))
+    deletes = sum(len(outcome.gone) for outcome in outcomes)
+    if deletes + sum(len(outcome.replaced) for outcome in outcomes) < stored.num_rows:
         return None
-    changed = [fate for fate in fates if len(fate.replaced)]
+    changed = [outcome for outcome in outcomes if len(outcome.replaced)]
     if not changed:
         return None
-    _, rows = _in_order([fate.replaced for fate in changed], [fate.rows for fate in changed])
+    _, rows = _in_order([outcome.replaced for outcome in changed], [outcome.rows for outcome in changed])
     return Merged(rows, np.ones(rows.num_rows, dtype=np.bool_), deletes)
 
 
 @dataclass(frozen=True)
-class _Fate:
+class _Outcome:
     """Of stored rows that match one part: which are gone, which are replaced, and by what."""
 
     gone: Ints
@@ -184,16 +184,16 @@ class _Fate:
     rows: pa.Table
 
 
-def _fates(
+def _outcomes(
     merger: Merger, names: list[str], stored: pa.Table, matches: Iterable[Match], parts: Sequence[Part]
-) -> Iterator[_Fate]:
+) -> Iterator[_Outcome]:
     for match in matches:
         part = parts[match.part]
         part.used[match.incoming] = True
         deleted = match.incoming >= part.rows.num_rows
         here, there = match.stored[~deleted], match.incoming[~deleted]
         if not len(here):
-            yield _Fate(match.stored, here, part.rows.slice(0, 0))
+            yield _Outcome(match.stored, here, part.rows.slice(0, 0))
             continue
         incoming = part.rows.take(there)
         after = incoming.select(names)
@@ -204,7 +204,7 @@ def _fates(
         rows = incoming if outcome.rows is None else _with_columns(incoming, outcome.rows)
         if not replaced.all():
             rows = rows.filter(pa.array(replaced))
-        yield _Fate(np.concatenate([match.stored[deleted], here[outcome.delete]]), here[replaced], rows)
+        yield _Outcome(np.concatenate([match.stored[deleted], here[outcome.delete]]), here[replaced], rows)
 
 
 def live(merger: Merger, rows: pa.Table) -> pa.Table:

@@ -19,7 +19,7 @@ from typing import Any
 
 from hoodie.errors import ConfigError, TableError
 from hoodie.serve.tables import ShownTable
-from hoodie.table.heartbeat import Beat
+from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
@@ -85,7 +85,7 @@ class ShownInstant:
     times: StateTimes | None
     now_ms: int
     details: CommitDetails | None = None
-    beat: Beat | None = None
+    beat: HeartbeatFile | None = None
     service: bool = False
     archived: bool = False
 
@@ -243,7 +243,7 @@ def show(
     timeline: Timeline,
     summaries: Summaries,
     instant: Instant,
-    beats: Mapping[str, Beat],
+    beats: Mapping[str, HeartbeatFile],
 ) -> ShownInstant:
     """One instant of the active timeline; opens it if it is a completed commit."""
     details = summaries.commit(table, timeline, instant)
@@ -265,7 +265,7 @@ def show(
     )
 
 
-def _status(instant: Instant, beat: Beat | None) -> str:
+def _status(instant: Instant, beat: HeartbeatFile | None) -> str:
     if instant.completed:
         return "completed"
     if beat is not None:

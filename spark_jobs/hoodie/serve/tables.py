@@ -13,7 +13,7 @@ from hoodie.errors import ConfigError, HoodieError
 from hoodie.storage import Storage, normalize
 from hoodie.table import heartbeat
 from hoodie.table.handle import Table
-from hoodie.table.heartbeat import Beat
+from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, archive_folder
@@ -68,9 +68,9 @@ class ShownTable:
     def timeline(self, before: Timeline | None = None) -> Timeline:
         return Timeline.load(self.base_path, self.storage, before)
 
-    def beats(self) -> dict[str, Beat]:
+    def beats(self) -> dict[str, HeartbeatFile]:
         """Heartbeats of writers and services, by instant."""
-        return {beat.instant: beat for beat in heartbeat.read_beats(self.storage, self.base_path)}
+        return {beat.instant: beat for beat in heartbeat.read_heartbeats(self.storage, self.base_path)}
 
     @property
     def archive_folder(self) -> str:

@@ -13,7 +13,7 @@ from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.write.operation import check_extra
-from hoodie.write.persisted import merged
+from hoodie.write.table_options import merged
 
 
 @dataclass(frozen=True)

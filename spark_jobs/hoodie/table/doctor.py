@@ -20,7 +20,7 @@ from hoodie.table.audit import audit
 from hoodie.table.consent import allowed_source
 from hoodie.table.features import features
 from hoodie.table.handle import Table
-from hoodie.table.heartbeat import Beat, read_beats
+from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.markers import marker_instants
 from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableType
@@ -97,7 +97,7 @@ class _Examination:
 
     def __init__(self, table: Table) -> None:
         self.base_path, self.storage, self.props = table.base_path, table.storage, table.properties
-        beats = read_beats(self.storage, self.base_path)
+        beats = read_heartbeats(self.storage, self.base_path)
         interval, misses = INTERVAL_MS.default, TOLERABLE_MISSES.default
         self.live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
         self.dead = {beat.instant: beat for beat in beats if beat.instant not in self.live}
@@ -317,7 +317,7 @@ def _pending(table: _Examination) -> Iterator[Finding]:
 
 def _pending_one(table: _Examination, instant: Instant) -> Finding:
     since = _ago(table.age_s(instant))
-    beat: Beat | None = table.live.get(instant.time)
+    beat: HeartbeatFile | None = table.live.get(instant.time)
     if beat is not None:
         return Finding("pending", NOTE, f"{instant}, {since} ago: {beat.owner} is at work on it")
     if instant.action is Action.REPLACECOMMIT and _is_clustering(table, instant):

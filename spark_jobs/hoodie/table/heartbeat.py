@@ -31,7 +31,7 @@ _LIVE: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Beat:
+class HeartbeatFile:
     """One heartbeat file as found on storage. `tolerance_ms` is 0 where the writer did not tell (Hudi's).
 
     `service` is "" for a writer; a service that runs beside writers names its work here, such as
@@ -73,24 +73,26 @@ def heartbeat_folder(base_path: str) -> str:
     return f"{base_path}/{_FOLDER}"
 
 
-def has_beat(storage: Storage, base_path: str, instant: str) -> bool:
+def has_heartbeat(storage: Storage, base_path: str, instant: str) -> bool:
     """Is the write on: neither withdrawn nor taken for dead by another writer?"""
     return storage.exists(heartbeat_path(base_path, instant))
 
 
-def read_beats(storage: Storage, base_path: str, folder: str = _FOLDER) -> list[Beat]:
+def read_heartbeats(storage: Storage, base_path: str, folder: str = _FOLDER) -> list[HeartbeatFile]:
     """The heartbeats in a folder of the table, whose names are digits."""
-    return beats_of(storage, storage.list(f"{base_path}/{folder}"))
+    return heartbeats_of(storage, storage.list(f"{base_path}/{folder}"))
 
 
-def beats_of(storage: Storage, listing: Sequence[FileInfo], skipped: Collection[str] = ()) -> list[Beat]:
+def heartbeats_of(
+    storage: Storage, listing: Sequence[FileInfo], skipped: Collection[str] = ()
+) -> list[HeartbeatFile]:
     """The heartbeats of a listing, but those of the `skipped` instants."""
     now = int(time.time() * 1000)
     found = (item for item in listing if not item.is_dir and is_time(item.name))
     return [_parse(storage, item, now) for item in found if item.name not in skipped]
 
 
-def remove_beat(storage: Storage, base_path: str, instant: str, folder: str = _FOLDER) -> None:
+def remove_heartbeat(storage: Storage, base_path: str, instant: str, folder: str = _FOLDER) -> None:
     storage.delete(heartbeat_path(base_path, instant, folder))
 
 
@@ -178,11 +180,11 @@ def _content(token: str, tolerance_ms: int, service: str) -> bytes:
     return json.dumps(owner).encode()
 
 
-def _parse(storage: Storage, item: FileInfo, now: int) -> Beat:
+def _parse(storage: Storage, item: FileInfo, now: int) -> HeartbeatFile:
     age = now - item.mtime_ms
     try:
         owner = json.loads(storage.read(item.path) or b"{}")
-        return Beat(
+        return HeartbeatFile(
             item.name,
             age,
             host=str(owner.get("host", "")),
@@ -194,7 +196,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> Beat:
             service=str(owner.get("service", "")),
         )
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, FileNotFoundError):
-        return Beat(item.name, age)
+        return HeartbeatFile(item.name, age)
 
 
 def _number(value: object, end: int) -> int:

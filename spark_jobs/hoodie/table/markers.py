@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hoodie.errors import AlreadyExists, Fenced, TableError
 from hoodie.format.names import data_file, join
 from hoodie.storage import Storage
-from hoodie.table.heartbeat import has_beat
+from hoodie.table.heartbeat import has_heartbeat
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
 
@@ -53,7 +53,7 @@ def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker
     Raises ConflictError when the write is over (withdrawn, or rolled back by another writer): a task that
     outlives its job must not leave files that nobody will look for.
     """
-    if not has_beat(storage, base_path, instant):
+    if not has_heartbeat(storage, base_path, instant):
         raise Fenced(
             f"write {instant} is over, so its task may not write {marker.file}: it failed, or another writer "
             "took it for dead and rolled it back; run it again",

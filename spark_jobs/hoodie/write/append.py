@@ -18,7 +18,7 @@ from hoodie.merge.ordering import column
 from hoodie.read.matching import Bools, Part
 from hoodie.table.view import FileSlice
 from hoodie.write.context import LEADING, WriteContext
-from hoodie.write.fate import Fate
+from hoodie.write.late_records import Verdict
 from hoodie.write.log_output import LogFiles
 
 #: Avro bytes of a row beside its columns: commit time, sequence number, partition path, file name, length
@@ -39,13 +39,13 @@ class Append:
     first_number: int
     written: int = 0
 
-    def run(self, parts: Sequence[Part], fates: Sequence[Fate]) -> None:
-        """Log what is not stale. All deletes go behind all rows, as Apache Hudi has them."""
-        for part, fate in zip(parts, fates, strict=True):
-            for piece in self._pieces(filtered(part.rows, fate.updates)):
+    def run(self, parts: Sequence[Part], verdicts: Sequence[Verdict]) -> None:
+        """Log what is not outdated. All deletes go behind all rows, as Apache Hudi has them."""
+        for part, verdict in zip(parts, verdicts, strict=True):
+            for piece in self._pieces(filtered(part.rows, verdict.updates)):
                 self._log_rows(piece)
-        for part, fate in zip(parts, fates, strict=True):
-            for piece in self._pieces(filtered(part.rows, fate.deletes)):
+        for part, verdict in zip(parts, verdicts, strict=True):
+            for piece in self._pieces(filtered(part.rows, verdict.deletes)):
                 self._log_deletes(piece)
 
     def _pieces(self, rows: pa.Table) -> Iterator[pa.Table]:

@@ -44,8 +44,8 @@ from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.commit import WriteStat
 from hoodie.write.append import Append, filtered
 from hoodie.write.context import LEADING, FileContext, WriteContext
-from hoodie.write.fate import judge
 from hoodie.write.key_positions import places_in
+from hoodie.write.late_records import judge
 from hoodie.write.log_output import LogFiles
 
 #: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
@@ -223,19 +223,21 @@ class Handles:
     def append(self, slice_: FileSlice, parts: list[Part]) -> list[WriteStat]:
         """Rows whose keys the slice has, added to its logs; no file when all are older than stored ones.
 
-        Rows of keys that a pending compaction takes out of the base file go to new file groups (see Fate).
+        Rows of keys that a pending compaction takes out of the base file go to new file groups (see Verdict).
         """
         context = self.context
         assert context.logs is not None
         logs = LogFiles(self.storage, context.base_path, self.instant, self.task, slice_, context.logs)
         self._output = logs
         work = Append(context, self.instant, self.task.partition, slice_, logs, self.rows)
-        fates = judge(context, self.storage, slice_, parts)
-        work.run(parts, fates)
+        verdicts = judge(context, self.storage, slice_, parts)
+        work.run(parts, verdicts)
         self.rows += work.written
         stats = logs.close()
-        revived = (filtered(part.rows, fate.inserts) for part, fate in zip(parts, fates, strict=True))
-        return [*stats, *self.create(slice_.partition, new_file_id(), revived)]
+        inserts = (
+            filtered(part.rows, verdict.inserts) for part, verdict in zip(parts, verdicts, strict=True)
+        )
+        return [*stats, *self.create(slice_.partition, new_file_id(), inserts)]
 
     def _unmatched(self, parts: list[Part], inserts: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield from (part.unmatched() for part in parts if not part.used.all())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, InputError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
@@ -41,15 +42,6 @@ from hoodie.write.duplicates import Duplicates, dropping_inserts
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import overwriting
-from hoodie.write.persisted import (
-    check_key_types,
-    check_keys,
-    check_new,
-    check_ordering_type,
-    check_payload,
-    merged,
-)
-from hoodie.write.presence import ATTEMPTS
 from hoodie.write.settings import (
     ARCHIVE_FOLDER,
     BULK_PARALLELISM,
@@ -65,6 +57,14 @@ from hoodie.write.settings import (
     ConcurrencyMode,
     Known,
     TimelineZone,
+)
+from hoodie.write.table_options import (
+    check_key_types,
+    check_keys,
+    check_new,
+    check_ordering_type,
+    check_payload,
+    merged,
 )
 from hoodie.write.workload import Parallelism, average_record_size
 

@@ -42,7 +42,7 @@ from hoodie.timeline.plans import (
     RollbackRequest,
 )
 from hoodie.timeline.restore_plan import RestorePlan
-from hoodie.write.leftovers import base_files_of
+from hoodie.write.reconcile import base_files_of
 from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks
 
 #: actions whose plan outlives a rollback

@@ -19,7 +19,7 @@ from hoodie.table.listing import StorageListing
 from hoodie.table.markers import Marker, MarkerType, place_marker
 from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.plans import RollbackRequest
-from hoodie.write.leftovers import Contents
+from hoodie.write.reconcile import Contents
 
 #: token of the log files that a rollback makes (format.md 5.5)
 _TOKEN = "1-0-1"

@@ -1,8 +1,8 @@
 """One commit, in an order that survives a kill between any two steps.
 
-begin:   heartbeat → refuse if another writer lives, or wait for it (table.queue) → drop a metadata table that
-         can't be kept up to date → roll back what failed → sweep leftovers → heartbeat under the data
-         instant → `T.commit.requested`
+begin:   heartbeat → refuse if another writer lives, or wait for it (concurrency.queue) → drop a metadata
+         table that can't be kept up to date → roll back what failed → sweep leftovers → heartbeat under the
+         data instant → `T.commit.requested`
 inflight: `T.inflight` with the workload profile
 commit:  delete what markers name and no task reports → `T.commit`, which shows the data → markers → heartbeat
 A kill before `T.commit` leaves a pending instant that the next writer rolls back; after it only markers and
@@ -31,6 +31,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NoReturn
 
+from hoodie.concurrency.heartbeats import ATTEMPTS, Heartbeats
+from hoodie.concurrency.queue import Rank
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitUnknown, ConflictError, Fenced, HoodieError, StorageError
 from hoodie.format.names import join
@@ -38,10 +40,9 @@ from hoodie.progress import ProgressCallback, silent
 from hoodie.storage import delete_all
 from hoodie.table import properties
 from hoodie.table.handle import Table
-from hoodie.table.heartbeat import Beat, Heartbeat, heartbeat_folder, read_beats, remove_beat
+from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, heartbeat_folder
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import delete_markers
-from hoodie.table.queue import Rank
 from hoodie.timeline.active import (
     Timeline,
     create_instant,
@@ -55,9 +56,8 @@ from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteS
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.timeline.tokens import TOKEN_KEY, token_folder
-from hoodie.write import leftovers, rollback
+from hoodie.write import reconcile, rollback
 from hoodie.write.metadata_table import drop_metadata_table, has_metadata_table
-from hoodie.write.presence import ATTEMPTS, Presence
 
 _FAILURES = (OSError, HoodieError)
 
@@ -85,7 +85,7 @@ class Transaction:
         #: were files of earlier writes deleted: listings made before `begin` may show them
         self.repaired = False
         self._utc = utc
-        self._presence = Presence(table.storage, table.base_path, config, progress)
+        self._beats = Heartbeats(table.storage, table.base_path, config, progress)
         self._taken: Heartbeat | None = None
         self.instant = ""
         self._groups: Collection[tuple[str, str]] = ()
@@ -118,15 +118,15 @@ class Transaction:
             self.take()
         self._request()
         assert self._taken is not None
-        self._presence.release(self._taken)
+        self._beats.release(self._taken)
 
     def forget(self, planned: Iterable[Instant]) -> None:
         """Roll back pending services, plan and all, that stand in the way of this write: between `take` and
         `begin`. Raises ConflictError when one of them is being executed.
         """
         for instant in planned:
-            self._presence.refuse_executed(instant)
-            remove_beat(self.storage, self.base_path, instant.time)
+            self._beats.refuse_executed(instant)
+            self._beats.remove(instant.time)
             rollback.execute(
                 self.storage,
                 self.base_path,
@@ -159,7 +159,7 @@ class Transaction:
                 delete_states(self.storage, self.base_path, [instant])
                 self._refuse(instant.time)
             return instant
-        raise self._presence.no_instant()
+        raise self._beats.no_instant()
 
     def resume(self, planned: Instant, partitions: Iterable[str]) -> None:
         """Take up a service's plan, beside writers; what an earlier attempt left in `partitions` goes first.
@@ -169,8 +169,8 @@ class Transaction:
         """
         timeline = self.table.refresh()
         if has_metadata_table(self.table) or rollback.planned_for(timeline, self.storage, planned.time):
-            self._presence.release(self._claim())
-        self._presence.take_over(planned)
+            self._beats.release(self._claim())
+        self._beats.take_over(planned)
         if all(
             (item.time, item.action) != (planned.time, planned.action)
             for item in self.table.refresh().pending()
@@ -190,13 +190,13 @@ class Transaction:
         wait for; failed writes are left to it. Raises ConflictError, with nothing changed, while a writer is
         at work.
         """
-        self._presence.alone = alone
+        self._beats.alone = alone
         self._restoring = restoring
         self._claim(repair=repair)
 
     def check_claim(self) -> None:
         """Raises ConflictError when another process has taken this one for dead since `claim`."""
-        self._refuse_unless_ours(self._presence.ours)
+        self._refuse_unless_ours(self._beats.ours)
 
     def _refuse_unless_ours(self, ours: bool) -> None:
         if not ours:
@@ -209,7 +209,7 @@ class Transaction:
         """Remove a metadata table that is going to be out of date, and repair the table then; see `claim`."""
         self.table.refresh()
         if has_metadata_table(self.table):
-            self._presence.release(self._claim())
+            self._beats.release(self._claim())
 
     def inflight(self, profile: CommitMetadata) -> None:
         """Write the workload profile; from here on tasks may write files."""
@@ -237,9 +237,9 @@ class Transaction:
         """
         assert self._pending is not None
         metadata = self._metadata(stats, operation, extra, replaced)
-        if self._presence.service:
+        if self._beats.service:
             self._refuse_if_lost(self._lost())  # what seems unreported may be its successor's
-        leftovers.delete_unreported(self.storage, self.base_path, self.instant, leftovers.paths(metadata))
+        reconcile.delete_unreported(self.storage, self.base_path, self.instant, reconcile.paths(metadata))
         self._refuse_if_lost(self._lost())
         if gate is not None:
             gate(metadata)
@@ -274,24 +274,22 @@ class Transaction:
 
     def _claim(self, rank: Rank = Rank.SERVICE, repair: bool = True) -> Heartbeat:
         """The table for this process alone, repaired if it is to be; gives the heartbeat that says so."""
-        return self._presence.queue.turn(
-            rank, partial(self._try_to_claim, repair), self._presence.refuse_second_writer
+        return self._beats.queue.turn(
+            rank, partial(self._try_to_claim, repair), self._beats.refuse_second_writer
         )
 
     def _try_to_claim(self, repair: bool) -> Heartbeat:
-        announced = self._presence.announce(
-            partial(new_instant_time, self.table.timeline.last_time, self._utc)
-        )
+        announced = self._beats.announce(partial(new_instant_time, self.table.timeline.last_time, self._utc))
         try:
-            dead = self._presence.refuse_second_writer()
+            dead = self._beats.refuse_second_writer()
             if repair:
                 self._repair(dead)
         except ConflictError:
-            self._presence.release(announced)  # who waits must not stand in the way
+            self._beats.release(announced)  # who waits must not stand in the way
             raise
         return announced
 
-    def _repair(self, dead: Sequence[Beat]) -> None:
+    def _repair(self, dead: Sequence[HeartbeatFile]) -> None:
         """Undo failed writes and sweep what killed runs left behind.
 
         Dead heartbeats go first, unfinished files next, and only then the timeline is read: a writer that
@@ -299,13 +297,13 @@ class Transaction:
         heartbeat, something beside the heartbeats, a pending instant or an unfinished file; where there is
         none of them, nothing is swept.
         """
-        swept = bool(dead) or self._presence.litter
+        swept = bool(dead) or self._beats.litter
         if swept:
             self._sweep(dead)
-        elif self._presence.queue.wait_ms:  # the next one that waits sees what killed ones left in the queue
-            self._presence.queue.sweep()
+        elif self._beats.queue.wait_ms:  # the next one that waits sees what killed ones left in the queue
+            self._beats.queue.sweep()
         # a writer that was just changing from its first to its second heartbeat may have been overlooked
-        self._presence.refuse_second_writer()
+        self._beats.refuse_second_writer()
         timeline = self.table.refresh()
         if not swept and (timeline.pending() or timeline.has_partial()):
             self._sweep(dead)
@@ -321,25 +319,25 @@ class Transaction:
             self.rolled_back.append(pending.target.time)
         if failed:
             timeline = self.table.refresh()
-        swept = leftovers.sweep_attempts(self.storage, self.base_path, timeline)
+        swept = reconcile.sweep_attempts(self.storage, self.base_path, timeline)
         self.repaired = swept or bool(self.rolled_back)
 
-    def _sweep(self, dead: Sequence[Beat]) -> None:
+    def _sweep(self, dead: Sequence[HeartbeatFile]) -> None:
         for beat in dead:
-            if not self._presence.of_service(beat):
-                remove_beat(self.storage, self.base_path, beat.instant)
+            if not self._beats.of_service(beat):
+                self._beats.remove(beat.instant)
         for folder in (meta_path, heartbeat_folder, token_folder):
             self.storage.sweep_partial(folder(self.base_path))
-        self._presence.queue.sweep()
+        self._beats.queue.sweep()
 
-    def _served(self, timeline: Timeline, dead: Sequence[Beat]) -> frozenset[str]:
+    def _served(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> frozenset[str]:
         """Instants that live services work on; heartbeats of services that died at their very end go."""
         pending = {instant.time for instant in timeline.pending()}
         gone = {beat.instant for beat in dead}
         for beat in dead:
-            if self._presence.of_service(beat) and beat.instant not in pending:
-                remove_beat(self.storage, self.base_path, beat.instant)
-        beats = read_beats(self.storage, self.base_path) if pending else ()
+            if self._beats.of_service(beat) and beat.instant not in pending:
+                self._beats.remove(beat.instant)
+        beats = self._beats.read() if pending else ()
         return frozenset(beat.instant for beat in beats if beat.instant in pending - gone)
 
     def _request(self) -> None:
@@ -348,7 +346,7 @@ class Transaction:
         assert self._taken is not None
         for _ in range(ATTEMPTS):
             last = self.table.timeline.last_time
-            heartbeat = self._presence.announce(partial(new_instant_time, last, self._utc))
+            heartbeat = self._beats.announce(partial(new_instant_time, last, self._utc))
             # who took this one for dead may have looked before there was this heartbeat
             self._refuse_unless_ours(self._taken.is_ours())
             instant = Instant(heartbeat.instant, self.action, State.REQUESTED)
@@ -357,11 +355,11 @@ class Transaction:
                 create_instant(self.storage, self.base_path, instant, requested)
             except AlreadyExists:
                 self._pending = None
-                self._presence.release(heartbeat)
+                self._beats.release(heartbeat)
                 self.table.refresh()
                 continue
             return
-        raise self._presence.no_instant()
+        raise self._beats.no_instant()
 
     def _publish(self, completed: Instant, data: bytes, repeatable: bool) -> None:
         """Create the completed file; after a failure the storage is asked whether it is there after all."""
@@ -369,7 +367,7 @@ class Transaction:
         try:
             self._create_completed(completed, data)
         except BaseException as error:
-            if self._presence.service and isinstance(error, AlreadyExists):
+            if self._beats.service and isinstance(error, AlreadyExists):
                 self._refuse(self.instant)  # the next writer sweeps
             # should this look fail too, nothing is withdrawn: the next writer sees what became of the instant
             try:
@@ -383,7 +381,7 @@ class Transaction:
         self._published = True
 
     def _unknown(self, completed: Instant, error: BaseException, repeatable: bool) -> CommitUnknown:
-        repeatable = repeatable or bool(self._presence.service)
+        repeatable = repeatable or bool(self._beats.service)
         look = (
             "Run it again: it finds the commit if it is there"
             if repeatable
@@ -399,7 +397,7 @@ class Transaction:
 
     def _create_completed(self, completed: Instant, data: bytes) -> None:
         """A service tries again when a writer, who sweeps before it begins, took the unfinished file away."""
-        for _ in range(ATTEMPTS if self._presence.service else 0):
+        for _ in range(ATTEMPTS if self._beats.service else 0):
             with contextlib.suppress(ConflictError):
                 create_instant(self.storage, self.base_path, completed, data)
                 return
@@ -407,16 +405,16 @@ class Transaction:
 
     def _lost(self) -> bool:
         """Has another process taken this one for dead?"""
-        return not self._presence.ours or self._superseded()
+        return not self._beats.ours or self._superseded()
 
     def _superseded(self) -> bool:
         """A rollback newer than this instant is another writer's: this one did its own before it began.
 
         Rollbacks are no sign for a service, beside which writers go on: its successor's heartbeat is.
         """
-        if self._presence.service:
+        if self._beats.service:
             gone = all(instant.time != self.instant for instant in self.table.refresh())
-            return gone or not self._presence.ours
+            return gone or not self._beats.ours
         timeline = self.table.refresh()
         instants = (Action.ROLLBACK, Action.RESTORE)
         if any(instant.time > self.instant for instant in timeline.filter(instants)):
@@ -428,8 +426,8 @@ class Transaction:
             self._refuse(self.instant)
 
     def _refuse(self, instant: str) -> NoReturn:
-        if self._presence.service:
-            text = f"{self._presence.service} was taken over, done or rolled back by another process"
+        if self._beats.service:
+            text = f"{self._beats.service} was taken over, done or rolled back by another process"
         else:
             text = f"write {instant} was taken for dead and rolled back by another writer; run it again"
         raise Fenced(text, instant=instant)
@@ -437,10 +435,10 @@ class Transaction:
     def _undo(self, instant: str, partitions: Iterable[str]) -> None:
         """Delete what an attempt at the instant wrote: what markers name, and what a listing shows."""
         storage, base_path, folders = self.storage, self.base_path, list(partitions)
-        leftovers.delete_unreported(storage, base_path, instant, ())
-        files = list(leftovers.base_files_of(storage, base_path, instant, folders))
-        if not self._presence.service:  # writers put logs on top of what a service makes, under its instant
-            files += leftovers.log_files_of(storage, base_path, instant, folders, self._groups)
+        reconcile.delete_unreported(storage, base_path, instant, ())
+        files = list(reconcile.base_files_of(storage, base_path, instant, folders))
+        if not self._beats.service:  # writers put logs on top of what a service makes, under its instant
+            files += reconcile.log_files_of(storage, base_path, instant, folders, self._groups)
         delete_all(storage, [join(base_path, file) for file in files])
         delete_markers(storage, base_path, instant)
 
@@ -450,15 +448,15 @@ class Transaction:
         The heartbeats stop first: tasks still running then create no further file. A service's stops last:
         its successor begins once it is gone, and its files have the same instant.
         """
-        for heartbeat in self._presence.heartbeats:
+        for heartbeat in self._beats.own:
             heartbeat.silence()
         failures: list[Exception] = []
         lost = self._pending is not None and bool(_attempt(self._lost, failures))
-        if self._pending is not None and self._presence.service:
+        if self._pending is not None and self._beats.service:
             _attempt(lambda: self._withdraw(lost), failures)
-        for heartbeat in self._presence.heartbeats:
+        for heartbeat in self._beats.own:
             _attempt(heartbeat.stop, failures)
-        self._presence.heartbeats.clear()
+        self._beats.own.clear()
         if self._pending is not None:
             _attempt(lambda: self._withdraw(lost), failures)
         return failures[0] if failures else None
@@ -473,16 +471,16 @@ class Transaction:
         assert self._pending is not None
         instant, self._pending = self._pending, None
         completed = instant.with_state(State.COMPLETED)
-        visible = self._published or not self._presence.service
+        visible = self._published or not self._beats.service
         # whoever waits may take the instant for a dead writer's from here on, so no sync for nothing
         if visible and self.storage.exists(instant_path(self.base_path, completed)):
             delete_states(self.storage, self.base_path, [completed])
-        if self._presence.service:
+        if self._beats.service:
             if not lost:
                 self._undo(instant.time, ())
                 delete_states(self.storage, self.base_path, [instant])
             return
-        leftovers.delete_unreported(self.storage, self.base_path, instant.time, ())
+        reconcile.delete_unreported(self.storage, self.base_path, instant.time, ())
         if lost:
             self._undo(instant.time, StorageListing(self.storage, self.base_path).partitions())
         delete_instant(self.storage, self.base_path, instant)

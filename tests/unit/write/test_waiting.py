@@ -16,15 +16,15 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.concurrency import queue as module
+from hoodie.concurrency.queue import FOLDER
 from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
 from hoodie.errors import Fenced, TableBusy
 from hoodie.pipeline import write
 from hoodie.storage.local import LocalStorage
-from hoodie.table import queue as module
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
-from hoodie.table.queue import FOLDER
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest

@@ -48,7 +48,7 @@ from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
-from hoodie.write import leftovers
+from hoodie.write import reconcile
 from hoodie.write.transaction import Transaction
 
 _ATTEMPTS = 20
@@ -155,7 +155,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
         timeline = target.timeline()
         done = _Done(choose(timeline, target.config, facts(target, timeline)), mended=mended)
         if done.choice.instants:
-            leftovers.sweep_attempts(storage, base_path, timeline)
+            reconcile.sweep_attempts(storage, base_path, timeline)
             files = _files(timeline, done.choice.instants)
             progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
             _keep_tokens(target.storage, timeline, done.choice.instants)

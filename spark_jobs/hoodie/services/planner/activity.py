@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.heartbeat import Beat, read_beats
+from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.pending import clustering_plan
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
@@ -40,14 +40,14 @@ class Activity:
     """The heartbeats of a table at one moment, and its timeline, which was read after them."""
 
     timeline: Timeline
-    live: Mapping[str, Beat]
-    dead: Mapping[str, Beat]
+    live: Mapping[str, HeartbeatFile]
+    dead: Mapping[str, HeartbeatFile]
     plans: frozenset[str]
 
     @classmethod
     def of(cls, target: ServiceTable) -> Activity:
         interval, misses = target.config[INTERVAL_MS], target.config[TOLERABLE_MISSES]
-        beats = read_beats(target.storage, target.base_path)
+        beats = read_heartbeats(target.storage, target.base_path)
         live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
         dead = {beat.instant: beat for beat in beats if beat.instant not in live}
         timeline = target.timeline()
@@ -55,7 +55,7 @@ class Activity:
         return cls(timeline, live, dead, plans)
 
     @property
-    def writers(self) -> list[Beat]:
+    def writers(self) -> list[HeartbeatFile]:
         """Live writers: while one is at work nothing can be planned or repaired."""
         return [beat for beat in self.live.values() if not beat.service and beat.instant not in self.plans]
 

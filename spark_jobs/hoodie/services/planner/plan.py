@@ -13,7 +13,7 @@ from hoodie.services.planner.registry import NAMES, SERVICES, Call, Service
 from hoodie.services.retention import check_retention
 from hoodie.services.service_table import ServiceTable
 from hoodie.table import properties
-from hoodie.table.heartbeat import Beat
+from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.timeline.instant import WRITE_ACTIONS, Action
 
 #: what nobody here finishes, and what to do about it
@@ -152,7 +152,7 @@ def _why(service: Service, target: ServiceTable, activity: Activity, pending: li
     return "; ".join([*told, *filter(None, [service.why(target, activity.timeline)])])
 
 
-def _writer(beat: Beat) -> dict[str, Any]:
+def _writer(beat: HeartbeatFile) -> dict[str, Any]:
     return {"instant": beat.instant, "owner": beat.owner, "age_s": beat.age_ms // 1000}
 
 

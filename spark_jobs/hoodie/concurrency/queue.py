@@ -20,7 +20,7 @@ from typing import TypeVar
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError, TableBusy
 from hoodie.progress import ProgressCallback
 from hoodie.storage import Storage
-from hoodie.table.heartbeat import Heartbeat, read_beats, remove_beat
+from hoodie.table.heartbeat import Heartbeat, read_heartbeats, remove_heartbeat
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import META_FOLDER
 
@@ -68,11 +68,11 @@ class Queue:
     def waiting(self) -> list[str]:
         """Tickets of those that wait, first to last. Dead ones go."""
         live: list[str] = []
-        for beat in read_beats(self.storage, self.base_path, FOLDER):
+        for beat in read_heartbeats(self.storage, self.base_path, FOLDER):
             if beat.alive(self.interval_ms, self.misses):
                 live.append(beat.instant)
             else:
-                remove_beat(self.storage, self.base_path, beat.instant, FOLDER)
+                remove_heartbeat(self.storage, self.base_path, beat.instant, FOLDER)
         return sorted(live)
 
     def sweep(self) -> None:

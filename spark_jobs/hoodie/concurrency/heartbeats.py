@@ -9,13 +9,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from hoodie.concurrency.queue import Queue
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, TableBusy, TableError
 from hoodie.progress import ProgressCallback
 from hoodie.storage import Storage
-from hoodie.table.heartbeat import Beat, Heartbeat, beats_of, heartbeat_folder, read_beats, remove_beat
+from hoodie.table.heartbeat import (
+    Heartbeat,
+    HeartbeatFile,
+    heartbeat_folder,
+    heartbeats_of,
+    read_heartbeats,
+    remove_heartbeat,
+)
 from hoodie.table.pending import clustering_plan
-from hoodie.table.queue import Queue
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES, WAIT_MS
 from hoodie.timeline.active import instant_path
 from hoodie.timeline.instant import Action, Instant, State, is_time
@@ -23,7 +30,7 @@ from hoodie.timeline.instant import Action, Instant, State, is_time
 ATTEMPTS = 20
 
 
-class Presence:
+class Heartbeats:
     """`heartbeats` are this transaction's own; `service` is its work where it runs beside writers. `alone`:
     services of others are refused, too.
     """
@@ -34,7 +41,7 @@ class Presence:
         self.interval = config[INTERVAL_MS]
         self.misses = config[TOLERABLE_MISSES]
         self.queue = Queue(storage, base_path, self.interval, self.misses, config[WAIT_MS], progress)
-        self.heartbeats: list[Heartbeat] = []
+        self.own: list[Heartbeat] = []
         self.service = ""
         self.alone = False
         #: was there something else beside the heartbeats that were looked at last: a killed run's
@@ -43,7 +50,13 @@ class Presence:
     @property
     def ours(self) -> bool:
         """Has nobody taken this process for dead?"""
-        return all(beat.is_ours() for beat in self.heartbeats)
+        return all(beat.is_ours() for beat in self.own)
+
+    def read(self) -> list[HeartbeatFile]:
+        return read_heartbeats(self.storage, self.base_path)
+
+    def remove(self, instant: str) -> None:
+        remove_heartbeat(self.storage, self.base_path, instant)
 
     def announce(self, next_time: Callable[[], str]) -> Heartbeat:
         """Start a heartbeat under an instant that no other writer has announced."""
@@ -55,43 +68,43 @@ class Presence:
         raise self.no_instant()
 
     def release(self, heartbeat: Heartbeat) -> None:
-        self.heartbeats.remove(heartbeat)
+        self.own.remove(heartbeat)
         heartbeat.stop()
 
     def take_over(self, planned: Instant) -> None:
         """Start the heartbeat of a service; a dead one of an earlier attempt goes. Raises ConflictError."""
         self.service = f"{planned.action.value} {planned.time}"
         for _ in range(ATTEMPTS):
-            for beat in read_beats(self.storage, self.base_path):
+            for beat in self.read():
                 if beat.instant == planned.time:
                     if self.alive(beat):
                         raise self._busy(beat)
-                    remove_beat(self.storage, self.base_path, planned.time)
+                    self.remove(planned.time)
             with contextlib.suppress(AlreadyExists):
                 self._beat(planned.time)
                 return
         raise self.no_instant()
 
-    def refuse_second_writer(self) -> list[Beat]:
+    def refuse_second_writer(self) -> list[HeartbeatFile]:
         """Heartbeats of dead writers and services; changes nothing. Raises ConflictError.
 
         Two writers that announce themselves at once may both be refused.
         """
-        own = {heartbeat.instant for heartbeat in self.heartbeats}
-        dead: list[Beat] = []
+        own = {heartbeat.instant for heartbeat in self.own}
+        dead: list[HeartbeatFile] = []
         listing = self.storage.list(heartbeat_folder(self.base_path))
         self.litter = any(item.is_dir or not is_time(item.name) for item in listing)
-        for beat in beats_of(self.storage, listing, own):
+        for beat in heartbeats_of(self.storage, listing, own):
             if not self.alive(beat):
                 dead.append(beat)
             elif self.alone or not self.of_service(beat):
                 raise self._busy(beat)
         return dead
 
-    def alive(self, beat: Beat) -> bool:
+    def alive(self, beat: HeartbeatFile) -> bool:
         return beat.alive(self.interval, self.misses)
 
-    def of_service(self, beat: Beat) -> bool:
+    def of_service(self, beat: HeartbeatFile) -> bool:
         """Apache Hudi's heartbeats don't tell, the timeline does."""
         compaction = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
         if beat.service or self.storage.exists(instant_path(self.base_path, compaction)):
@@ -101,7 +114,7 @@ class Presence:
 
     def refuse_executed(self, planned: Instant) -> None:
         """Raises ConflictError when a live process executes the service."""
-        for beat in read_beats(self.storage, self.base_path):
+        for beat in self.read():
             if beat.instant == planned.time and self.alive(beat):
                 raise TableBusy(
                     f"the service {planned.action.value} {planned.time} of {self.base_path} is to be rolled "
@@ -120,10 +133,10 @@ class Presence:
     def _beat(self, time: str) -> Heartbeat:
         heartbeat = Heartbeat(self.storage, self.base_path, time, self.interval, self.misses, self.service)
         heartbeat.start()
-        self.heartbeats.append(heartbeat)
+        self.own.append(heartbeat)
         return heartbeat
 
-    def _busy(self, beat: Beat) -> TableBusy:
+    def _busy(self, beat: HeartbeatFile) -> TableBusy:
         wait = max(0, beat.tolerance(self.interval, self.misses) - beat.age_ms) // 1000 + 1
         who = "another process" if self.service else "another writer"
         what = f"{self.service} of {self.base_path}" if self.service else self.base_path

@@ -40,11 +40,12 @@ _VALUE = "value"
 
 
 @dataclass
-class Fate:
-    """What becomes of a part's rows; arrays are aligned with them.
+class Verdict:
+    """What becomes of the rows of a part; arrays are aligned with them.
 
-    `deleted` rows delete their key. `stale` ones are older than what is stored and dropped. `revived` ones go
-    to a new base file: their keys were deleted in logs, and an update in a log would not bring them back.
+    `deleted` rows delete their key. `outdated` ones are older than what is stored and dropped. `reinserted`
+    ones go to a new base file: their keys were deleted in logs, and an update in a log would not bring them
+    back.
     Either a pending compaction is going to merge these logs: the base file that it makes will lack the keys,
     and no index would find them in a log. Or the delete always wins and hides a row of the base file, or of
     that which the pending compaction makes, that is newer than they are: readers compare an update with it.
@@ -52,47 +53,51 @@ class Fate:
     """
 
     deleted: Bools
-    stale: Bools
-    revived: Bools
+    outdated: Bools
+    reinserted: Bools
 
     @property
     def updates(self) -> Bools:
-        return ~self.deleted & ~self.stale & ~self.revived
+        return ~self.deleted & ~self.outdated & ~self.reinserted
 
     @property
     def inserts(self) -> Bools:
-        return ~self.deleted & ~self.stale & self.revived
+        return ~self.deleted & ~self.outdated & self.reinserted
 
     @property
     def deletes(self) -> Bools:
-        return self.deleted & ~self.stale
+        return self.deleted & ~self.outdated
 
 
-def judge(context: WriteContext, storage: Storage, slice_: FileSlice, parts: Sequence[Part]) -> list[Fate]:
-    """The fate of every part's rows. Memory: three bytes a row, one batch of the base file, one log block."""
-    fates = [_unknown(context, part) for part in parts]
+def judge(context: WriteContext, storage: Storage, slice_: FileSlice, parts: Sequence[Part]) -> list[Verdict]:
+    """Judge the rows of every part. Memory: three bytes a row, one batch of the base file, one log block."""
+    verdicts = [_unknown(context, part) for part in parts]
     assert context.logs is not None
     if context.logs.ordering is not None and slice_.base is not None:
-        _compare_base(context, storage, slice_.base, parts, fates)
-    if slice_.logs and not all(_hard(context, fate) for fate in fates):
-        _Logs(context, storage, slice_, parts, fates).compare()
-    return fates
+        _compare_base(context, storage, slice_.base, parts, verdicts)
+    if slice_.logs and not all(_hard(context, verdict) for verdict in verdicts):
+        _Logs(context, storage, slice_, parts, verdicts).compare()
+    return verdicts
 
 
-def _hard(context: WriteContext, fate: Fate) -> bool:
+def _hard(context: WriteContext, verdict: Verdict) -> bool:
     """Are all rows deletes that win whatever is stored."""
     assert context.logs is not None
-    return context.logs.ordering is None and bool(fate.deleted.all())
+    return context.logs.ordering is None and bool(verdict.deleted.all())
 
 
-def _unknown(context: WriteContext, part: Part) -> Fate:
+def _unknown(context: WriteContext, part: Part) -> Verdict:
     count = part.rows.num_rows
     none = np.zeros(count, dtype=np.bool_)
-    return Fate(np.asarray(context.merger.deleted(part.rows)), none, none.copy())
+    return Verdict(np.asarray(context.merger.deleted(part.rows)), none, none.copy())
 
 
 def _compare_base(
-    context: WriteContext, storage: Storage, base: BaseFile, parts: Sequence[Part], fates: Sequence[Fate]
+    context: WriteContext,
+    storage: Storage,
+    base: BaseFile,
+    parts: Sequence[Part],
+    verdicts: Sequence[Verdict],
 ) -> None:
     """Of a key that the file holds more than once a delete must be newer than all, an update than one."""
     ordering = _ordering(context)
@@ -108,11 +113,11 @@ def _compare_base(
             for match in places.between(start, start + stored.num_rows):
                 incoming = parts[match.part].rows.select([top]).take(match.incoming)
                 newer = stored_is_newer(stored.take(match.stored), incoming, ordering)
-                fates[match.part].stale[match.incoming[newer]] = True
+                verdicts[match.part].outdated[match.incoming[newer]] = True
                 passed[match.part][match.incoming[~newer]] = True
             start += stored.num_rows
-    for fate, mask in zip(fates, passed, strict=True):
-        fate.stale &= fate.deleted | ~mask
+    for verdict, mask in zip(verdicts, passed, strict=True):
+        verdict.outdated &= verdict.deleted | ~mask
 
 
 class _Logs:
@@ -126,14 +131,14 @@ class _Logs:
         storage: Storage,
         slice_: FileSlice,
         parts: Sequence[Part],
-        fates: Sequence[Fate],
+        verdicts: Sequence[Verdict],
     ) -> None:
         self.context = context
         self.storage = storage
         self.slice = slice_
         self.parts = parts
-        self.fates = fates
-        self.covered = [fate.stale.copy() for fate in fates]
+        self.verdicts = verdicts
+        self.covered = [verdict.outdated.copy() for verdict in verdicts]
         self.early_rows: list[tuple[LogFile, LogBlock]] = []
 
     def compare(self) -> None:
@@ -144,8 +149,8 @@ class _Logs:
                     self.early_rows.append((log, block))
                 if block.type is BlockType.DELETE:
                     self._deletes(content, early)
-                elif any(fate.revived.any() for fate in self.fates) or (
-                    self._compares and any(fate.deletes.any() for fate in self.fates)
+                elif any(verdict.reinserted.any() for verdict in self.verdicts) or (
+                    self._compares and any(verdict.deletes.any() for verdict in self.verdicts)
                 ):
                     self._rows(log, block, content)
 
@@ -164,19 +169,19 @@ class _Logs:
     def _deletes(self, content: _Content, early: bool) -> None:
         kind = self._values(self.context.schema.empty_table()).type if self._compares else None
         records = read_delete_block(content.read(), kind)
-        for number, (part, fate) in enumerate(zip(self.parts, self.fates, strict=True)):
+        for number, (part, verdict) in enumerate(zip(self.parts, self.verdicts, strict=True)):
             here, there = _found(part.keys, records.keys)
             if early:
-                fate.revived[here] = True
+                verdict.reinserted[here] = True
             if self._compares and len(here):
                 known = None if records.ordering is None else records.ordering.take(there)
                 if known is not None:
-                    self._drop(part, fate, here, known)
+                    self._drop(part, verdict, here, known)
                 always = here if known is None else here[np.asarray(known.is_null())]
                 if len(always):
                     self._cover()
-                    fate.revived[always] |= self.covered[number][always]
-                    fate.stale[always] = False
+                    verdict.reinserted[always] |= self.covered[number][always]
+                    verdict.outdated[always] = False
 
     def _cover(self) -> None:
         """Look into the early rows, which no write but one after a delete that always wins needs to know."""
@@ -197,20 +202,20 @@ class _Logs:
 
     def _rows(self, log: LogFile, block: LogBlock, content: _Content) -> None:
         rows = self._read(log, block, content)
-        for part, fate in zip(self.parts, self.fates, strict=True):
+        for part, verdict in zip(self.parts, self.verdicts, strict=True):
             here, there = _found(part.keys, rows.column(RECORD_KEY))
-            fate.revived[here] = False
-            mine = fate.deletes[here]
+            verdict.reinserted[here] = False
+            mine = verdict.deletes[here]
             if self._compares and mine.any():
                 values = self._values(rows.take(there[mine]))
-                self._drop(part, fate, here[mine], values)
+                self._drop(part, verdict, here[mine], values)
 
     def _values(self, rows: pa.Table) -> Any:
         return column(rows, _ordering(self.context))
 
-    def _drop(self, part: Part, fate: Fate, here: Ints, known: Any) -> None:
+    def _drop(self, part: Part, verdict: Verdict, here: Ints, known: Any) -> None:
         """Mark those of the part's rows `here` that are older than the aligned ordering values `known`."""
-        fate.stale[here[self._older(part, here, known)]] = True
+        verdict.outdated[here[self._older(part, here, known)]] = True
 
     def _older(self, part: Part, here: Ints, known: Any) -> Bools:
         incoming = self._values(part.rows.take(here))
