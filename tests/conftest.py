@@ -34,6 +34,7 @@ DATA = Path(__file__).parent / "data"
 pytest_plugins = ("tests.support.tiers",)
 
 os.environ.update(environment.spark_environment(Path(sys.prefix)))
+os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "support" / "spark")
 # `make test` runs in a zone of its own, so that a time which is taken for a local one shows
 os.environ["TZ"] = os.environ.get("HOODIE_TESTS_TZ") or "UTC"
 time.tzset()

@@ -15,10 +15,8 @@ from pyspark.sql import SparkSession
 
 
 def session(mode: str) -> SparkSession:
-    builder = SparkSession.builder.config("spark.ui.enabled", "false").config(
-        "spark.sql.session.timeZone", "UTC"
-    )
-    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
+    builder = SparkSession.builder.config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.driver.memory", "1g")
     if mode == "connect":
         return builder.remote("local[2]").getOrCreate()
     return builder.master("local[2]").getOrCreate()

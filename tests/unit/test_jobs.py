@@ -236,7 +236,8 @@ def test_a_job_through_spark_submit(tmp_path: Path) -> None:
     empty.mkdir()
     command = [
         f"{home}/bin/spark-submit",
-        *["--master", "local[2]", "--conf", "spark.ui.enabled=false"],
+        *["--master", "local[2]", "--conf", "spark.sql.codegen.wholeStage=true"],
+        *["--conf", "spark.sql.codegen.factoryMode=FALLBACK"],  # Spark's defaults: code is generated
         *["--py-files", str(bundle_zip(tmp_path / "zip")), str(job_script("upsert"))],
         *["--request", json.dumps(request)],
     ]

@@ -27,7 +27,7 @@ KNOWN = pa.schema(
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    with spark_session("local[1]", {"spark.ui.enabled": "false"}) as session:
+    with spark_session("local[1]") as session:
         yield session
 
 
