@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from hoodie.storage import WRAPPERS, FileInfo, Storage
+from hoodie.storage import Storage
 from hoodie.storage.local import LocalStorage
+from tests.support.storages import Delegating, wrapped
 
 T = TypeVar("T")
 
@@ -108,63 +109,53 @@ def wait_for(path: Path, seconds: float = 60) -> None:
 def injected(faults: Faults) -> Iterator[Faults]:
     """Every storage that is asked for inside fails as planned."""
 
-    def wrap(storage: Storage) -> Storage:
-        return FaultyStorage(storage, faults)
-
-    WRAPPERS.append(wrap)
     try:
-        yield faults
+        with wrapped(lambda storage: FaultyStorage(storage, faults)):
+            yield faults
     finally:
-        WRAPPERS.remove(wrap)
         for sink in faults.opened:
             sink.close()
 
 
-class FaultyStorage:
+class FaultyStorage(Delegating):
     """Wraps a local storage. A failed read is a failure before the next change, so reads always work."""
 
     def __init__(self, inner: Storage, faults: Faults) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._faults = faults
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)  # reads
 
     def write(self, path: str, data: bytes) -> None:
         if "/.heartbeat/" in path:
-            self._inner.write(path, data)  # a beat of the timer thread would make the count depend on time
+            self.inner.write(path, data)  # a beat of the timer thread would make the count depend on time
             return
         self._faults.run(
-            "write", path, lambda: self._inner.write(path, data), lambda: _leave_temporary(path, data)
+            "write", path, lambda: self.inner.write(path, data), lambda: _leave_temporary(path, data)
         )
 
     def create(self, path: str, data: bytes) -> None:
         half = (lambda: _leave_temporary(path, data)) if data else None
-        self._faults.run("create", path, lambda: self._inner.create(path, data), half)
+        self._faults.run("create", path, lambda: self.inner.create(path, data), half)
 
     def delete(self, path: str) -> None:
-        self._faults.run("delete", path, lambda: self._inner.delete(path))
+        self._faults.run("delete", path, lambda: self.inner.delete(path))
 
     def delete_tree(self, path: str) -> None:
         half = (lambda: _delete_half(path)) if os.path.isdir(path) else None
-        self._faults.run("delete_tree", path, lambda: self._inner.delete_tree(path), half)
+        self._faults.run("delete_tree", path, lambda: self.inner.delete_tree(path), half)
 
     def make_dirs(self, path: str) -> None:
-        self._faults.run("make_dirs", path, lambda: self._inner.make_dirs(path))
+        self._faults.run("make_dirs", path, lambda: self.inner.make_dirs(path))
 
     def open_output(self, path: str) -> BinaryIO:
         def call() -> BinaryIO:
-            self._faults.opened.append(self._inner.open_output(path))
+            self._faults.opened.append(self.inner.open_output(path))
             return self._faults.opened[-1]
 
         sink = self._faults.run("open_output", path, call)
         return _FaultySink(sink, path, self._faults)  # type: ignore[return-value]
 
     def sweep_partial(self, path: str) -> int:
-        return self._faults.run("sweep_partial", path, lambda: self._inner.sweep_partial(path))
-
-    def list(self, path: str) -> list[FileInfo]:
-        return self._inner.list(path)
+        return self._faults.run("sweep_partial", path, lambda: self.inner.sweep_partial(path))
 
 
 class _FaultySink:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoodie.storage import WRAPPERS, Storage
+from hoodie.storage import Storage
+from tests.support.storages import Delegating, wrapped
 
 _CALLERS = 6
 
@@ -36,33 +37,21 @@ class Requests:
 def counted(base_path: str) -> Iterator[Requests]:
     requests = Requests(base_path)
 
-    def wrap(storage: Storage) -> Storage:
-        wrapped: Any = _Counting(storage, requests)
-        return wrapped
-
-    WRAPPERS.append(wrap)
-    try:
+    with wrapped(lambda storage: _Counting(storage, requests)):
         yield requests
-    finally:
-        WRAPPERS.remove(wrap)
 
 
-class _Counting:
+class _Counting(Delegating):
     def __init__(self, inner: Storage, requests: Requests) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._requests = requests
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-
-        def call(path: str, *args: Any, **kwargs: Any) -> Any:
-            callers = [
-                f"{frame.filename.rpartition('/hoodie/')[2]}:{frame.lineno} {frame.name}"
-                for frame in traceback.extract_stack()
-                if "/spark_jobs/hoodie/" in frame.filename
-            ]
-            short = path.removeprefix(self._requests.base_path)
-            self._requests.calls.append((name, short, " < ".join(reversed(callers[-_CALLERS:]))))
-            return method(path, *args, **kwargs)
-
-        return call
+    def ask(self, name: str, path: str, *arguments: Any) -> Any:
+        callers = [
+            f"{frame.filename.rpartition('/hoodie/')[2]}:{frame.lineno} {frame.name}"
+            for frame in traceback.extract_stack()
+            if "/spark_jobs/hoodie/" in frame.filename
+        ]
+        short = path.removeprefix(self._requests.base_path)
+        self._requests.calls.append((name, short, " < ".join(reversed(callers[-_CALLERS:]))))
+        return super().ask(name, path, *arguments)

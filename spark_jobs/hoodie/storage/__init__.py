@@ -1,16 +1,21 @@
-"""Storage protocol: the few operations every multi-step change is built from.
+"""Storage: the few operations that every multi-step change is built from. Base class and registry.
 
-Paths are absolute '/'-joined texts. Implementations: `hoodie.storage.local`. No method reads more than
-it is asked for; only `tree` is recursive. Stdlib only, so that a sensor costs milliseconds.
+A table's path says which storage has it: the scheme of a URI, and a path without one lies on the local file
+system. Stdlib only, so that a sensor costs milliseconds.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
-from typing import BinaryIO, NamedTuple, Protocol
+import posixpath
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import BinaryIO, NamedTuple
 
 from hoodie.config.key import is_unicode
+from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError, StorageError
 
 
@@ -39,67 +44,140 @@ class Access(NamedTuple):
         return bool(self.folders) and is_below(os.path.realpath(path), self.folders)
 
 
-class Storage(Protocol):
-    """What a table needs from a file system.
+class Storage(ABC):
+    """What a table needs from a file system or an object store.
 
-    `write` and `create` are atomic: a reader sees the whole content or none of it.
-    `create` raises AlreadyExists when the path is taken; of several racing callers one wins.
-    `delete` and `delete_tree` ignore a missing path. `list` and `names` of a missing folder are empty;
-    `names` has no order and looks at no entry, so that it costs a fraction of `list`.
-    `read` raises FileNotFoundError. `open_output` creates parent folders and is not atomic: use it only
-    for files that nobody looks at before a later commit (data files).
+    Paths are absolute, '/'-joined texts, which begin with the scheme where the table's path does. No method
+    reads more than it is asked for; only `tree` is recursive. What goes wrong is a FileNotFoundError, an
+    AlreadyExists, or another StorageError, which names the path; TableError for what no table may have.
 
-    What survives a power failure: after `write`, `create`, `make_dirs` and the `close` of an output
-    the content, the name and the folders that were made for it. An empty file is a mark only: it, and what
+    What survives a power failure: after `write`, `create`, `make_dirs` and the `close` of an output the
+    content, the name and the folders that were made for it. An empty file is a mark only: it, and what
     `delete` took away, are lasting once `sync` of their folder returned, or anything lasting was made in it;
     before that they may be there or not, each for itself. So a commit is created after its data files are
-    closed, and after `sync` of the folders it deleted files from (`delete_all`). A storage whose access says
+    closed, and after `sync` of the folders it deleted files from (`delete_many`). A storage whose access says
     not to sync leaves all that to the operating system.
-
-    What the file system refuses to write (a full disk, no permission) is a StorageError that names the path.
     """
 
-    access: Access
+    #: how the caller chose that files are used
+    access: Access = Access()
 
-    def list(self, path: str) -> list[FileInfo]: ...
-    def names(self, path: str) -> Collection[str]: ...
+    @classmethod
+    @abstractmethod
+    def make(cls, *, uri: str, options: Mapping[str, str]) -> Storage:
+        """The storage of the table (or the one file) at a normalized path. It touches nothing else, and
+        follows no link, but what `options`, settings of `hoodie.storage.settings`, say.
+        """
+
+    @abstractmethod
+    def list(self, path: str) -> list[FileInfo]:
+        """The entries of a folder by name; none of a missing one."""
+
+    def names(self, path: str) -> Collection[str]:
+        """The names in a folder, without order, at a fraction of the cost of `list` where that can be."""
+        return [item.name for item in self.list(path)]
+
     def tree(self, path: str) -> Collection[FileInfo]:
         """The files below a folder, at any depth, without order; none of a missing one. For small folders:
         one request where a storage lists by prefix.
         """
-        ...
+        found: dict[str, FileInfo] = {}
+        folders = [path]
+        while folders:
+            for item in self.list(folders.pop()):
+                if item.is_dir:
+                    folders.append(item.path)
+                else:
+                    found[item.path] = item
+        return found.values()
 
-    def exists(self, path: str) -> bool: ...
-    def info(self, path: str) -> FileInfo | None: ...
-    def read(self, path: str) -> bytes: ...
-    def read_range(self, path: str, offset: int, length: int) -> bytes: ...
-    def write(self, path: str, data: bytes) -> None: ...
-    def create(self, path: str, data: bytes) -> None: ...
-    def delete(self, path: str) -> None: ...
-    def delete_tree(self, path: str) -> None: ...
-    def make_dirs(self, path: str) -> None: ...
-    def open_output(self, path: str) -> BinaryIO: ...
-    def open_input(self, path: str) -> BinaryIO: ...
-    def sync(self, path: str) -> None:
+    def exists(self, path: str) -> bool:
+        """Is there a file or folder."""
+        return self.info(path) is not None
+
+    @abstractmethod
+    def info(self, path: str) -> FileInfo | None:
+        """The entry of a file or folder, None of a missing one."""
+
+    @abstractmethod
+    def read(self, path: str) -> bytes:
+        """All of a small file (at most MAX_READ_BYTES). Raises FileNotFoundError."""
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """At most `length` bytes from `offset` on. Raises FileNotFoundError."""
+        with self.open_input(path) as file:
+            file.seek(offset)
+            return file.read(length)
+
+    @abstractmethod
+    def open_input(self, path: str) -> BinaryIO:
+        """A file to read and seek in, also by Arrow. Raises FileNotFoundError."""
+
+    @abstractmethod
+    def write(self, path: str, data: bytes) -> None:
+        """Make or replace a file: a reader sees the old content or the new one, whole."""
+
+    @abstractmethod
+    def create(self, path: str, data: bytes) -> None:
+        """Make a file: a reader sees its whole content or no file. Raises AlreadyExists when the name is
+        taken; of several racing callers one wins.
+        """
+
+    @abstractmethod
+    def open_output(self, path: str) -> BinaryIO:
+        """A file to write, with its folders. It is not atomic: use it only for files that nobody looks at
+        before a later commit (data files).
+        """
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Delete a file; a missing one is ignored."""
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete files, in this order, lastingly; a power failure before the end may bring back any."""
+        folders: dict[str, None] = {}
+        for path in paths:
+            self.delete(path)
+            folders[path.rpartition("/")[0]] = None
+        for folder in folders:
+            self.sync(folder)
+
+    @abstractmethod
+    def delete_tree(self, path: str) -> None:
+        """Delete a folder with all that is in it; a missing one is ignored."""
+
+    def make_dirs(self, path: str) -> None:  # noqa: B027  where there are no folders, none are made
+        """Make a folder and those above it, if they are missing."""
+
+    def sync(self, path: str) -> None:  # noqa: B027  what needs none is lasting at once
         """Make what was created and deleted in a folder lasting. A missing folder is ignored."""
-        ...
 
     def sweep_partial(self, path: str) -> int:
-        """Delete what killed `write`/`create` calls left in a folder; returns how many."""
-        ...
+        """Delete what killed `write` and `create` calls left in a folder; returns how many files."""
+        return 0
+
+    def now_ms(self) -> int:
+        """Epoch milliseconds by the clock that modification times come from."""
+        return int(time.time() * 1000)
 
 
 #: names of unfinished files, which `sweep_partial` deletes, end so in every storage that makes such files
 PARTIAL_SUFFIX = ".hoodie-tmp"
 
-#: tests put a wrapper here (fault injection); called with the storage that `storage_for` chose
-WRAPPERS: list[Callable[[Storage], Storage]] = []
+#: by the scheme of a table's path
+STORAGES = Plugins(
+    kind="storage",
+    base=Storage,  # type: ignore[type-abstract]
+    places={"file": "hoodie.storage.local:LocalStorage"},
+)
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 def normalize(path: str) -> str:
-    """`file:/a`, `file:///a`, relative and `~` paths -> absolute path without a trailing slash.
+    """`file:/a`, `file:///a`, relative and `~` paths -> absolute path without a trailing slash. The path of
+    another scheme keeps it.
 
-    Raises ConfigError for what is no path, StorageError for a scheme that has no implementation yet.
+    Raises ConfigError for what is no path, StorageError for a scheme that has no storage.
     """
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str) or not text.strip() or "\0" in text or not is_unicode(text):
@@ -109,11 +187,14 @@ def normalize(path: str) -> str:
     if text.startswith("file:"):
         text = "/" + text[len("file:") :].lstrip("/")
     elif "://" in text:
-        scheme = text.split("://", 1)[0]
-        raise StorageError(
-            f"no storage for scheme {scheme!r} in {text!r}; use a path on a local or mounted file system",
-            path=text,
-        )
+        given, _, rest = text.partition("://")
+        scheme = STORAGES.name(given.lower())
+        if scheme not in STORAGES.places:
+            raise StorageError(
+                f"no storage for scheme {given!r} in {text!r}; use a path on a local or mounted file system",
+                path=text,
+            )
+        return f"{scheme}://{posixpath.normpath(rest)}"
     return os.path.abspath(os.path.expanduser(text))
 
 
@@ -122,23 +203,8 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-def delete_all(storage: Storage, paths: Iterable[str]) -> None:
-    """Delete files, in this order, lastingly; a power failure before the end may bring back any."""
-    folders: dict[str, None] = {}
-    for path in paths:
-        storage.delete(path)
-        folders[path.rpartition("/")[0]] = None
-    for folder in folders:
-        storage.sync(folder)
-
-
-def storage_for(path: str, access: Access = Access()) -> Storage:  # noqa: B008  a tuple
-    """The storage of the table (or the one file) at `path`: it touches nothing else, and follows no link, but
-    what `access` says.
-    """
-    from hoodie.storage.local import LocalStorage
-
-    storage: Storage = LocalStorage(normalize(path), access)
-    for wrap in WRAPPERS:
-        storage = wrap(storage)
-    return storage
+def storage_for(path: str, options: Mapping[str, str] = _NO_OPTIONS) -> Storage:
+    """The storage of the table (or the one file) at `path`; see `Storage.make`."""
+    uri = normalize(path)
+    scheme = uri.partition("://")[0] if "://" in uri else "file"
+    return STORAGES.load("path", scheme)(uri=uri, options=options)

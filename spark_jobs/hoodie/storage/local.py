@@ -21,12 +21,13 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, BinaryIO
 
+from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
-from hoodie.storage import PARTIAL_SUFFIX, Access, FileInfo
+from hoodie.storage import PARTIAL_SUFFIX, Access, FileInfo, Storage
 from hoodie.storage.contained import Contained, shared, special
 
 TMP_SUFFIX = PARTIAL_SUFFIX
@@ -40,11 +41,16 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """`root`: the table's folder, beyond which nothing is touched but what `access` says."""
 
     _contained: Contained | None = None
-    access = Access()
+
+    @classmethod
+    def make(cls, *, uri: str, options: Mapping[str, str]) -> LocalStorage:
+        from hoodie.storage.settings import access
+
+        return cls(uri, access(Config(options)) if options else Access())
 
     def __init__(self, root: str | None = None, access: Access = Access()) -> None:  # noqa: B008  a tuple
         self.access = access
@@ -84,17 +90,6 @@ class LocalStorage:
         except OSError as error:
             raise _unlisted(path, error) from error
 
-    def tree(self, path: str) -> Collection[FileInfo]:
-        found: dict[str, FileInfo] = {}
-        folders = [path]
-        while folders:
-            for item in self.list(folders.pop()):
-                if item.is_dir:
-                    folders.append(item.path)
-                else:
-                    found[item.path] = item
-        return found.values()
-
     def exists(self, path: str) -> bool:
         self._check(path)
         return os.path.exists(path)
@@ -121,11 +116,6 @@ class LocalStorage:
                 return file.read()
         except IsADirectoryError:
             raise _folder(path) from None
-
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        with self.open_input(path) as file:
-            file.seek(offset)
-            return file.read(length)
 
     def write(self, path: str, data: bytes) -> None:
         self._check(path)

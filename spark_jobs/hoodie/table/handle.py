@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hoodie.config.key import Config
 from hoodie.storage import Storage, normalize, storage_for
-from hoodie.storage.settings import SETTINGS, access
+from hoodie.storage.settings import SETTINGS
 from hoodie.table import properties
 from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
@@ -34,7 +34,7 @@ class TableRef:
         return cls(normalize(path), {key.name: texts[key.name] for key in SETTINGS if key.name in texts})
 
     def storage(self) -> Storage:
-        return storage_for(self.uri, access(Config(self.storage_options)))
+        return storage_for(self.uri, self.storage_options)
 
     def listing(self) -> FileListing:
         """The data files as they are from now on."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from hoodie.errors import HalfUpgraded, TableError, TableNotFound, UnsupportedVersion
 from hoodie.format.names import META_FOLDER as META_FOLDER
-from hoodie.storage import PARTIAL_SUFFIX, Storage, delete_all, storage_for
+from hoodie.storage import PARTIAL_SUFFIX, Storage, storage_for
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State, is_time
 
@@ -304,4 +304,4 @@ def delete_instant(storage: Storage, base_path: str, instant: Instant) -> None:
 def delete_states(storage: Storage, base_path: str, instants: Iterable[Instant]) -> None:
     """Remove files of the timeline, each of them lastingly before the next."""
     for instant in instants:
-        delete_all(storage, [instant_path(base_path, instant)])
+        storage.delete_many([instant_path(base_path, instant)])

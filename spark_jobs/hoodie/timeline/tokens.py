@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import HoodieError
-from hoodie.storage import Storage, delete_all, normalize
+from hoodie.storage import Storage, normalize
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
@@ -167,7 +167,7 @@ def remove(storage: Storage, base_path: str, instant: str, metadata: CommitMetad
     path = _path(base_path, token)
     with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, RecursionError):
         if json.loads(storage.read(path)).get("instant") == instant:
-            delete_all(storage, [path])
+            storage.delete_many([path])
 
 
 def fingerprint(operation: str, source: Mapping[str, Any]) -> str:

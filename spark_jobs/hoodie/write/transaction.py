@@ -37,7 +37,6 @@ from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitUnknown, ConflictError, Fenced, HoodieError, StorageError
 from hoodie.format.names import join
 from hoodie.progress import ProgressCallback, silent
-from hoodie.storage import delete_all
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, heartbeat_folder
@@ -439,7 +438,7 @@ class Transaction:
         files = list(reconcile.base_files_of(storage, base_path, instant, folders))
         if not self._beats.service:  # writers put logs on top of what a service makes, under its instant
             files += reconcile.log_files_of(storage, base_path, instant, folders, self._groups)
-        delete_all(storage, [join(base_path, file) for file in files])
+        storage.delete_many([join(base_path, file) for file in files])
         delete_markers(storage, base_path, instant)
 
     def _end(self) -> Exception | None:

@@ -17,6 +17,7 @@ from hoodie.table import properties
 from hoodie.timeline.active import Timeline
 from tests.support.oracle import Mode
 from tests.support.rows import assert_same_rows
+from tests.support.storages import wrapped
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, full_rows, small_rows, without
 from tests.unit.write.merge_on_read import (
     BLOCK_FORMAT,
@@ -364,13 +365,8 @@ def test_a_log_file_of_that_name_is_left_alone(tmp_path: Path) -> None:
         def list(self, folder: str) -> Any:
             return [item for item in super().list(folder) if item.name != in_the_way.name]
 
-    from hoodie.storage import WRAPPERS
-
-    WRAPPERS.append(lambda storage: Blind())
-    try:
+    with wrapped(lambda storage: Blind()):
         put(path, ("a", 3, "z"))
-    finally:
-        WRAPPERS.pop()
     assert in_the_way.read_bytes() == log.read_bytes()
     assert [parsed(found).version for found in log_paths(path)] == [1, 2, 3]
     assert {parsed(found).file_id for found in log_paths(path)} == {name.file_id}

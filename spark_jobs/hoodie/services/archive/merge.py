@@ -14,7 +14,7 @@ from typing import Any
 from hoodie.config.key import Config
 from hoodie.errors import TableError
 from hoodie.services.archive.settings import MERGE_BATCH, MERGE_ENABLED, MERGE_SMALL_FILE_LIMIT
-from hoodie.storage import FileInfo, Storage, delete_all
+from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.archived import MERGE_PLAN_NAME, archive_files, archive_name, archive_version
 from hoodie.timeline.plans import AvroFile
 
@@ -82,9 +82,9 @@ def recover(storage: Storage, folder: str) -> bool:
     paths = [f"{folder}/{name}" for name in plan.names]
     if archive_version(plan.merged) is not None and storage.exists(merged):
         if all(map(storage.exists, paths)):
-            delete_all(storage, [merged])
+            storage.delete_many([merged])
         else:
-            delete_all(storage, reversed(paths))
+            storage.delete_many(reversed(paths))
     storage.delete(path)
     return True
 
@@ -106,6 +106,6 @@ def merge(storage: Storage, folder: str, config: Config) -> MergePlan | None:
     content = b"".join(storage.read(item.path) for item in small)
     storage.create(f"{folder}/{plan.merged}", content)
     # so that what is left is read in the order of time
-    delete_all(storage, [item.path for item in reversed(small)])
+    storage.delete_many([item.path for item in reversed(small)])
     storage.delete(plan_path(folder))
     return plan

@@ -27,7 +27,7 @@ from hoodie.services.clean.policy import Retention
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.service_table import ServiceTable
-from hoodie.storage import Storage, delete_all
+from hoodie.storage import Storage
 from hoodie.table import properties, schema_history
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
@@ -227,7 +227,7 @@ def _delete(storage: Storage, base_path: str, files: list[Instant]) -> None:
     """Pending states first: what stays when this is killed never looks like something to be done."""
     for done in (False, True):
         stage = sorted(item for item in files if item.completed is done)
-        delete_all(storage, [instant_path(base_path, instant) for instant in stage])
+        storage.delete_many([instant_path(base_path, instant) for instant in stage])
 
 
 def _sweep_aux(storage: Storage, base_path: str, archived: Iterable[Instant]) -> None:
