@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hoodie.api import (
+        delete_partitions,
+        file_groups,
+        instants,
+        read_batches,
+        read_table,
+        write_table,
+    )
+    from hoodie.service_api import (
         archive_table,
         cancel_plan,
         clean_table,
         cluster_table,
         compact_table,
-        delete_partitions,
         delete_savepoint,
-        file_groups,
-        instants,
         plan_services,
-        read_batches,
-        read_table,
         restore_table,
         rollback_table,
         run_services,
         savepoint_table,
-        write_table,
     )
 
 __version__ = "0.1.0"
@@ -53,7 +55,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from hoodie import api
+        from hoodie import api, service_api
 
-        return getattr(api, name)
+        return getattr(api if hasattr(api, name) else service_api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,6 +11,7 @@ from typing import Any
 from hoodie.engine.local import LocalEngine
 from hoodie.services.clustering.run import ClusteringResult
 from hoodie.services.clustering.run import cluster as clustering
+from hoodie.services.request import RewriteRequest
 from tests.crash.scenarios import (
     BASE,
     CHANGES,
@@ -44,7 +45,9 @@ SORTED = {
 def cluster(path: str | Path, mode: str, faults: Faults | None = None) -> ClusteringResult:
     """A clustering with the local engine, one task at a time."""
     with injected(faults or Faults()):
-        return clustering(LocalEngine(1), str(path), mode, None, SORTED, lambda step, text: None)
+        return clustering(
+            RewriteRequest(table=str(path), mode=mode, options=SORTED, engine=lambda: LocalEngine(1))
+        )
 
 
 def many(kit: Kit, path: Path) -> None:

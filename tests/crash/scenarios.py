@@ -20,6 +20,7 @@ from hoodie.errors import ValidationFailed
 from hoodie.pipeline import write
 from hoodie.services.compaction.run import CompactionResult
 from hoodie.services.compaction.run import compact as compaction
+from hoodie.services.request import RewriteRequest
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
@@ -77,7 +78,9 @@ def compact(path: str | Path, mode: str, faults: Faults | None = None) -> Compac
     """A compaction with the local engine, one task at a time."""
     options = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.index.bloom.num_entries": "100"}
     with injected(faults or Faults()):
-        return compaction(LocalEngine(1), str(path), mode, None, options, lambda step, text: None)
+        return compaction(
+            RewriteRequest(table=str(path), mode=mode, options=options, engine=lambda: LocalEngine(1))
+        )
 
 
 def in_region(rows: Sequence[Row], region: str) -> list[Row]:

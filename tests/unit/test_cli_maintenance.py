@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import api
+from hoodie import service_api
 from hoodie.cli import main
 from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
@@ -141,7 +141,7 @@ def test_the_job_starts_spark_only_when_there_is_work_for_it(
         return LocalEngine()
 
     monkeypatch.setattr(_main, "spark_session", session)
-    monkeypatch.setattr(api, "_service_engine", engine)
+    monkeypatch.setattr(service_api, "_service_engine", engine)
 
     def job(**request: Any) -> dict[str, Any]:
         capsys.readouterr()

@@ -21,6 +21,7 @@ from hoodie.services.clustering.settings import SCHEDULE_INLINE as SCHEDULE_CLUS
 from hoodie.services.compaction.execute import pending
 from hoodie.services.compaction.run import compact
 from hoodie.services.compaction.settings import INLINE, SCHEDULE_INLINE
+from hoodie.services.request import PlannedRequest, Request, RewriteRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.services.settings import ENABLED, FAIL
 from hoodie.table.handle import Table
@@ -69,7 +70,7 @@ def _run(
             failures,
             "archiving",
             "hoodie archive",
-            lambda: archive(table, config.texts, False, progress).warnings,
+            lambda: archive(Request(table=table, options=config.texts, progress=progress)).warnings,
         )
     if config[TABLE_TYPE] is TableType.MERGE_ON_READ and (config[INLINE] or config[SCHEDULE_INLINE]):
         mode = "run" if config[INLINE] else "schedule"
@@ -91,7 +92,7 @@ def _run(
 
 
 def _clean(table: Table, config: Config, progress: ProgressCallback) -> list[str]:
-    result = clean(table, "run", config.texts, False, progress)
+    result = clean(PlannedRequest(table=table, options=config.texts, progress=progress))
     if not result.failed:
         return result.warnings
     failed = f"{len(result.failed)} old files could not be deleted, such as {result.failed[0]}"
@@ -103,7 +104,9 @@ def _compact(
 ) -> list[str]:
     if mode == "schedule" and pending(table.refresh()):
         return []
-    return compact(engine, table, mode, None, config.texts, progress).warnings
+    return compact(
+        RewriteRequest(table=table, mode=mode, options=config.texts, progress=progress, engine=lambda: engine)
+    ).warnings
 
 
 def _cluster(
@@ -113,7 +116,9 @@ def _cluster(
         target = ServiceTable.open(table, config.texts)
         if pending_clusterings(target.timeline(), target):
             return []
-    return cluster(engine, table, mode, None, config.texts, progress).warnings
+    return cluster(
+        RewriteRequest(table=table, mode=mode, options=config.texts, progress=progress, engine=lambda: engine)
+    ).warnings
 
 
 def _warnings(failures: list[str], what: str, remedy: str, run: Callable[[], list[str]]) -> list[str]:

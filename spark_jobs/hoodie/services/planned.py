@@ -1,16 +1,17 @@
-"""What jobs of services with plans have in common: their modes, how a plan is put on the timeline, and which
-pending plans are executed.
-"""
+"""The frame of services with plans: a plan is put on the timeline, and pending plans are executed."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ConflictError
-from hoodie.progress import ProgressCallback
+from hoodie.progress import ProgressCallback, silent
+from hoodie.services.request import MODES
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
@@ -18,7 +19,6 @@ from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
 from hoodie.write.transaction import Transaction
 
-MODES = ("schedule", "execute", "run")
 #: a service's plan
 P = TypeVar("P")
 
@@ -34,8 +34,44 @@ def check_mode(mode: str, instant: str | None = None) -> None:
         )
 
 
+@dataclass(frozen=True)
+class DuePlan(Generic[P]):
+    """A plan that is due, or the reason why none is. `bytes`: of the files of the plan, where it is known."""
+
+    plan: P | None
+    reason: str = ""
+    bytes: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
-class PlannedResult(ServiceResult):
+class ScheduledPlan(Generic[P]):
+    """What scheduling did; `instant` is None when no plan was made, for the reason that `due` has."""
+
+    due: DuePlan[P]
+    instant: Instant | None = None
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutedPlan(Generic[P]):
+    """One plan that was carried out."""
+
+    instant: str
+    plan: P
+    rolled_back: list[str]
+    metadata_table_removed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewrittenPlan(ExecutedPlan[P]):
+    """One plan whose rows were written into new files, and its commit."""
+
+    metadata: CommitMetadata
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteResult(ServiceResult):
     """scheduled: the instant of the plan that was made, "" for none. pending: those of the plans that are
     left. num_files, num_writes, bytes_written: the files that were made, their rows and sizes. files: paths
     in the table that are replaced, by instant of the plan; "" stands for the plan of a dry run.
@@ -51,44 +87,20 @@ class PlannedResult(ServiceResult):
     files: dict[str, list[str]]
 
 
-@dataclass(frozen=True)
-class DuePlan(Generic[P]):
-    """A plan, or why there is none."""
-
-    plan: P | None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class ScheduledPlan(Generic[P]):
-    """What scheduling did; `instant` is "" when it did nothing, for `reason`."""
-
-    instant: str = ""
-    plan: P | None = None
-    reason: str = ""
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
-
-
-@dataclass(frozen=True)
-class ExecutedPlan(Generic[P]):
-    """One plan that was carried out."""
-
-    instant: str
-    plan: P
-    metadata: CommitMetadata
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
+#: what a service reports of a plan that it carried out
+E = TypeVar("E", bound=ExecutedPlan[Any])
 
 
 @dataclass
-class ServiceRun(Generic[P]):
-    """What a job did so far; of a dry run `planned` only, by instant, "" for the plan that would be made."""
+class ServiceRun(Generic[P, E]):
+    """What a job did so far. planned: of a dry run, the plans by instant, "" for the one that would be made.
+    completed_elsewhere: plans that other processes completed meanwhile.
+    """
 
-    dry_run: bool
-    scheduled: ScheduledPlan[P] = field(default_factory=ScheduledPlan)
-    executed: list[ExecutedPlan[P]] = field(default_factory=list)
+    scheduled: ScheduledPlan[P]
+    executed: list[E] = field(default_factory=list)
     planned: dict[str, P] = field(default_factory=dict)
+    completed_elsewhere: set[str] = field(default_factory=set)
     pending: list[str] = field(default_factory=list)
     reason: str = ""
     seconds: float = 0.0
@@ -98,130 +110,160 @@ class ServiceRun(Generic[P]):
         """Those executed, else the one that was made, else those that would be."""
         if self.executed:
             return {each.instant: each.plan for each in self.executed}
-        if self.scheduled.instant and self.scheduled.plan:
-            return {self.scheduled.instant: self.scheduled.plan}
+        instant, plan = self.scheduled.instant, self.scheduled.due.plan
+        if instant is not None and plan is not None:
+            return {} if instant.time in self.completed_elsewhere else {instant.time: plan}
         return self.planned
 
-    def report(self, target: ServiceTable, mode: str, executed: str) -> dict[str, Any]:
-        """The fields that the results of all these jobs have; `executed` is the status of one that did it."""
-        scheduled, done = self.scheduled, [each.instant for each in self.executed]
-        status = executed if done else "scheduled" if scheduled.instant else "skipped"
-        if self.dry_run:
-            status = "planned" if self.plans else "skipped"
-        removed = (each.metadata_table_removed for each in self.executed)
-        return {
-            "status": status,
-            **about(target, self.dry_run, self.seconds),
-            "mode": mode,
-            "instant": done[-1] if done else scheduled.instant,
-            "scheduled": scheduled.instant,
-            executed: done,
-            "pending": self.pending,
-            "reason": "" if self.plans else self.reason,
-            "num_files": sum(each.metadata.num_files for each in self.executed),
-            "num_writes": sum(each.metadata.num_writes for each in self.executed),
-            "bytes_written": sum(each.metadata.bytes_written for each in self.executed),
-            "rolled_back": [
-                *scheduled.rolled_back,
-                *(time for each in self.executed for time in each.rolled_back),
-            ],
-            "metadata_table_removed": scheduled.metadata_table_removed or any(removed),
-        }
 
+class PlannedService(ABC, Generic[P, E]):
+    """One job of a service with plans; a service implements the steps.
 
-def put_plan(
-    target: ServiceTable,
-    action: Action,
-    plan_now: Callable[[Timeline, str | None], DuePlan[P]],
-    content: Callable[[P], bytes],
-) -> ScheduledPlan[P]:
-    """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
-
-    `plan_now` is given the timeline, and the new instant where there is one already; `content` is that of the
-    requested file. Raises ConflictError while a writer is at work, with nothing changed.
-    """
-    early = plan_now(target.timeline(), None)
-    if early.plan is None:
-        return ScheduledPlan(reason=early.reason)
-    made = early
-
-    def make(timeline: Timeline, now: str) -> bytes | None:
-        nonlocal made
-        made = plan_now(timeline, now)
-        return None if made.plan is None else content(made.plan)
-
-    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
-        instant = transaction.schedule(action, make)
-        return ScheduledPlan(
-            instant.time if instant else "",
-            made.plan,
-            made.reason,
-            list(transaction.rolled_back),
-            transaction.metadata_table_removed,
-        )
-
-
-@dataclass(frozen=True)
-class PlannedService(Generic[P]):
-    """A service's steps, for one job. `name` is for people; `pending` gives the plans to execute, oldest
-    first. An executed plan is a completed instant of the action `completes_as`.
+    The timeline is listed again after a step that changed it, and by the transactions; the first step has it
+    as the table listed it last.
     """
 
-    name: str
-    target: ServiceTable
-    completes_as: Action
-    pending: Callable[[Timeline], list[Instant]]
-    read_plan: Callable[[Instant], P]
-    plan_now: Callable[[], DuePlan[P]]
-    schedule: Callable[[], ScheduledPlan[P]]
-    execute: Callable[[Instant], ExecutedPlan[P]]
+    #: for people, such as "compaction"
+    name: ClassVar[str]
+    #: the status of a job that executed plans, and the result's field with their instants
+    executed_as: ClassVar[str]
+    #: the actions of a plan and of the instant that completes it
+    requested_as: ClassVar[Action]
+    completes_as: ClassVar[Action]
 
-    def work(
-        self, mode: str, instant: str | None, dry_run: bool, progress: ProgressCallback
-    ) -> ServiceRun[P]:
+    def __init__(self, target: ServiceTable, progress: ProgressCallback = silent) -> None:
+        self.target = target
+        self.progress = progress
+
+    def pending(self, timeline: Timeline) -> list[Instant]:
+        """The plans to execute, oldest first."""
+        return timeline.filter([self.requested_as], completed=False)
+
+    @abstractmethod
+    def read_plan(self, instant: Instant) -> P | None:
+        """The plan of a pending instant; None for one that does nothing. Raises TableError."""
+
+    @abstractmethod
+    def plan_now(self, timeline: Timeline, now: str | None) -> DuePlan[P]:
+        """What a plan made now contains; `now` is its instant where there is one already."""
+
+    @abstractmethod
+    def content(self, plan: P) -> bytes:
+        """The requested file of a plan."""
+
+    @abstractmethod
+    def execute(self, instant: Instant) -> E | None:
+        """Carry a pending plan out; None for one that does nothing, which is gone then.
+
+        Raises ConflictError while another process executes it, or when it is completed.
+        """
+
+    def check_scheduled(self, instant: Instant, plan: P) -> None:
+        """Called with the table still taken, after the plan's instant is there. What it raises fails the
+        job; it has to take the instant away first.
+        """
+
+    def run(self, mode: str, instant: str | None = None, dry_run: bool = False) -> ServiceRun[P, E]:
         """Schedule, execute or both; `dry_run` writes nothing.
 
-        `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what it
-        made. Raises HoodieError; plans that were completed before stay completed.
+        Mode `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what
+        it made. Raises HoodieError; plans that were completed before stay completed.
         """
         started = time.monotonic()
-        done: ServiceRun[P] = ServiceRun(dry_run)
+        done: ServiceRun[P, E] = ServiceRun(ScheduledPlan(due=DuePlan(None)))
         if dry_run:
             self._plan_only(mode, instant, done)
         else:
-            self._work(mode, instant, progress, done)
-        done.pending = [item.time for item in self.pending(self.target.timeline())]
+            self._run(mode, instant, done)
+        done.pending = [item.time for item in self.pending(self.target.table.timeline)]
         done.seconds = time.monotonic() - started
         return done
 
-    def _plan_only(self, mode: str, instant: str | None, done: ServiceRun[P]) -> None:
+    def report(self, done: ServiceRun[P, E], mode: str, dry_run: bool) -> dict[str, Any]:
+        """The fields that the results of all these services have."""
+        scheduled = done.scheduled.instant.time if done.scheduled.instant else ""
+        executed = [each.instant for each in done.executed]
+        status = self.executed_as if executed else "scheduled" if scheduled else "skipped"
+        if dry_run:
+            status = "planned" if done.plans else "skipped"
+        removed = (each.metadata_table_removed for each in done.executed)
+        return {
+            "status": status,
+            **about(self.target, dry_run, done.seconds),
+            "mode": mode,
+            "instant": executed[-1] if executed else scheduled,
+            "scheduled": scheduled,
+            self.executed_as: executed,
+            "pending": done.pending,
+            "reason": "" if done.plans else done.reason,
+            "rolled_back": [
+                *done.scheduled.rolled_back,
+                *(time for each in done.executed for time in each.rolled_back),
+            ],
+            "metadata_table_removed": done.scheduled.metadata_table_removed or any(removed),
+        }
+
+    def _plan_only(self, mode: str, instant: str | None, done: ServiceRun[P, E]) -> None:
         """The plans that would be executed, and the one that would be made now."""
         if mode != "schedule":
             found, done.reason = self._wanted(instant)
-            done.planned = {item.time: self.read_plan(item) for item in found}
+            plans = {item.time: self.read_plan(item) for item in found}
+            done.planned = {time: plan for time, plan in plans.items() if plan is not None}
         if mode != "execute":
-            made = self.plan_now()
-            done.reason = made.reason
-            if made.plan is not None:
-                done.planned[""] = made.plan
+            due = self.plan_now(self.target.table.timeline, None)
+            done.scheduled, done.reason = ScheduledPlan(due=due), due.reason
+            if due.plan is not None:
+                done.planned[""] = due.plan
 
-    def _work(self, mode: str, instant: str | None, progress: ProgressCallback, done: ServiceRun[P]) -> None:
+    def _run(self, mode: str, instant: str | None, done: ServiceRun[P, E]) -> None:
         if mode != "schedule":
-            self._execute(instant, done)
+            found, done.reason = self._wanted(instant)
+            self._execute(found, done)
         if mode != "execute":
-            progress("schedule", f"{self.name} of {self.target.base_path}")
             done.scheduled = self.schedule()
-            done.reason = done.scheduled.reason
-        if mode == "run" and done.scheduled.instant:
-            self._execute(done.scheduled.instant, done)
+            done.reason = done.scheduled.due.reason
+            made = done.scheduled.instant
+            if made is not None and mode == "run":
+                self._execute([made], done)
+            elif made is not None:
+                self.target.timeline()
+
+    def schedule(self) -> ScheduledPlan[P]:
+        """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
+
+        The plan that was made beside writers is taken over when nothing has happened meanwhile. Raises
+        ConflictError while a writer is at work, with nothing changed.
+        """
+        before = self.target.table.timeline
+        due = self.plan_now(before, None)
+        if due.plan is None:
+            return ScheduledPlan(due=due)
+
+        def content(timeline: Timeline, now: str) -> bytes | None:
+            nonlocal due
+            if timeline.instants != before.instants:
+                due = self.plan_now(timeline, now)
+            return None if due.plan is None else self.content(due.plan)
+
+        utc = self.target.props.timeline_utc
+        with Transaction(self.target.table, self.target.config, utc, progress=self.progress) as transaction:
+            instant = transaction.schedule(self.requested_as, content)
+            if instant is not None and due.plan is not None:
+                self.check_scheduled(instant, due.plan)
+            return ScheduledPlan(
+                due=due,
+                instant=instant,
+                rolled_back=list(transaction.rolled_back),
+                metadata_table_removed=transaction.metadata_table_removed,
+            )
 
     def _wanted(self, instant: str | None) -> tuple[list[Instant], str]:
-        """The pending plans, or that of `instant`; where there is none, why: it is done. Raises ConfigError
-        for an instant that is no plan.
+        """The pending plans, or that of `instant`, and the reason where nothing comes of them. Raises
+        ConfigError for an instant that is no plan.
         """
-        found = self.pending(self.target.timeline())
+        found = self.pending(self.target.table.timeline)
         if not instant:
-            return found, "" if found else f"no {self.name} is pending"
+            return found, f"no {self.name} is pending"
         chosen = [item for item in found if item.time == instant]
         if chosen:
             return chosen, ""
@@ -234,18 +276,47 @@ class PlannedService(Generic[P]):
             instant=instant,
         )
 
-    def _execute(self, instant: str | None, done: ServiceRun[P]) -> None:
-        """Execute what is wanted. A plan that somebody else completes meanwhile is no error."""
-        found, reason = self._wanted(instant)
-        for item in found:
+    def _execute(self, plans: list[Instant], done: ServiceRun[P, E]) -> None:
+        """Execute these plans. One that another process completes meanwhile is no error."""
+        for item in plans:
             try:
-                done.executed.append(self.execute(item))
+                executed = self.execute(item)
             except ConflictError:
                 if not self._completed(item.time):
                     raise
-                reason = f"{self.name} {item.time} was completed by another process"
-        done.reason = reason or done.reason
+                done.completed_elsewhere.add(item.time)
+                done.reason = f"{self.name} {item.time} was completed by another process"
+                continue
+            if executed is not None:
+                done.executed.append(executed)
+        if plans:
+            self.target.timeline()
 
     def _completed(self, time: str) -> bool:
         found = self.target.timeline().filter([self.completes_as], completed=True)
         return any(item.time == time for item in found)
+
+
+class RewriteService(PlannedService[P, RewrittenPlan[P]]):
+    """A service that writes files anew, on an engine that is started when a plan is executed."""
+
+    def __init__(
+        self,
+        target: ServiceTable,
+        engine: Callable[[], Engine],
+        progress: ProgressCallback = silent,
+    ) -> None:
+        super().__init__(target, progress)
+        self.engine = engine
+
+    def schedule(self) -> ScheduledPlan[P]:
+        self.progress("schedule", f"{self.name} of {self.target.base_path}")
+        return super().schedule()
+
+    def report(self, done: ServiceRun[P, RewrittenPlan[P]], mode: str, dry_run: bool) -> dict[str, Any]:
+        return {
+            **super().report(done, mode, dry_run),
+            "num_files": sum(each.metadata.num_files for each in done.executed),
+            "num_writes": sum(each.metadata.num_writes for each in done.executed),
+            "bytes_written": sum(each.metadata.bytes_written for each in done.executed),
+        }

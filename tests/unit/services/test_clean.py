@@ -172,7 +172,7 @@ def test_incremental_planning_looks_where_commits_changed_something(table: Pair)
         Retention.of(config, 0, True),
         config,
     )
-    assert (set(seen), planned.looked_at) == ({"eu"}, 1)
+    assert seen == ["eu"]
     assert planned.plan is not None
     assert planned.plan.partitions == ["eu"]
 

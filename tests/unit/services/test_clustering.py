@@ -13,6 +13,7 @@ from hoodie.engine.local import LocalEngine
 from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.format.base_file import BaseFileReader, footer_of
 from hoodie.services.clustering.run import cluster as run_cluster
+from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.instant import Action, Instant, State
@@ -156,7 +157,12 @@ def test_a_group_is_cut_where_cores_would_be_idle(tmp_path: Path, columns: str) 
     before, said = meta_rows(pair.path), []
     options = {TARGET: -(-size // 3), **({SORT: columns} if columns else {})}
     result = run_cluster(
-        LocalEngine(3), str(pair.path), "run", None, options, lambda *step: said.append(step)
+        RewriteRequest(
+            table=str(pair.path),
+            options=options,
+            engine=lambda: LocalEngine(3),
+            progress=lambda *step: said.append(step),
+        )
     )
     assert f"instant {result.instant}: 4 file slices in 1 groups, 3 tasks" in dict(said)["cluster"]
     check_kept(pair, before)

@@ -12,24 +12,23 @@ archive file, and only deletes their files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from hoodie.errors import AlreadyExists, TableError, TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName, join
-from hoodie.progress import ProgressCallback, silent
+from hoodie.progress import ProgressCallback
 from hoodie.services.archive import merge
 from hoodie.services.archive.mend import mend
 from hoodie.services.archive.policy import Choice, Facts, choose
 from hoodie.services.archive.settings import BATCH, MERGE_ENABLED
 from hoodie.services.clean.policy import Retention
+from hoodie.services.request import Request
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table import properties, schema_history
-from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.timeline import tokens
@@ -90,18 +89,13 @@ class _Done:
     mended: list[str] = field(default_factory=list)
 
 
-def archive(
-    place: str | Table,
-    options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    progress: ProgressCallback = silent,
-) -> ArchiveResult:
-    """Archive the instants that may go; `dry_run` writes and deletes nothing.
+def archive(request: Request) -> ArchiveResult:
+    """Archive the instants that may go.
 
     Raises HoodieError, ConflictError while a writer is at work. What was archived before an error stays so.
     """
     started = time.monotonic()
-    target = ServiceTable.open(place, options or {})
+    target, dry_run = ServiceTable.open(request.table, request.options), request.dry_run
     check_retention(target.config)
     _refuse_metadata_table(target)
     timeline = target.table.timeline
@@ -113,7 +107,7 @@ def archive(
     if dry_run:
         done.num_files = len(_files(timeline, done.choice.instants))
     elif done.choice.instants or done.mended or _unmerged(target, folder, names):
-        done = _run(target, progress)
+        done = _run(target, request.progress)
         timeline = target.timeline()
     gone = {instant.time for instant in done.choice.instants if instant.action is not Action.CLEAN}
     done.first = next((item.time for item in timeline.commits() if item.time not in gone), "")

@@ -12,12 +12,13 @@ import contextlib
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConflictError, StorageError, TableError
 from hoodie.format.names import join
 from hoodie.progress import ProgressCallback
 from hoodie.services.clean.slices import is_side_file
+from hoodie.services.planned import ExecutedPlan
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
@@ -30,20 +31,16 @@ _THREADS = 8
 _ATTEMPTS = 20
 
 
-@dataclass(frozen=True)
-class ExecutedPlan:
+@dataclass(frozen=True, kw_only=True)
+class CleanedPlan(ExecutedPlan[CleanPlan]):
     """One clean that was completed; `bytes` are those of the files deleted now, `failed` paths in the
     table.
     """
 
-    instant: str
-    plan: CleanPlan
     metadata: CleanMetadata
     bytes: int
     failed: list[str]
     deleted_partitions: list[str]
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ def read_plan(target: ServiceTable, instant: Instant, remove: bool = True) -> Cl
     return None
 
 
-def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) -> ExecutedPlan | None:
+def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) -> CleanedPlan | None:
     """Carry out a pending clean; None where there was no whole plan, which is removed then.
 
     Raises ConflictError when another process has completed it. An error leaves the plan to the next run.
@@ -108,15 +105,15 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         duration = int((time.monotonic() - started) * 1000)
         metadata = CleanMetadata.of(instant.time, duration, plan, partitions)
         _complete(storage, base_path, instant.with_state(State.COMPLETED), metadata.to_bytes())
-        return ExecutedPlan(
-            instant.time,
-            plan,
-            metadata,
-            sum(item.bytes for item in done if item.gone),
-            [join(item.partition, item.name) for item in done if not item.gone],
-            folders,
-            list(transaction.rolled_back),
-            transaction.metadata_table_removed,
+        return CleanedPlan(
+            instant=instant.time,
+            plan=plan,
+            metadata=metadata,
+            bytes=sum(item.bytes for item in done if item.gone),
+            failed=[join(item.partition, item.name) for item in done if not item.gone],
+            deleted_partitions=folders,
+            rolled_back=list(transaction.rolled_back),
+            metadata_table_removed=transaction.metadata_table_removed,
         )
 
 

@@ -13,6 +13,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.services.clean.policy import Retention
 from hoodie.services.clean.settings import INCREMENTAL, MAX_COMMITS
 from hoodie.services.clean.slices import Group, Holds, PartitionClean, PartitionFiles, choose
+from hoodie.services.planned import DuePlan
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import clustering_plan
@@ -70,16 +71,6 @@ class View:
         )
 
 
-@dataclass(frozen=True)
-class DuePlan:
-    """A plan, or why there is none. `bytes` is what the plan's files take, `looked_at` partitions listed."""
-
-    plan: CleanPlan | None
-    reason: str = ""
-    bytes: int = 0
-    looked_at: int = 0
-
-
 def why_not_due(view: View, config: Config) -> str:
     """ "" when it is time for a clean. Files that the last clean could not delete make it time, too."""
     wanted = config[MAX_COMMITS]
@@ -97,7 +88,7 @@ def why_nothing(timeline: Timeline, retention: Retention) -> str:
     return f"the table has {len(timeline.commits())} commits, and {retention.text}"
 
 
-def make(view: View, retention: Retention, config: Config) -> DuePlan:
+def make(view: View, retention: Retention, config: Config) -> DuePlan[CleanPlan]:
     """The files that can go now; no plan where there are none."""
     reason = why_nothing(view.timeline, retention)
     if reason:
@@ -105,11 +96,10 @@ def make(view: View, retention: Retention, config: Config) -> DuePlan:
     commits = view.timeline.commits()
     earliest = retention.earliest(view.timeline)
     bound = earliest.time if earliest else None
-    looked_at = _partitions(view, bound, config[INCREMENTAL])
-    cleans = _choose(view, retention, bound, looked_at)
+    cleans = _choose(view, retention, bound, _partitions(view, bound, config[INCREMENTAL]))
     files = {item.partition: item.files for item in cleans if item.files}
     if not files:
-        return DuePlan(None, f"no file is older than what is kept: {retention.text}", 0, len(looked_at))
+        return DuePlan(None, f"no file is older than what is kept: {retention.text}")
     plan = CleanPlan(
         policy=retention.policy.value,
         files={
@@ -122,7 +112,7 @@ def make(view: View, retention: Retention, config: Config) -> DuePlan:
         if view.savepoints and view.partitioned
         else {},
     )
-    return DuePlan(plan, "", sum(file.size for group in files.values() for file in group), len(looked_at))
+    return DuePlan(plan, "", sum(file.size for group in files.values() for file in group))
 
 
 def last_clean(timeline: Timeline, storage: Storage) -> CleanMetadata | None:

@@ -9,7 +9,7 @@ from hoodie.services.clustering.order import Order
 from hoodie.services.clustering.settings import TARGET_BYTES, executes
 from hoodie.services.clustering.split import shares_of
 from hoodie.services.clustering.task import ClusterShares
-from hoodie.services.planned import ExecutedPlan
+from hoodie.services.planned import RewrittenPlan
 from hoodie.services.rewrite_slices import rewrite_context, run_tasks
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.buckets import refuse_buckets
@@ -44,7 +44,7 @@ def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:
 
 def execute(
     engine: Engine, target: ServiceTable, instant: Instant, progress: ProgressCallback
-) -> ExecutedPlan[ClusteringPlan]:
+) -> RewrittenPlan[ClusteringPlan]:
     """Run a pending clustering to its commit, beginning anew where an earlier run failed.
 
     Raises ConflictError while another process executes it, when it has been completed or rolled back, or when
@@ -73,12 +73,12 @@ def execute(
         _refuse_changed(target, instant, plan)
         extra = {**(requested.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra, replaced_by(plan))
-        return ExecutedPlan(
-            instant.time,
-            plan,
-            metadata,
-            list(transaction.rolled_back),
-            transaction.metadata_table_removed,
+        return RewrittenPlan(
+            instant=instant.time,
+            plan=plan,
+            metadata=metadata,
+            rolled_back=list(transaction.rolled_back),
+            metadata_table_removed=transaction.metadata_table_removed,
         )
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from hoodie.engine import Engine
 from hoodie.format.names import join
-from hoodie.progress import ProgressCallback
 from hoodie.services.clustering.execute import check, execute, pending, read_plan
-from hoodie.services.clustering.schedule import plan_now, schedule
-from hoodie.services.planned import PlannedResult, PlannedService, check_mode
+from hoodie.services.clustering.schedule import plan_now
+from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan, check_mode
+from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.handle import Table
-from hoodie.timeline.clustering_plan import SliceInfo
-from hoodie.timeline.instant import Action
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan, SliceInfo
+from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.plans import RequestedReplace
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusteringResult(PlannedResult):
+class ClusteringResult(RewriteResult):
     """What a clustering job did, or, with dry_run, would do.
 
     status: `clustered`, `scheduled` (a plan was made, nothing executed), `planned` (a dry run), or `skipped`,
@@ -39,38 +37,43 @@ class ClusteringResult(PlannedResult):
     operation: str = "cluster"
 
 
-def cluster(
-    engine: Engine,
-    place: str | Table,
-    mode: str,
-    instant: str | None,
-    options: Mapping[str, Any],
-    progress: ProgressCallback,
-    extra_metadata: Mapping[str, str] | None = None,
-    dry_run: bool = False,
-) -> ClusteringResult:
-    """Schedule, execute or both; returns when all commits are visible. `dry_run` writes nothing.
+class Clustering(RewriteService[ClusteringPlan]):
+    """Clusterings of one table."""
 
-    `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what it made.
-    Raises HoodieError; plans that were completed before stay completed.
+    name = "clustering"
+    executed_as = "clustered"
+    requested_as = Action.REPLACECOMMIT
+    completes_as = Action.REPLACECOMMIT
+
+    def pending(self, timeline: Timeline) -> list[Instant]:
+        return pending(timeline, self.target)
+
+    def read_plan(self, instant: Instant) -> ClusteringPlan:
+        return read_plan(self.target, instant)[1]
+
+    def plan_now(self, timeline: Timeline, now: str | None) -> DuePlan[ClusteringPlan]:
+        return plan_now(self.target, timeline)
+
+    def content(self, plan: ClusteringPlan) -> bytes:
+        return RequestedReplace(OPERATION, plan.to_record(), dict(self.target.extra), 1).to_bytes()
+
+    def execute(self, instant: Instant) -> RewrittenPlan[ClusteringPlan]:
+        return execute(self.engine(), self.target, instant, self.progress)
+
+
+def cluster(request: RewriteRequest) -> ClusteringResult:
+    """Schedule, execute or both; returns when all commits are visible. See PlannedService.run.
+
+    Raises ConfigError, too, for sort columns that can't be used; nothing is changed then.
     """
-    check_mode(mode, instant)
-    target = ServiceTable.open(place, options, extra_metadata or {})
+    check_mode(request.mode, request.instant)
+    target = ServiceTable.open(request.table, request.options, request.extra_metadata)
     check(target)
-    service = PlannedService(
-        "clustering",
-        target,
-        Action.REPLACECOMMIT,
-        lambda timeline: pending(timeline, target),
-        lambda item: read_plan(target, item)[1],
-        lambda: plan_now(target, target.timeline()),
-        lambda: schedule(target),
-        lambda item: execute(engine, target, item, progress),
-    )
-    done = service.work(mode, instant, dry_run, progress)
+    service = Clustering(target, request.engine, request.progress)
+    done = service.run(request.mode, request.instant, request.dry_run)
     groups = [group for plan in done.plans.values() for group in plan.groups]
     return ClusteringResult(
-        **done.report(target, mode, "clustered"),
+        **service.report(done, request.mode, request.dry_run),
         partitions=sorted({item.partition_path for group in groups for item in group.slices}),
         num_groups=len(groups),
         num_replaced=sum(len(group.slices) for group in groups),

@@ -25,7 +25,7 @@ from hoodie.services.clustering.settings import (
     TARGET_BYTES,
     Layout,
 )
-from hoodie.services.planned import DuePlan, ScheduledPlan, put_plan
+from hoodie.services.planned import DuePlan
 from hoodie.services.rewrite_slices import rewrite_context
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
@@ -34,9 +34,8 @@ from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups, clustering_plan
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan, SliceInfo
+from hoodie.timeline.clustering_plan import ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import RequestedReplace
 
 _LISTERS = 8
 #: tells whether rewriting slices into so many files would change nothing
@@ -91,18 +90,6 @@ def params(config: Config) -> dict[str, str]:
     if config[LAYOUT] is not Layout.LINEAR:
         columns |= {LAYOUT.name: config[LAYOUT].value, BUILD_METHOD.name: config[BUILD_METHOD].value}
     return {**columns, **sizes}
-
-
-def schedule(target: ServiceTable) -> ScheduledPlan[ClusteringPlan]:
-    """Put a plan on the timeline if one is due; see `put_plan`.
-
-    Raises ConfigError, too, for sort columns that can't be used; nothing is changed then.
-    """
-
-    def content(made: ClusteringPlan) -> bytes:
-        return RequestedReplace(OPERATION, made.to_record(), dict(target.extra), 1).to_bytes()
-
-    return put_plan(target, Action.REPLACECOMMIT, lambda timeline, now: plan_now(target, timeline), content)
 
 
 def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan]:

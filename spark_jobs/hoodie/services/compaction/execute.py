@@ -7,7 +7,7 @@ from hoodie.engine.packing import packed
 from hoodie.errors import ConfigError, TableError
 from hoodie.progress import ProgressCallback
 from hoodie.services.compaction.task import CompactSlices
-from hoodie.services.planned import ExecutedPlan
+from hoodie.services.planned import RewrittenPlan
 from hoodie.services.rewrite_slices import rewrite_context, run_tasks
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import ROWS, refuse
@@ -46,7 +46,7 @@ def pending(timeline: Timeline) -> list[Instant]:
 
 def execute(
     engine: Engine, target: ServiceTable, instant: Instant, progress: ProgressCallback
-) -> ExecutedPlan[CompactionPlan]:
+) -> RewrittenPlan[CompactionPlan]:
     """Run a pending compaction to its commit, beginning anew where an earlier run failed.
 
     Raises ConflictError while another process executes it or when it has been completed; an error leaves the
@@ -64,12 +64,12 @@ def execute(
         progress("commit", f"instant {instant.time}")
         extra = {**(plan.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra)
-        return ExecutedPlan(
-            instant.time,
-            plan,
-            metadata,
-            list(transaction.rolled_back),
-            transaction.metadata_table_removed,
+        return RewrittenPlan(
+            instant=instant.time,
+            plan=plan,
+            metadata=metadata,
+            rolled_back=list(transaction.rolled_back),
+            metadata_table_removed=transaction.metadata_table_removed,
         )
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from hoodie.engine import Engine
 from hoodie.format.names import join
-from hoodie.progress import ProgressCallback
-from hoodie.services.compaction.execute import check, execute, pending, read_plan
-from hoodie.services.compaction.schedule import plan_now, schedule
-from hoodie.services.planned import PlannedResult, PlannedService, check_mode
+from hoodie.services.compaction.execute import check, execute, read_plan
+from hoodie.services.compaction.schedule import plan_now
+from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan, check_mode
+from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.handle import Table
-from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation
-from hoodie.timeline.instant import Action
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation, CompactionPlan
+from hoodie.timeline.instant import Action, Instant
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompactionResult(PlannedResult):
+class CompactionResult(RewriteResult):
     """What a compaction job did, or, with dry_run, would do.
 
     status: `compacted`, `scheduled` (a plan was made, nothing executed), `planned` (a dry run), or `skipped`,
@@ -38,39 +36,37 @@ class CompactionResult(PlannedResult):
     operation: str = "compact"
 
 
-def compact(
-    engine: Engine,
-    place: str | Table,
-    mode: str,
-    instant: str | None,
-    options: Mapping[str, Any],
-    progress: ProgressCallback,
-    extra_metadata: Mapping[str, str] | None = None,
-    dry_run: bool = False,
-) -> CompactionResult:
-    """Schedule, execute or both; returns when all commits are visible. `dry_run` writes nothing.
+class Compaction(RewriteService[CompactionPlan]):
+    """Compactions of one table. Completed commits of a merge-on-read table are compactions."""
 
-    `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what it made.
-    Raises HoodieError; plans that were completed before stay completed.
-    """
-    check_mode(mode, instant)
-    target = ServiceTable.open(place, options, extra_metadata or {})
+    name = "compaction"
+    executed_as = "compacted"
+    requested_as = Action.COMPACTION
+    completes_as = Action.COMMIT
+
+    def read_plan(self, instant: Instant) -> CompactionPlan:
+        return read_plan(self.target, instant)
+
+    def plan_now(self, timeline: Timeline, now: str | None) -> DuePlan[CompactionPlan]:
+        return plan_now(self.target, timeline, now)
+
+    def content(self, plan: CompactionPlan) -> bytes:
+        return replace(plan, extra_metadata=self.target.extra or None).to_bytes()
+
+    def execute(self, instant: Instant) -> RewrittenPlan[CompactionPlan]:
+        return execute(self.engine(), self.target, instant, self.progress)
+
+
+def compact(request: RewriteRequest) -> CompactionResult:
+    """Schedule, execute or both; returns when all commits are visible. See PlannedService.run."""
+    check_mode(request.mode, request.instant)
+    target = ServiceTable.open(request.table, request.options, request.extra_metadata)
     check(target)
-    # completed commits of a merge-on-read table are compactions
-    service = PlannedService(
-        "compaction",
-        target,
-        Action.COMMIT,
-        pending,
-        lambda item: read_plan(target, item),
-        lambda: plan_now(target, target.timeline()),
-        lambda: schedule(target),
-        lambda item: execute(engine, target, item, progress),
-    )
-    done = service.work(mode, instant, dry_run, progress)
+    service = Compaction(target, request.engine, request.progress)
+    done = service.run(request.mode, request.instant, request.dry_run)
     operations = [item for plan in done.plans.values() for item in plan.operations]
     return CompactionResult(
-        **done.report(target, mode, "compacted"),
+        **service.report(done, request.mode, request.dry_run),
         partitions=sorted({item.partition_path for item in operations}),
         num_slices=len(operations),
         num_log_files=sum(len(item.log_files) for item in operations),

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 from hoodie.config.key import Config
 from hoodie.read.verify import refuse_damaged
 from hoodie.services.compaction import strategy, trigger
 from hoodie.services.compaction.settings import STRATEGY
-from hoodie.services.planned import DuePlan, ScheduledPlan, put_plan
+from hoodie.services.planned import DuePlan
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.bootstrap import source_uri
 from hoodie.table.listing import StorageListing
@@ -45,16 +44,6 @@ def plan(
         name = config[STRATEGY].value
         return DuePlan(None, f"the strategy {name} takes none of the {len(free)} file slices with logs")
     return DuePlan(CompactionPlan(chosen))
-
-
-def schedule(target: ServiceTable) -> ScheduledPlan[CompactionPlan]:
-    """Put a plan on the timeline if one is due; see `put_plan`."""
-    return put_plan(
-        target,
-        Action.COMPACTION,
-        partial(plan_now, target),
-        lambda made: replace(made, extra_metadata=target.extra or None).to_bytes(),
-    )
 
 
 def plan_now(target: ServiceTable, timeline: Timeline, now: str | None = None) -> DuePlan[CompactionPlan]:

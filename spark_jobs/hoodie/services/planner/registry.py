@@ -27,6 +27,7 @@ from hoodie.services.clustering.settings import SCHEDULE_INLINE as CLUSTER_SCHED
 from hoodie.services.compaction import trigger as compaction_trigger
 from hoodie.services.compaction.run import CompactionResult, compact
 from hoodie.services.planner.repair import finish_restore, repair
+from hoodie.services.request import PlannedRequest, Request, RewriteRequest
 from hoodie.services.results import ServiceResult
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.properties import TableType
@@ -44,6 +45,16 @@ class Call:
     progress: ProgressCallback = silent
     engine: Callable[[], Engine] = LocalEngine
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def rewrite(self, dry_run: bool) -> RewriteRequest:
+        return RewriteRequest(
+            table=self.path,
+            options=self.options,
+            dry_run=dry_run,
+            progress=self.progress,
+            extra_metadata=self.extra_metadata,
+            engine=self.engine,
+        )
 
 
 @dataclass(frozen=True)
@@ -102,12 +113,10 @@ def _repair_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
 
 
 def _compact(call: Call) -> CompactionResult:
-    def run(engine: Engine, dry_run: bool) -> CompactionResult:
-        extra = call.extra_metadata
-        return compact(engine, call.path, "run", None, call.options, call.progress, extra, dry_run)
-
-    planned = run(LocalEngine(), True)
-    return planned if call.dry_run or planned.status == "skipped" else run(call.engine(), False)
+    planned = compact(call.rewrite(dry_run=True))
+    if call.dry_run or planned.status == "skipped":
+        return planned
+    return compact(call.rewrite(dry_run=False))
 
 
 def _compact_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
@@ -127,12 +136,10 @@ def _no_logs(target: ServiceTable) -> str:
 
 
 def _cluster(call: Call) -> ClusteringResult:
-    def run(engine: Engine, dry_run: bool) -> ClusteringResult:
-        extra = call.extra_metadata
-        return cluster(engine, call.path, "run", None, call.options, call.progress, extra, dry_run)
-
-    planned = run(LocalEngine(), True)
-    return planned if call.dry_run or planned.status == "skipped" else run(call.engine(), False)
+    planned = cluster(call.rewrite(dry_run=True))
+    if call.dry_run or planned.status == "skipped":
+        return planned
+    return cluster(call.rewrite(dry_run=False))
 
 
 def _cluster_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
@@ -156,7 +163,9 @@ def _unasked_clustering(target: ServiceTable) -> str:
 
 
 def _clean(call: Call) -> ServiceResult:
-    return clean(call.path, "run", call.options, call.dry_run, call.progress)
+    return clean(
+        PlannedRequest(table=call.path, options=call.options, dry_run=call.dry_run, progress=call.progress)
+    )
 
 
 def _clean_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:
@@ -170,7 +179,9 @@ def _clean_why(target: ServiceTable, timeline: Timeline) -> str:
 
 
 def _archive(call: Call) -> ServiceResult:
-    return archive(call.path, call.options, call.dry_run, call.progress)
+    return archive(
+        Request(table=call.path, options=call.options, dry_run=call.dry_run, progress=call.progress)
+    )
 
 
 def _archive_work(target: ServiceTable, result: Mapping[str, Any]) -> Work:

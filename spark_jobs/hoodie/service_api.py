@@ -1,0 +1,276 @@
+"""Python API of the table services: on Spark where a session is passed in, else on the local engine."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hoodie.engine import Engine
+from hoodie.progress import ProgressCallback, silent
+from hoodie.services.request import PlannedRequest, Request, RewriteRequest
+
+if TYPE_CHECKING:
+    from hoodie.services.archive.run import ArchiveResult
+    from hoodie.services.clean.run import CleanResult
+    from hoodie.services.clustering.run import ClusteringResult
+    from hoodie.services.compaction.run import CompactionResult
+    from hoodie.services.planner.plan import ServicesPlan
+    from hoodie.services.planner.run import ServicesResult
+    from hoodie.services.restore.run import RestoreResult
+    from hoodie.services.rollback.run import CancelResult, RollbackResult
+    from hoodie.services.savepoint import SavepointResult
+
+
+def compact_table(
+    path: str,
+    *,
+    mode: str = "run",
+    instant: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> CompactionResult:
+    """Compact a merge-on-read table, on `spark` or on the local engine.
+
+    mode: `schedule` puts a plan on the timeline if one is due; `execute` runs the pending plans, oldest
+    first, or that of `instant`; `run` does both. With `dry_run` the result tells what would be merged, and
+    nothing is written. Nothing to do is a result that says why. Writers may go on while a plan is executed,
+    not while one is scheduled. Raises HoodieError; what was completed before stays.
+    """
+    from hoodie.services.compaction.run import compact
+
+    return compact(
+        RewriteRequest(
+            table=path,
+            mode=mode,
+            instant=instant,
+            options=options or {},
+            extra_metadata=extra_metadata or {},
+            engine=lambda: _service_engine(spark),
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
+
+
+def cluster_table(
+    path: str,
+    *,
+    mode: str = "run",
+    instant: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> ClusteringResult:
+    """Rewrite small files of a table into larger ones, sorted as the settings say, on `spark` or locally.
+
+    mode: `schedule` puts a plan on the timeline if there is something to do; `execute` runs the pending
+    plans, ours and Apache Hudi's, oldest first, or that of `instant`; `run` does both. With `dry_run` the
+    result tells what would be rewritten, and nothing is written. Nothing to do is a result that says why.
+    While a plan is pending writers may add rows, and change those of other files; none may be at work while
+    one is scheduled. Raises HoodieError; what was completed before stays.
+    """
+    from hoodie.services.clustering.run import cluster
+
+    return cluster(
+        RewriteRequest(
+            table=path,
+            mode=mode,
+            instant=instant,
+            options=options or {},
+            extra_metadata=extra_metadata or {},
+            engine=lambda: _service_engine(spark),
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
+
+
+def clean_table(
+    path: str,
+    *,
+    mode: str = "run",
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> CleanResult:
+    """Delete file slices that are older than what the cleaner's settings keep; needs no Spark.
+
+    mode: `schedule` puts a plan on the timeline if one is due; `execute` carries out the pending plans, ours
+    and Apache Hudi's, oldest first; `run` does both. With `dry_run` the result holds the plan, and nothing is
+    written or deleted. Nothing to do is a result that says why. Raises HoodieError; what was completed before
+    stays.
+    """
+    from hoodie.services.clean.run import clean
+
+    return clean(
+        PlannedRequest(
+            table=path, mode=mode, options=options or {}, dry_run=dry_run, progress=progress or silent
+        )
+    )
+
+
+def archive_table(
+    path: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> ArchiveResult:
+    """Move old instants from the active into the archived timeline; needs no Spark.
+
+    With `dry_run` the result tells what would go, and nothing is written or deleted. Nothing to do is a
+    result that says why, and what holds instants back. Raises HoodieError, ConflictError while a writer is
+    at work.
+    """
+    from hoodie.services.archive.run import archive
+
+    return archive(Request(table=path, options=options or {}, dry_run=dry_run, progress=progress or silent))
+
+
+def rollback_table(
+    path: str,
+    instant: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> RollbackResult:
+    """Roll one instant back; needs no Spark.
+
+    A failed write; an attempt at a compaction, whose plan stays; a pending clustering or log compaction,
+    whose plan goes, too; or the newest completed commit, unless a savepoint or a later plan needs it. With
+    `dry_run` the result tells what would go, and nothing is changed. One that was rolled back before is a
+    result that says so. Raises HoodieError, ConflictError while somebody is at work.
+    """
+    from hoodie.services.rollback.run import rollback_instant
+
+    return rollback_instant(path, instant, options or {}, dry_run, progress or silent)
+
+
+def cancel_plan(
+    path: str,
+    instant: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> CancelResult:
+    """Take a pending compaction, log compaction or clustering off the timeline; needs no Spark.
+
+    What a failed attempt at it wrote goes, too, and writers may change its file groups again. With `dry_run`
+    nothing is changed. One that was cancelled before is a result that says so. Raises HoodieError: TableError
+    for a compaction that rows were written on top of, which has to be carried out; ConflictError while
+    somebody executes the plan, or writes.
+    """
+    from hoodie.services.rollback.run import cancel_plan as cancel
+
+    return cancel(path, instant, options or {}, dry_run, progress or silent)
+
+
+def savepoint_table(
+    path: str,
+    instant: str | None = None,
+    *,
+    user: str = "",
+    comments: str = "",
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> SavepointResult:
+    """Keep the files of a completed commit, the newest by default, from the cleaner; needs no Spark.
+
+    The table can go back to it with `restore_table`. Writers may go on. With `dry_run` nothing is written. A
+    savepoint that is there already is a result that says so. Raises HoodieError.
+    """
+    from hoodie.services.savepoint import create_savepoint
+
+    return create_savepoint(path, instant, user, comments, options or {}, dry_run, progress or silent)
+
+
+def delete_savepoint(
+    path: str,
+    instant: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> SavepointResult:
+    """Leave the files of a savepoint to the cleaner again. Without one the result says so."""
+    from hoodie.services.savepoint import delete_savepoint
+
+    return delete_savepoint(path, instant, options or {}, dry_run, progress or silent)
+
+
+def restore_table(
+    path: str,
+    instant: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> RestoreResult:
+    """Take the table back to a savepoint, or another commit whose files are still there; needs no Spark.
+
+    Every later write, compaction and clustering is rolled back, newest first, pending ones included. Nobody
+    else may work on the table meanwhile. With `dry_run` the result tells what would go, and nothing is
+    changed. A restore that was killed is finished by the next call. Raises HoodieError.
+    """
+    from hoodie.services.restore.run import restore
+
+    return restore(path, instant, options or {}, dry_run, progress or silent)
+
+
+def plan_services(
+    path: str, *, only: Sequence[str] | None = None, options: Mapping[str, Any] | None = None
+) -> ServicesPlan:
+    """Which services a table needs now, what each would do and why, or why nothing; reads only.
+
+    The services are those of hoodie.services.planner.registry, in the order in which they run; `only` names
+    some of them. Pending plans that nobody works on any more are told with the service that finishes them.
+    Raises HoodieError; what a single service fails at is told in its place.
+    """
+    from hoodie.services.planner.plan import plan
+
+    return plan(path, options or {}, only)
+
+
+def run_services(
+    path: str,
+    *,
+    only: Sequence[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> ServicesResult:
+    """Roll back what has failed, finish what is stuck, and run every service that is due, in that order.
+
+    `spark` is a session, or a function that gives one, which is called once, when there is work for it;
+    without it the local engine does the work. A service that fails does not keep the next ones from running:
+    its error is in the result, whose status is `failed` then. Raises HoodieError for what concerns all
+    services.
+    """
+    from hoodie.services.planner.run import run
+
+    @functools.cache
+    def engine() -> Engine:
+        return _service_engine(spark() if callable(spark) else spark)
+
+    return run(path, options or {}, only, dry_run, engine, progress or silent, extra_metadata)
+
+
+def _service_engine(spark: Any) -> Engine:
+    if spark is not None:
+        from hoodie.engine.spark import SparkEngine
+
+        return SparkEngine(spark)
+    from hoodie.engine.local import LocalEngine
+
+    return LocalEngine()

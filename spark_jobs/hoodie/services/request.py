@@ -1,0 +1,83 @@
+"""What a service is asked: one request a call, from the API, a job, a command, a write or the planner.
+
+The standard library is all that this module needs: commands and jobs are made from these classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from hoodie.progress import ProgressCallback, silent
+
+if TYPE_CHECKING:
+    from hoodie.engine import Engine
+    from hoodie.table.handle import Table
+
+MODES = ("schedule", "execute", "run")
+_ASKED = "asked"
+
+
+def local_engine() -> Engine:
+    from hoodie.engine.local import LocalEngine
+
+    return LocalEngine()
+
+
+def asked(default: Any = MISSING, *, doc: str, choices: tuple[str, ...] = (), metavar: str = "") -> Any:
+    """A field that jobs and commands have under the same name; without a default it has to be given.
+
+    doc: its line in a command's help. A field whose default is False is a switch.
+    """
+    return field(default=default, metadata={_ASKED: {"doc": doc, "choices": choices, "metavar": metavar}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What every service is asked. table: its path, or the table where it is open. options: settings over
+    those that the table keeps. With `dry_run` the result tells what would be done, and nothing is changed.
+    """
+
+    table: str | Table
+    options: Mapping[str, Any] = field(default_factory=dict)
+    dry_run: bool = False
+    progress: ProgressCallback = silent
+
+    @classmethod
+    def own(cls) -> dict[str, Field[Any]]:
+        """The fields that this service alone is asked, by name; see `asked`."""
+        return {item.name: item for item in fields(cls) if _ASKED in item.metadata}
+
+
+def doc_of(item: Field[Any]) -> str:
+    return str(item.metadata[_ASKED]["doc"])
+
+
+def choices_of(item: Field[Any]) -> tuple[str, ...]:
+    return tuple(item.metadata[_ASKED]["choices"])
+
+
+def metavar_of(item: Field[Any]) -> str:
+    return str(item.metadata[_ASKED]["metavar"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRequest(Request):
+    """Of a service whose plan lies on the timeline until it is executed (services.planned)."""
+
+    mode: str = asked(
+        "run",
+        doc="schedule: make a plan if one is due; execute: carry out pending plans, oldest first; "
+        "run: both (default)",
+        choices=MODES,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteRequest(PlannedRequest):
+    """Of a service that writes files anew. `engine` is called when there is work for it."""
+
+    instant: str | None = asked(None, doc="with --mode execute: this pending plan only", metavar="T")
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    engine: Callable[[], Engine] = local_engine
