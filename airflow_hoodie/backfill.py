@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
+from airflow_hoodie.compat.task_sdk import run_type
 from airflow_hoodie.exceptions import HoodieConfigurationError
 
 #: settings of a job (docs/settings.md)
@@ -69,8 +70,4 @@ def _backfilled(dag_id: str, run_id: str) -> bool:
     """A run that a backfill repeats keeps its name."""
     if run_id.startswith("backfill__"):
         return True
-    from airflow.sdk.execution_time.comms import DagRunResult, GetDagRun
-    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
-
-    found = SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
-    return isinstance(found, DagRunResult) and found.run_type == "backfill"
+    return run_type(dag_id, run_id) == "backfill"

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_hoodie.compat.task_sdk import look_up_as_server
 from airflow_hoodie.exceptions import HoodieException
 from airflow_hoodie.hooks.hoodie import (
     DEFAULT_CONN,
@@ -37,7 +38,7 @@ def doctor(args: Any) -> None:
     """Airflow's side is looked at here, and Spark, Java and the table by `hoodie doctor`, in the environment
     in which the hook would start a job; it prints all. Exits with 1 where something is wrong.
     """
-    _as_server()
+    look_up_as_server()
     found, conn = _connection(args.conn_id)
     findings = [*_plugins(), *found]
     spark, submit, environment = _spark(args.spark_conn_id or (conn.spark_conn_id if conn else None))
@@ -70,7 +71,7 @@ def _options(args: Any) -> list[str]:
 
 
 def _pass_on(command: str, args: Any, *more: str, action: Sequence[str] = ()) -> None:
-    _as_server()
+    look_up_as_server()
     try:
         path = _located(args.table, None, args.conn_id)
     except HoodieException as error:
@@ -106,11 +107,6 @@ def _hoodie(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     print(run.stdout, end="", flush=True)
     print(lines(run.stderr), end="", file=sys.stderr, flush=True)
     return run.returncode
-
-
-def _as_server() -> None:
-    """Connections of Airflow's database are looked up, too, as in its own processes."""
-    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
 
 
 # Airflow's side ------------------------------------------------------------------------------------

@@ -14,17 +14,16 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_hoodie import spark_conf
+from airflow_hoodie.compat.spark_provider import DEFAULT_SPARK_BINARY, SubmitHook
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieException,
@@ -41,7 +40,7 @@ _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-
 _TAIL_LINES = 30
 
 
-class HoodieSparkSubmitHook(SparkSubmitHook):
+class HoodieSparkSubmitHook(SubmitHook):
     """Submits a hoodie job in client mode; `submit`, then `result`.
 
     master: beats the connection's; with it the connection need not exist.
@@ -81,73 +80,73 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
 
     def get_connection(self, conn_id: str) -> Connection:  # type: ignore[override]
         """The connection that `master=` was merged into, else Airflow's."""
-        if self._found is not None and conn_id == self._conn_id:
+        if self._found is not None and conn_id == self.spark_conn_id:
             return self._found
         return super().get_connection(conn_id)
 
-    def _resolve_connection(self) -> dict[str, Any]:
+    def resolve_connection(self) -> dict[str, Any]:
         found = self._lookup()
         if self._master is not None:
             extra = found.extra if found is not None else None
-            found = Connection(conn_id=self._conn_id, conn_type="spark", host=self._master, extra=extra)
+            found = Connection(conn_id=self.spark_conn_id, conn_type="spark", host=self._master, extra=extra)
         self._found = found
         try:
-            data: dict[str, Any] = super()._resolve_connection()
+            data = super().resolve_connection()
         except ValueError as error:
-            raise HoodieConfigurationError(f"Spark connection {self._conn_id!r}: {error}") from None
-        master = data["master"]
+            raise HoodieConfigurationError(f"Spark connection {self.spark_conn_id!r}: {error}") from None
+        master, named = data["master"], f"Spark connection {self.spark_conn_id!r}"
         if not _MASTER.fullmatch(master):
             raise HoodieConfigurationError(
-                f"Spark connection {self._conn_id!r} gives the master {master!r}, which Spark doesn't know. "
-                + connection_help(self._conn_id)
+                f"{named} gives the master {master!r}, which Spark doesn't know. "
+                + connection_help(self.spark_conn_id)
             )
         if data["deploy_mode"] == "cluster":
             raise HoodieConfigurationError(
-                f"Spark connection {self._conn_id!r}: deploy mode 'cluster' hides the driver's output, which "
+                f"{named}: deploy mode 'cluster' hides the driver's output, which "
                 'carries the job\'s result; use {"deploy-mode": "client"}'
             )
         return data
 
     def _lookup(self) -> Connection | None:
         try:
-            found: Connection = super().get_connection(self._conn_id)
+            found: Connection = super().get_connection(self.spark_conn_id)
         except AirflowNotFoundException:
             if self._master is not None:
                 return None
-            raise HoodieConfigurationError(_missing(self._conn_id)) from None
+            raise HoodieConfigurationError(_missing(self.spark_conn_id)) from None
         return found
 
     @property
     def master(self) -> str:
         """The Spark master that jobs are submitted to."""
-        return str(self._connection["master"])
+        return str(self.spark_connection["master"])
 
     def launcher(self) -> tuple[str, dict[str, str]]:
         """spark-submit, and the variables that are added when it is started.
 
         Raises HoodieConfigurationError where there is none.
         """
-        [binary] = self._get_spark_binary_path()
+        [binary] = self.find_binary()
         return binary, {name: str(value) for name, value in self._environment().items()}
 
     def _environment(self) -> dict[str, str]:
         """Variables to add to the submit process, never over what the user or the worker has set."""
-        known = {**os.environ, **(self._env_vars or {})}
+        known = {**os.environ, **self.given_env}
         added: dict[str, str] = {}
         if not known.get("SPARK_HOME") and (home := installed_spark_home()):
             added["SPARK_HOME"] = home
         if not known.get("PYSPARK_PYTHON"):
-            if self._connection["master"].startswith("local"):
+            if self.spark_connection["master"].startswith("local"):
                 added["PYSPARK_PYTHON"] = sys.executable
             elif not known.get("PYSPARK_DRIVER_PYTHON"):  # executors run elsewhere, with their own Python
                 added["PYSPARK_DRIVER_PYTHON"] = sys.executable
         return added
 
-    def _get_spark_binary_path(self) -> list[str]:
-        binary = self._connection["spark_binary"] or DEFAULT_SPARK_BINARY
+    def find_binary(self) -> list[str]:
+        binary = self.spark_connection["spark_binary"] or DEFAULT_SPARK_BINARY
         if self._binary_given or binary != DEFAULT_SPARK_BINARY:
             return [binary]
-        known = {**os.environ, **self._environment(), **(self._env_vars or {})}
+        known = {**os.environ, **self._environment(), **self.given_env}
         home = known.get("SPARK_HOME")
         if home and (inside := Path(home, "bin", binary)).exists():
             return [str(inside)]
@@ -159,10 +158,10 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
             "spark_binary=/path/to/spark-submit, or install pyspark"
         )
 
-    def _build_spark_submit_command(self, application: str) -> list[str]:
-        command: list[str] = super()._build_spark_submit_command(application)
-        texts = {name: str(value) for name, value in (self._env or self._env_vars or {}).items()}
-        self._env = {**self._environment(), **texts}
+    def build_command(self, application: str) -> list[str]:
+        command = super().build_command(application)
+        texts = {name: str(value) for name, value in (self.launch_env or self.given_env).items()}
+        self.launch_env = {**self._environment(), **texts}
         return self._without_secrets(command)
 
     def _without_secrets(self, command: list[str]) -> list[str]:
@@ -170,7 +169,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         rest, found = spark_conf.taken_out(command)
         if not found:
             return command
-        content = spark_conf.properties(command, found, {**os.environ, **(self._env or {})})
+        content = spark_conf.properties(command, found, {**os.environ, **self.launch_env})
         if content is None:
             self.log.warning(
                 "The settings %s are on the command line of spark-submit, where other users of this machine "
@@ -185,26 +184,18 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         self._private.append(str(path))
         return path
 
-    def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:
+    def write_keytab(self, base64_keytab: str, principal: str | None) -> str:
         before = os.umask(0o077)
         try:
-            path: str = super()._create_keytab_path_from_base64_keytab(base64_keytab, principal)
+            return super().write_keytab(base64_keytab, principal)
         finally:
             os.umask(before)
-        return path
 
-    def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
-        parts = [connection_cmd] if isinstance(connection_cmd, str) else connection_cmd
-        masked: str = super()._mask_cmd([self._output.mask.text(part) for part in parts])
-        return masked
+    def masked_command(self, command: str | list[str]) -> str:
+        parts = [command] if isinstance(command, str) else command
+        return super().masked_command([self._output.mask.text(part) for part in parts])
 
     # --- running --------------------------------------------------------------------------------------
-
-    @property
-    def _process(self) -> subprocess.Popen[str] | None:
-        """The running or ended spark-submit, set by the base class; leader of its own session."""
-        process: subprocess.Popen[str] | None = self._submit_sp
-        return process
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Run the job to its end, once per hook.
@@ -221,7 +212,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         except HoodieException:
             raise
         except OSError as error:
-            if self._process is not None:
+            if self.process is not None:
                 raise
             raise HoodieConfigurationError(
                 f"could not start spark-submit ({error}); check spark_binary and SPARK_HOME"
@@ -242,7 +233,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         """
         text, self._output.nonce = with_nonce(request)
         path = self._private_file(text, ".json")
-        self._application_args = ["--request", f"@{path}", *(self._application_args or [])]
+        self.job_args = ["--request", f"@{path}", *self.job_args]
 
     @property
     def result(self) -> dict[str, Any]:
@@ -261,7 +252,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         SIGTERM now, SIGKILL after `kill_grace_seconds`, even when Airflow kills this process meanwhile.
         """
         self._killed = True
-        process = self._process
+        process = self.process
         if process is None:
             return
         self.log.info(
@@ -272,16 +263,16 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         else:
             process_group.send_term(process.pid)
 
-    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        if (process := self._process) is not None:
+    def read_output(self, lines: Iterator[Any]) -> None:
+        if (process := self.process) is not None:
             self._guard = process_group.Guard(process.pid, self._kill_grace_seconds, self._private)
             if self._killed:
                 self._guard.kill()
-        super()._process_spark_submit_log(self._take_markers(itr))
+        super().read_output(self._take_markers(lines))
 
     def _finish(self) -> None:
         """End what is left of the job: a driver whose JVM died keeps on writing otherwise."""
-        process, guard = self._process, self._guard
+        process, guard = self.process, self._guard
         self._held.close()
         if process is not None:
             process_group.terminate(process.pid, self._kill_grace_seconds)
@@ -294,7 +285,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
 
     def _explain(self, error: AirflowException) -> None:
         """Raise what a failed spark-submit means; return when the job committed nevertheless."""
-        process = self._process
+        process = self.process
         code = process.returncode if process is not None else None
         if self._killed:
             raise HoodieJobKilledError(
@@ -332,7 +323,7 @@ class HoodieSparkSubmitHook(SparkSubmitHook):
         return (self._output.other(line) for line in lines if not self._output.take(line))
 
     def _tail(self) -> str:
-        return "\n".join(list(self._last_submit_log_lines)[-_TAIL_LINES:])
+        return "\n".join(self.last_lines[-_TAIL_LINES:])
 
 
 def installed_spark_home() -> str | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-
 from airflow_hoodie.backfill import wait_option
+from airflow_hoodie.compat.spark_provider import SubmitOperator
 from airflow_hoodie.exceptions import from_error
 from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
@@ -33,7 +32,7 @@ JOB_NAME = (
 QUIET_SPARK = {"spark.log.level": "WARN"}
 
 
-class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
+class HoodieSparkOperator(HoodieLineage, SubmitOperator):
     """Submits `hoodie/jobs/<job>.py` with a JSON request and returns the job's result as XCom.
 
     table: HoodieTable or its dict form. (templated)
@@ -61,7 +60,7 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
         "options",
         "extra_metadata",
         "master",
-        *SparkSubmitOperator.template_fields,
+        *SubmitOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "table": "json",
@@ -134,11 +133,11 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
         self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
         if not self.properties_file:
             self.conf = {**QUIET_SPARK, **(self.conf or {})}
-        self._hook, self._heard = None, partial(self.on_progress, context)
-        super().execute(context)
-        assert self._hook is not None
-        self.result = self._hook.result
-        return self.result
+        self._heard = partial(self.on_progress, context)
+        self.submit(context)
+        result: dict[str, Any] = self.hook.result
+        self.result = result
+        return result
 
     def resolve(self) -> None:
         """First in each `execute`: take in what the table's connection says; a second time nothing changes.
@@ -149,13 +148,9 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
         if self.spark_conn_id is None:
             self.spark_conn_id = (conn.spark_conn_id if conn else None) or DEFAULT_SPARK_CONN
 
-    def _do_render_template_fields(
-        self, parent: Any, template_fields: Iterable[str], *args: Any, **kwargs: Any
-    ) -> None:
-        """Also of a mapped task. Airflow shows the rendered fields before the task runs."""
-        super()._do_render_template_fields(parent, template_fields, *args, **kwargs)
-        if parent is self:
-            hide({name: getattr(self, name, None) for name in self.template_fields if name != "token"})
+    def on_rendered(self) -> None:
+        """Hides secrets: Airflow shows the rendered fields before the task runs."""
+        hide({name: getattr(self, name, None) for name in self.template_fields if name != "token"})
 
     def on_progress(self, context: Context, value: Mapping[str, Any]) -> None:
         """Called with each progress message of the job."""
@@ -165,43 +160,17 @@ class HoodieSparkOperator(HoodieLineage, SparkSubmitOperator):
 
     def on_kill(self) -> None:
         """End the job with all its processes; see HoodieSparkSubmitHook.on_kill."""
-        if self._hook is not None:
-            self._hook.on_kill()
+        if self.hook is not None:
+            self.hook.on_kill()
 
-    def _get_hook(self) -> HoodieSparkSubmitHook:
+    def make_hook(self) -> HoodieSparkSubmitHook:
         return HoodieSparkSubmitHook(
             conn_id=self.spark_conn_id or DEFAULT_SPARK_CONN,
             master=self.master,
             kill_grace_seconds=self.kill_grace_seconds,
-            conf=self.conf,
-            files=self.files,
-            py_files=self.py_files,
-            archives=self._archives,
-            driver_class_path=self.driver_class_path,
-            jars=self.jars,
-            packages=self.packages,
-            exclude_packages=self.exclude_packages,
-            repositories=self._repositories,
-            total_executor_cores=self._total_executor_cores,
-            executor_cores=self._executor_cores,
-            executor_memory=self._executor_memory,
-            driver_memory=self._driver_memory,
-            keytab=self.keytab,
-            principal=self.principal,
-            proxy_user=self.proxy_user,
-            name=self.name,
-            num_executors=self._num_executors,
-            application_args=self.application_args,
-            env_vars=self.env_vars,
-            verbose=self._verbose,
-            spark_binary=self._spark_binary,
-            properties_file=self.properties_file,
-            yarn_queue=self._yarn_queue,
-            deploy_mode=self._deploy_mode,
-            use_krb5ccache=self._use_krb5ccache,
-            post_submit_commands=self.post_submit_commands,
             on_progress=self._heard,
             request=self._sent,
+            **self.hook_arguments(),
         )
 
 

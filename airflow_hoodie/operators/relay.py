@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_hoodie.assets.events import commits_in, partition_keys, with_outlets
 from airflow_hoodie.assets.hoodie import asset_uri, partition_asset
+from airflow_hoodie.compat.task_sdk import inlet_events
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.paths import table_path
 from airflow_hoodie.table import HoodieTable
@@ -73,8 +74,8 @@ class PartitionRelayOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, list[str]]:
         asset = partition_asset(self.table)
-        inlet_events = self._inlet_events(context, asset)
-        past: Any = list(inlet_events[asset].ascending(False).limit(_LOOK_BACK))
+        inlets = self._inlet_events(context, asset)
+        past: Any = list(inlets[asset].ascending(False).limit(_LOOK_BACK))
         memories = [event.extra["relayed"] for event in past if "relayed" in (event.extra or {})]
         memory: Mapping[str, Any] = max(memories, key=_age, default={})
         own = [event for event in past if event.source_run_id == context["run_id"]]
@@ -82,7 +83,7 @@ class PartitionRelayOperator(BaseOperator):
             keys = sorted({event.partition_key for event in own if event.partition_key})
             extra: dict[str, Any] = {**own[0].extra, "relayed": memory}
         else:
-            keys, extra = self._news(context, inlet_events[self.commits], memory)
+            keys, extra = self._news(context, inlets[self.commits], memory)
         outlet = context["outlet_events"][asset]
         outlet.add_partitions(keys)
         outlet.extra = extra
@@ -92,11 +93,7 @@ class PartitionRelayOperator(BaseOperator):
     def _inlet_events(self, context: Context, asset: Asset) -> Mapping[Any, Any]:
         """Airflow collects a mapped task's events before the task is made and has inlets of its own."""
         collected: Mapping[Any, Any] = context["inlet_events"]
-        if asset in collected:
-            return collected
-        from airflow.sdk.execution_time.context import InletEventsAccessors
-
-        return InletEventsAccessors(self.inlets)
+        return collected if asset in collected else inlet_events(self.inlets)
 
     def _news(
         self, context: Context, events: Any, memory: Mapping[str, Any]

@@ -23,6 +23,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from airflow_hoodie.commits import TableReader
+from airflow_hoodie.compat.task_sdk import asset_stores
 from airflow_hoodie.conditions import COMMITS, CommitFilter, Since
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.paths import is_template, table_path
@@ -123,7 +124,7 @@ class CommitEventTrigger(BaseEventTrigger):
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """This watcher's events of a stream of Polls; each waits until Airflow took the one before."""
-        stores = accessors(self.asset_state_store)
+        stores = asset_stores(self.asset_state_store)
         seen: WatchOffset | None = None
         async for poll in shared_stream:
             if seen is None:
@@ -216,14 +217,6 @@ class TableStream(SharedStreamProducer):
             return self._reader.poll()
         except TableNotFound:
             return Timeline(self._reader.base_path, (), {})
-
-
-def accessors(store: Any) -> list[Any]:
-    """State stores of a trigger's assets, one each; Airflow's own access works for a single asset only."""
-    if store is None:
-        return []
-    named = [*getattr(store, "_by_name", {}).values(), *getattr(store, "_by_uri", {}).values()]
-    return named or [store]
 
 
 async def write_offset(stores: Sequence[Any], watcher: str, offset: WatchOffset) -> None:

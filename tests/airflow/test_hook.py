@@ -81,22 +81,22 @@ def test_a_master_that_spark_does_not_know(value: Any, master: str, bare: pytest
 )
 def test_masters_of_connections(value: Any, master: str, bare: pytest.MonkeyPatch) -> None:
     set_connection(bare, value)
-    assert HoodieSparkSubmitHook()._connection["master"] == master
+    assert HoodieSparkSubmitHook().spark_connection["master"] == master
 
 
 @pytest.mark.parametrize("master", ["local[2]", "local", "yarn", "spark://h:7077", "spark://a:1,b:2"])
 def test_a_master_needs_no_connection(master: str, bare: pytest.MonkeyPatch) -> None:
     hook = HoodieSparkSubmitHook(master=master, deploy_mode="client", yarn_queue="etl")
-    assert hook._connection["master"] == master
-    assert hook._connection["deploy_mode"] == "client"
-    assert hook._connection["queue"] == "etl"
+    assert hook.spark_connection["master"] == master
+    assert hook.spark_connection["deploy_mode"] == "client"
+    assert hook.spark_connection["queue"] == "etl"
 
 
 def test_a_master_beats_the_connection_and_keeps_its_extra(bare: pytest.MonkeyPatch) -> None:
     set_connection(bare, {"conn_type": "spark", "host": "yarn", "port": 1, "extra": {"queue": "root.etl"}})
     hook = HoodieSparkSubmitHook(master="local[2]")
-    assert hook._connection["master"] == "local[2]"
-    assert hook._connection["queue"] == "root.etl"
+    assert hook.spark_connection["master"] == "local[2]"
+    assert hook.spark_connection["queue"] == "root.etl"
 
 
 def test_cluster_mode_is_refused(bare: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_summary_of_little_and_of_much() -> None:
 
 def test_secrets_are_masked_in_the_log() -> None:
     hook = HoodieSparkSubmitHook(master="local[2]")
-    masked = hook._mask_cmd(
+    masked = hook.masked_command(
         ["--request", '{"options":{"x.jdbc.password":"a\\"s3cr3t","y":"z"}}', "--conf", "k.secret=s"]
     )
     assert "s3cr3t" not in masked

@@ -1,0 +1,179 @@
+"""Privates of apache-airflow-providers-apache-spark 6: its hook and its operator with public names for them.
+
+Subclasses override the methods below, and call the ones here by `super()`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+__all__ = ["DEFAULT_SPARK_BINARY", "SubmitHook", "SubmitOperator"]
+
+
+class SubmitHook(SparkSubmitHook):
+    """SparkSubmitHook, open to subclasses."""
+
+    @property
+    def spark_conn_id(self) -> str:
+        return str(self._conn_id)
+
+    @property
+    def spark_connection(self) -> dict[str, Any]:
+        """What `resolve_connection` returned: master, queue, deploy_mode, spark_binary and others."""
+        found: dict[str, Any] = self._connection
+        return found
+
+    @property
+    def given_env(self) -> Mapping[str, Any]:
+        """The argument `env_vars`."""
+        return self._env_vars or {}
+
+    @property
+    def launch_env(self) -> dict[str, Any]:
+        """Variables that spark-submit is started with, beside this process's own; complete in `submit`."""
+        found: dict[str, Any] = self._env or {}
+        return found
+
+    @launch_env.setter
+    def launch_env(self, variables: dict[str, Any]) -> None:
+        self._env = variables
+
+    @property
+    def job_args(self) -> list[Any]:
+        """The arguments of the application."""
+        return list(self._application_args or [])
+
+    @job_args.setter
+    def job_args(self, arguments: list[Any]) -> None:
+        self._application_args = arguments
+
+    @property
+    def process(self) -> subprocess.Popen[str] | None:
+        """The spark-submit that `submit` started, running or ended; None before."""
+        found: subprocess.Popen[str] | None = self._submit_sp
+        return found
+
+    @property
+    def last_lines(self) -> list[str]:
+        """The last lines of spark-submit's output."""
+        return list(self._last_submit_log_lines)
+
+    def resolve_connection(self) -> dict[str, Any]:
+        """Called once, by `__init__`. Raises ValueError."""
+        found: dict[str, Any] = super()._resolve_connection()
+        return found
+
+    def find_binary(self) -> list[str]:
+        """The command's first words: spark-submit."""
+        found: list[str] = super()._get_spark_binary_path()
+        return found
+
+    def build_command(self, application: str) -> list[str]:
+        """The command of `submit`; sets `launch_env`."""
+        built: list[str] = super()._build_spark_submit_command(application)
+        return built
+
+    def write_keytab(self, base64_keytab: str, principal: str | None) -> str:
+        """Path of a file with the keytab of the connection's extra."""
+        path: str = super()._create_keytab_path_from_base64_keytab(base64_keytab, principal)
+        return path
+
+    def masked_command(self, command: str | list[str]) -> str:
+        """The command as it is logged."""
+        masked: str = super()._mask_cmd(command)
+        return masked
+
+    def read_output(self, lines: Iterator[Any]) -> None:
+        """Reads spark-submit's output to its end; `process` is running when this is called."""
+        super()._process_spark_submit_log(lines)
+
+    # what SparkSubmitHook calls
+
+    def _resolve_connection(self) -> dict[str, Any]:
+        return self.resolve_connection()
+
+    def _get_spark_binary_path(self) -> list[str]:
+        return self.find_binary()
+
+    def _build_spark_submit_command(self, application: str) -> list[str]:
+        return self.build_command(application)
+
+    def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:
+        return self.write_keytab(base64_keytab, principal)
+
+    def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
+        return self.masked_command(connection_cmd)
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        self.read_output(itr)
+
+
+class SubmitOperator(SparkSubmitOperator):
+    """SparkSubmitOperator, open to subclasses."""
+
+    @property
+    def hook(self) -> Any:
+        """The hook of the last `submit`; None before."""
+        return self._hook
+
+    def submit(self, context: Any) -> None:
+        """Runs the job to its end with a new hook."""
+        self._hook = None
+        super().execute(context)
+
+    def make_hook(self) -> SparkSubmitHook:
+        """The hook of a `submit`."""
+        made: SparkSubmitHook = super()._get_hook()
+        return made
+
+    def on_rendered(self) -> None:
+        """Called when the template fields are rendered, of a mapped task too."""
+
+    def hook_arguments(self) -> dict[str, Any]:
+        """The hook's arguments that are arguments of this operator, but for the connection and tracking."""
+        return {
+            "conf": self.conf,
+            "files": self.files,
+            "py_files": self.py_files,
+            "archives": self._archives,
+            "driver_class_path": self.driver_class_path,
+            "jars": self.jars,
+            "packages": self.packages,
+            "exclude_packages": self.exclude_packages,
+            "repositories": self._repositories,
+            "total_executor_cores": self._total_executor_cores,
+            "executor_cores": self._executor_cores,
+            "executor_memory": self._executor_memory,
+            "driver_memory": self._driver_memory,
+            "keytab": self.keytab,
+            "principal": self.principal,
+            "proxy_user": self.proxy_user,
+            "name": self.name,
+            "num_executors": self._num_executors,
+            "application_args": self.application_args,
+            "env_vars": self.env_vars,
+            "verbose": self._verbose,
+            "spark_binary": self._spark_binary,
+            "properties_file": self.properties_file,
+            "yarn_queue": self._yarn_queue,
+            "deploy_mode": self._deploy_mode,
+            "use_krb5ccache": self._use_krb5ccache,
+            "post_submit_commands": self.post_submit_commands,
+        }
+
+    # what SparkSubmitOperator and Airflow call
+
+    def _get_hook(self) -> SparkSubmitHook:
+        return self.make_hook()
+
+    def _do_render_template_fields(
+        self, parent: Any, template_fields: Iterable[str], *args: Any, **kwargs: Any
+    ) -> None:
+        super()._do_render_template_fields(parent, template_fields, *args, **kwargs)
+        if parent is self:
+            self.on_rendered()

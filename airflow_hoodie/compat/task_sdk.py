@@ -1,0 +1,42 @@
+"""Privates of Airflow's Task SDK 1.3, the part of Airflow 3.3 that runs tasks and triggers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def run_type(dag_id: str, run_id: str) -> str | None:
+    """The type of a DAG run ("manual", "scheduled", "backfill", ...); None for an unknown run.
+
+    Asks the supervisor of the running task, so it works in a task only.
+    """
+    from airflow.sdk.execution_time.comms import DagRunResult, GetDagRun
+    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
+
+    found = SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
+    return str(found.run_type) if isinstance(found, DagRunResult) else None
+
+
+def inlet_events(inlets: Sequence[Any]) -> Mapping[Any, Any]:
+    """The `inlet_events` of a task's context, for these inlets."""
+    from airflow.sdk.execution_time.context import InletEventsAccessors
+
+    return InletEventsAccessors(list(inlets))
+
+
+def asset_stores(store: Any) -> list[Any]:
+    """The state stores of a trigger's assets, one each; none for None.
+
+    `store` is the trigger's `asset_state_store`, whose own methods work for a single asset only.
+    """
+    if store is None:
+        return []
+    named = [*getattr(store, "_by_name", {}).values(), *getattr(store, "_by_uri", {}).values()]
+    return named or [store]
+
+
+def look_up_as_server() -> None:
+    """Lets this process look up connections in Airflow's database, as Airflow's own processes do."""
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
