@@ -5,14 +5,16 @@ Subclasses override the methods below, and call the ones here by `super()`.
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-__all__ = ["DEFAULT_SPARK_BINARY", "SubmitHook", "SubmitOperator"]
+__all__ = ["DEFAULT_SPARK_BINARY", "SubmitHook", "SubmitOperator", "installed_spark_home"]
 
 
 class SubmitHook(SparkSubmitHook):
@@ -177,3 +179,15 @@ class SubmitOperator(SparkSubmitOperator):
         super()._do_render_template_fields(parent, template_fields, *args, **kwargs)
         if parent is self:
             self.on_rendered()
+
+
+def installed_spark_home() -> str | None:
+    """Folder of the pyspark installed beside Airflow, if it is a full one (pyspark-client has no jars)."""
+    try:
+        spec = importlib.util.find_spec("pyspark")
+    except (ImportError, ValueError):
+        return None
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if Path(folder, "bin", DEFAULT_SPARK_BINARY).exists() and Path(folder, "jars").is_dir():
+            return folder
+    return None

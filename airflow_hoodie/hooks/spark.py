@@ -9,7 +9,6 @@ settings hold secrets in files that only this user reads.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_hoodie import spark_conf
-from airflow_hoodie.compat.spark_provider import DEFAULT_SPARK_BINARY, SubmitHook
+from airflow_hoodie.compat.spark_provider import DEFAULT_SPARK_BINARY, SubmitHook, installed_spark_home
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieException,
@@ -324,18 +323,6 @@ class HoodieSparkSubmitHook(SubmitHook):
 
     def _tail(self) -> str:
         return "\n".join(self.last_lines[-_TAIL_LINES:])
-
-
-def installed_spark_home() -> str | None:
-    """Folder of the pyspark installed beside Airflow, if it is a full one (pyspark-client has no jars)."""
-    try:
-        spec = importlib.util.find_spec("pyspark")
-    except (ImportError, ValueError):
-        return None
-    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        if Path(folder, "bin", DEFAULT_SPARK_BINARY).exists() and Path(folder, "jars").is_dir():
-            return folder
-    return None
 
 
 def connection_help(conn_id: str) -> str:

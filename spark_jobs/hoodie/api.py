@@ -120,7 +120,7 @@ def read_table(
             meta=meta,
             options=options,
         ).read_all()
-    from hoodie.engine.spark import to_spark_schema
+    from hoodie.engine.session import to_spark_schema
     from hoodie.read.query import Query
     from hoodie.read.spark import read_frame
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_hoodie.compat import spark_provider
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.hooks import spark
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.job_output import parse_marker, summary
 
@@ -125,7 +125,7 @@ def spark_home(folder: Path, code: str = "") -> Path:
 def test_the_installed_pyspark_is_used(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = spark_home(tmp_path / "pyspark")
     spec = SimpleNamespace(submodule_search_locations=[str(home)])
-    bare.setattr(spark.importlib.util, "find_spec", lambda name: spec)
+    bare.setattr(spark_provider.importlib.util, "find_spec", lambda name: spec)
     HoodieSparkSubmitHook(master="local[2]", env_vars={"A": 1}).submit("job.py")
     call = FakeSubmit(home / "bin" / "spark-submit").call()
     assert call["env"]["SPARK_HOME"] == str(home)
@@ -154,14 +154,14 @@ def test_executors_elsewhere_keep_their_python(bare: pytest.MonkeyPatch, fake: F
 def test_pyspark_is_not_imported_to_find_it(bare: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyspark"]:
         bare.delitem(sys.modules, name)
-    home = spark.installed_spark_home()
+    home = spark_provider.installed_spark_home()
     assert home is None or Path(home, "jars").is_dir()
     assert "pyspark" not in sys.modules
 
 
 def test_pyspark_client_has_no_spark_submit(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    bare.setattr(spark.importlib.util, "find_spec", lambda name: spec)
+    bare.setattr(spark_provider.importlib.util, "find_spec", lambda name: spec)
     bare.setenv("PATH", str(tmp_path))
     with pytest.raises(HoodieConfigurationError, match=r"no spark-submit found.*SPARK_HOME \(not set\)"):
         HoodieSparkSubmitHook(master="local[2]").submit("job.py")

@@ -36,7 +36,7 @@ def write_rows(path: Path, ids: list[str | None], values: list[int]) -> str:
 def test_an_upsert_and_a_refused_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
 ) -> None:
-    from airflow_hoodie.hooks.spark import installed_spark_home
+    from airflow_hoodie.compat.spark_provider import installed_spark_home
 
     home = os.environ.get("SPARK_HOME") or installed_spark_home()
     require(home, "no Spark: neither SPARK_HOME nor pyspark")

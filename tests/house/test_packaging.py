@@ -10,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import tomllib
+from packaging.requirements import Requirement
 
 from scripts.environment import ROOT
 
@@ -55,6 +57,17 @@ def test_the_wheel_needs_nothing_but_its_extras(wheel: zipfile.ZipFile) -> None:
     [name] = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     required = re.findall(r"^Requires-Dist: (.*)$", wheel.read(name).decode(), flags=re.MULTILINE)
     assert [line for line in required if "extra ==" not in line] == []
+
+
+def test_what_privates_are_used_of_is_bounded_to_tested_versions() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = {item.name: item.specifier for extra in extras.values() for item in map(Requirement, extra)}
+    bounded = {name for name, versions in wanted.items() if any(each.operator == "<" for each in versions)}
+    assert bounded >= {"apache-airflow", "apache-airflow-providers-apache-spark", "pyspark"}
+    for lock in ("dev.lock", "hudi.lock"):
+        text = (ROOT / "requirements" / lock).read_text()
+        for name, version in re.findall(r"^([\w.-]+)==(\S+) ", text, flags=re.MULTILINE):
+            assert name not in wanted or wanted[name].contains(version), f"{lock}: {name} {version}"
 
 
 @pytest.mark.parametrize("lock", PYTHON_LOCKS, ids=lambda lock: lock.name)

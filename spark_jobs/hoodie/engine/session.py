@@ -1,14 +1,18 @@
-"""A session of Spark: the one that spark-submit describes, or one for a master."""
+"""Sessions of Spark, and what differs between their kinds (classic, Connect) and versions of pyspark."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hoodie.bundle import bundle_zip
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
 SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
@@ -43,18 +47,41 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
             spark.stop()
 
 
-def _is_set(spark: Any, name: str) -> bool:
+def spark_context(spark: Any) -> Any | None:
+    """The session's SparkContext; None with Spark Connect, which has none."""
     try:
-        return bool(spark.sparkContext.getConf().contains(name))
-    except Exception:  # noqa: BLE001  Spark Connect has no context; its server's setting stays
-        return True
+        return spark.sparkContext
+    except Exception:  # noqa: BLE001  Connect says so in its own ways
+        return None
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """The Arrow schema of a StructType, times in UTC. Raises pyspark's errors for other types."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    convert: Any = to_arrow_schema
+    # 4.2 wants the zone of timestamps; before, it was UTC
+    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(convert).parameters else {}
+    found: pa.Schema = convert(schema, **zone)
+    return found
+
+
+def to_spark_schema(schema: pa.Schema) -> Any:
+    """Spark's StructType of an Arrow schema; timestamps without zone become TimestampNTZ."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def _is_set(spark: Any, name: str) -> bool:
+    """Did the maker of the session say something? With Connect its server's setting stays."""
+    context = spark_context(spark)
+    return context is None or bool(context.getConf().contains(name))
 
 
 def _ship(spark: Any) -> None:
-    bundle = str(bundle_zip())
-    try:
-        context = spark.sparkContext
-    except Exception:  # noqa: BLE001  Spark Connect has no context
+    bundle, context = str(bundle_zip()), spark_context(spark)
+    if context is None:
         spark.addArtifacts(bundle, pyfile=True)
     else:
         context.addPyFile(bundle)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from pyspark.storagelevel import StorageLevel
 
 from hoodie.engine import BatchFunction, Task
 from hoodie.engine.memory import keep_freed_memory
+from hoodie.engine.session import arrow_schema, spark_context
 from hoodie.errors import ConfigError, HoodieError, JobError
 
 #: rows per Arrow batch of the input, and of blobs (each blob holds thousands of rows)
@@ -34,28 +34,24 @@ class SparkEngine:
 
     @property
     def parallelism(self) -> int:
-        try:
-            return int(self.spark.sparkContext.defaultParallelism)
-        except Exception:  # noqa: BLE001  Spark Connect has no context and says so in its own ways
-            for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
-                value = self.spark.conf.get(name, None)
-                if value:
-                    return int(value)
-            return 4
+        context = spark_context(self.spark)
+        if context is not None:
+            return int(context.defaultParallelism)
+        for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
+            value = self.spark.conf.get(name, None)
+            if value:
+                return int(value)
+        return 4
 
     def schema(self, frame: Any) -> pa.Schema:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         try:
-            convert: Any = to_arrow_schema
-            schema: pa.Schema = convert(frame.schema, **_with_timezone(convert))
+            return arrow_schema(frame.schema)
         except HoodieError:
             raise
         except Exception as error:
             raise ConfigError(
                 f"a column of the DataFrame has no Arrow type: {error}; cast it first"
             ) from error
-        return schema
 
     def tasks(self, count: int) -> Any:
         return self.spark.range(0, count, 1, count)
@@ -98,11 +94,6 @@ class SparkEngine:
             yield
         finally:
             self.spark.conf.set(_BATCH_CONF, before)
-
-
-def _with_timezone(convert: Any) -> dict[str, str]:
-    """pyspark 4.2 wants the zone of timestamps; before, it was UTC."""
-    return {"timezone": "UTC"} if "timezone" in inspect.signature(convert).parameters else {}
 
 
 def _constant(value: Any, kind: str) -> Any:
@@ -167,10 +158,3 @@ def _cause(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line or "Exception" in line]
     return (telling or lines or [type(error).__name__])[-1][:2000]
-
-
-def to_spark_schema(schema: pa.Schema) -> Any:
-    """Spark's StructType of an Arrow schema; timestamps without zone become TimestampNTZ."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)

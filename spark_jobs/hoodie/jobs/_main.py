@@ -44,7 +44,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import hoodie
-from hoodie.engine.session import spark_session
+from hoodie.engine.session import spark_context, spark_session
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.jobs._output import Output, request_text
 from hoodie.progress import ProgressCallback
@@ -359,11 +359,10 @@ def _kind(operation: str) -> Kind:
 
 def tell_application(spark: Any, out: Output) -> None:
     """Progress that names Spark's application and its UI; nothing with Spark Connect."""
-    try:
-        context = spark.sparkContext
-        application, address = str(context.applicationId), context.uiWebUrl
-    except Exception:  # noqa: BLE001  Spark Connect has no context
+    context = spark_context(spark)
+    if context is None:
         return
+    application, address = str(context.applicationId), context.uiWebUrl
     told = {"application_id": application, **({"spark_ui": str(address)} if address else {})}
     text = f"application {application}" + (f", UI {address}" if address else "")
     out.emit("PROGRESS", {"step": "spark", "text": text, **told})

@@ -127,7 +127,7 @@ def _load(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.RecordBatch
 @contextlib.contextmanager
 def _spark(session: Any, storage: Storage, views: Mapping[str, TableView]) -> Iterator[Ask]:
     """Temporary views have names of their own while the queries run: sessions are shared."""
-    from hoodie.engine.spark import to_spark_schema
+    from hoodie.engine.session import to_spark_schema
 
     mark = uuid.uuid4().hex
     names = {name: f"{name}_{mark}" for name in views}

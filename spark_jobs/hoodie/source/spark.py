@@ -54,7 +54,7 @@ def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
 
 
 def _tables(source: Source, spark: Any) -> Any:
-    from hoodie.engine.spark import to_spark_schema
+    from hoodie.engine.session import to_spark_schema
     from hoodie.read.spark import read_frame
 
     frames = [read_frame(spark, path, to_spark_schema, meta=False) for path in source.paths]
