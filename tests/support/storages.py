@@ -53,7 +53,7 @@ class Delegating(Storage):
 
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
-        self.access = inner.access
+        self.access, self.local = inner.access, inner.local
 
     @classmethod
     def make(cls, *, uri: str, options: Mapping[str, str]) -> Storage:

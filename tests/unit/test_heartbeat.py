@@ -207,3 +207,22 @@ def test_it_does_not_come_back_once_another_writer_removed_it(
     until(lambda: not heartbeat._thread.is_alive())
     assert read_heartbeats(STORAGE, str(tmp_path)) == []
     assert not heartbeat.on_storage()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_silence_is_told_by_the_clock_of_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Modification times are those of the machine that serves a mount: this one's clock may differ."""
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - hours * 3600)
+    storage = LocalStorage()
+    heartbeat = Heartbeat(storage, str(tmp_path), INSTANT, HOUR, 2)
+    heartbeat.start()
+    (beat,) = read_heartbeats(storage, str(tmp_path))
+    heartbeat.stop()
+    assert abs(beat.age_ms) < 5000
+    assert abs(storage.now_ms() - now() * 1000) < 5000
+    monkeypatch.undo()
+    storage.write(f"{tmp_path}/file", b"x")
+    assert storage.now_ms() == pytest.approx(now() * 1000, abs=50)

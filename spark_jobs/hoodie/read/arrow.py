@@ -169,14 +169,14 @@ def _sources(view: TableView, storage: Storage, names: list[str]) -> Iterator[tu
 
 
 def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: list[str]) -> Any:
-    """A pyarrow dataset, into which the predicate is pushed, when the files' types are the table's.
+    """A pyarrow dataset, into which the predicate is pushed, of local files with the table's types.
 
     What a fragment's path tells stands in place of what its file holds, and rules files out.
     """
     import pyarrow.dataset as ds
     import pyarrow.fs
 
-    if not view.files or any(True for _ in _changed(view, storage)):
+    if not storage.local or not view.files or any(True for _ in _changed(view, storage)):
         return _reader(view, names, _tables(view, storage, plain, names))
     format_, local = ds.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
 

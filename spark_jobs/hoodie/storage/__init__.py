@@ -61,6 +61,8 @@ class Storage(ABC):
 
     #: how the caller chose that files are used
     access: Access = Access()
+    #: may any program of this machine open the paths
+    local = False
 
     @classmethod
     @abstractmethod

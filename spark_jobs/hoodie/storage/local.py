@@ -20,6 +20,7 @@ import io
 import os
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, BinaryIO
@@ -33,6 +34,8 @@ from hoodie.storage.contained import Contained, shared, special
 TMP_SUFFIX = PARTIAL_SUFFIX
 _TREE_ATTEMPTS = 10
 _BUFFER = 1 << 16
+#: modification times may be as coarse
+_CLOCK_S = 2.0
 #: no such file, and no file can be there: a table may name any
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -44,7 +47,10 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 class LocalStorage(Storage):
     """`root`: the table's folder, beyond which nothing is touched but what `access` says."""
 
+    local = True
     _contained: Contained | None = None
+    #: by how much the clock of the file system, maybe another machine's, is ahead of this machine's
+    _ahead_ms = 0
 
     @classmethod
     def make(cls, *, uri: str, options: Mapping[str, str]) -> LocalStorage:
@@ -217,6 +223,12 @@ class LocalStorage(Storage):
             return open(path, "rb")
         return open(path, "rb", opener=_regular)
 
+    def now_ms(self) -> int:
+        """This machine's clock, and of a mount that another one serves that one's, as far as the modification
+        times of files that were written here tell it.
+        """
+        return int(time.time() * 1000) + self._ahead_ms
+
     def _check(self, path: str) -> None:
         if self._contained is not None:
             self._contained.check(path)
@@ -248,10 +260,14 @@ class LocalStorage(Storage):
         tmp = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}{TMP_SUFFIX}")
         try:
             with open(tmp, "wb") as file:
+                begun = time.time()
                 file.write(data)
                 file.flush()
                 if self.access.sync:
                     os.fsync(file.fileno())
+                ahead = os.fstat(file.fileno()).st_mtime - begun
+            late = time.time() - begun + _CLOCK_S
+            self._ahead_ms = 0 if -_CLOCK_S <= ahead <= late else int(ahead * 1000)
         except BaseException:
             _remove(tmp)
             raise

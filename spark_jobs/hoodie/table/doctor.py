@@ -106,7 +106,7 @@ class _Examination:
     def age_s(self, instant: Instant) -> int:
         """Seconds since the newest file of an instant was written."""
         written = self.timeline.mtimes.get(instant.file_name)
-        return 0 if written is None else max(0, int(time.time() - written / 1000))
+        return 0 if written is None else max(0, (self.storage.now_ms() - written) // 1000)
 
     def since_last(self, action: Action) -> int:
         """Completed writes after the last completed instant of an action; all where there is none."""

@@ -13,7 +13,6 @@ import json
 import os
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -87,7 +86,7 @@ def heartbeats_of(
     storage: Storage, listing: Sequence[FileInfo], skipped: Collection[str] = ()
 ) -> list[HeartbeatFile]:
     """The heartbeats of a listing, but those of the `skipped` instants."""
-    now = int(time.time() * 1000)
+    now = storage.now_ms()
     found = (item for item in listing if not item.is_dir and is_time(item.name))
     return [_parse(storage, item, now) for item in found if item.name not in skipped]
 

@@ -1,0 +1,230 @@
+"""Every storage, and one of a scheme of its own: what a table needs from it, and a table on it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from hoodie.errors import AlreadyExists, StorageError
+from hoodie.storage import STORAGES, Storage, normalize, storage_for
+from hoodie.table.handle import TableRef
+from tests.support.objects import SCHEME, Objects, stored
+from tests.support.storages import registered
+
+
+@pytest.fixture(params=["file", SCHEME])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The path of a folder that nobody made, below what the storage of the path may touch."""
+    if request.param == "file":
+        yield f"{tmp_path}/table/new"
+    else:
+        with stored(tmp_path) as bucket:
+            yield f"{bucket}/table/new"
+
+
+@pytest.fixture
+def storage(root: str) -> Storage:
+    return TableRef.of(root.rpartition("/")[0]).storage()
+
+
+def test_every_scheme_has_a_storage() -> None:
+    for scheme, place in STORAGES.places.items():
+        made: Any = STORAGES.load("path", scheme)
+        assert issubclass(made.__self__, Storage)
+        assert f"{made.__self__.__module__}:{made.__self__.__qualname__}" == place
+
+
+def test_a_path_keeps_its_scheme(tmp_path: Path) -> None:
+    assert isinstance(storage_for(str(tmp_path)), STORAGES.load("path", "file").__self__)  # type: ignore[attr-defined]
+    with pytest.raises(StorageError, match="no storage for scheme 'objects' in 'objects://bucket/t'"):
+        normalize("objects://bucket/t")
+    with registered(SCHEME, Objects):
+        assert normalize("objects://bucket/t/") == normalize("OBJECTS://bucket//t") == "objects://bucket/t"
+        assert TableRef.of("objects://bucket/t").uri == "objects://bucket/t"
+    with stored(tmp_path):
+        assert isinstance(storage_for("objects://bucket/t"), Objects)
+
+
+def test_a_missing_place_is_empty(root: str, storage: Storage) -> None:
+    assert not storage.list(root)
+    assert not storage.names(root)
+    assert not storage.tree(root)
+    assert not storage.exists(root)
+    assert storage.info(root) is None
+    assert storage.sweep_partial(root) == 0
+    storage.delete(f"{root}/file")
+    storage.delete_many([f"{root}/file", f"{root}/other"])
+    storage.delete_tree(root)
+    storage.sync(root)
+    for read in (storage.read, storage.open_input, lambda path: storage.read_range(path, 0, 1)):
+        with pytest.raises(FileNotFoundError):
+            read(f"{root}/file")
+
+
+def test_listings(root: str, storage: Storage) -> None:
+    storage.create(f"{root}/b", b"12345")
+    storage.create(f"{root}/a/c", b"")
+    storage.write(f"{root}/a/d/e", b"x")
+    assert [(item.name, item.is_dir, item.size) for item in storage.list(root)] == [
+        ("a", True, 0),
+        ("b", False, 5),
+    ]
+    assert sorted(storage.names(root)) == ["a", "b"]
+    assert {item.path: item.size for item in storage.tree(root)} == {
+        f"{root}/{name}": size for name, size in (("a/c", 0), ("a/d/e", 1), ("b", 5))
+    }
+    assert storage.list(root)[1] == storage.info(f"{root}/b")
+    assert all(map(storage.exists, (root, f"{root}/a", f"{root}/a/c", f"{root}/b")))
+    assert not storage.list(f"{root}/b")
+
+
+def test_reads(root: str, storage: Storage) -> None:
+    path = f"{root}/file"
+    storage.create(path, b"0123456789")
+    assert storage.read(path) == b"0123456789"
+    assert (storage.read_range(path, 3, 4), storage.read_range(path, 8, 9)) == (b"3456", b"89")
+    with storage.open_input(path) as source:
+        assert (source.seek(0, os.SEEK_END), source.seek(2), source.read(3)) == (10, 2, b"234")
+
+
+def test_write_replaces(root: str, storage: Storage) -> None:
+    for data in (b"old", b"newer", b""):
+        storage.write(f"{root}/file", data)
+        assert storage.read(f"{root}/file") == data
+
+
+@pytest.mark.parametrize("data", [b"", b"content"])
+def test_create_refuses_a_taken_name(root: str, storage: Storage, data: bytes) -> None:
+    storage.create(f"{root}/file", data)
+    for other in (b"", b"other"):
+        with pytest.raises(AlreadyExists, match="file exists already"):
+            storage.create(f"{root}/file", other)
+    assert storage.read(f"{root}/file") == data
+    assert list(storage.names(root)) == ["file"]
+
+
+def test_deletes(root: str, storage: Storage) -> None:
+    for name in ("a", "b", "c", "d/e", "d/f/g"):
+        storage.create(f"{root}/{name}", b"x")
+    storage.delete(f"{root}/a")
+    storage.delete_many([f"{root}/b", f"{root}/missing", f"{root}/d/e"])
+    assert {item.path for item in storage.tree(root)} == {f"{root}/c", f"{root}/d/f/g"}
+    storage.delete_tree(f"{root}/d")
+    assert [item.name for item in storage.list(root)] == ["c"]
+
+
+def test_the_clock_is_that_of_modification_times(root: str, storage: Storage) -> None:
+    storage.write(f"{root}/file", b"x")
+    written = storage.info(f"{root}/file")
+    assert written is not None
+    assert abs(storage.now_ms() - written.mtime_ms) < 2500
+    before = storage.now_ms()
+    time.sleep(0.01)
+    assert before < storage.now_ms()
+
+
+def test_arrow_reads_and_writes(root: str, storage: Storage) -> None:
+    rows = pa.table({"id": list(range(1000))})
+    sink = storage.open_output(f"{root}/file.parquet")
+    pq.write_table(rows, sink)
+    sink.close()
+    with storage.open_input(f"{root}/file.parquet") as source:
+        assert pq.read_table(pa.PythonFile(source, "r")).equals(rows)
+
+
+def test_of_racing_threads_one_creates(root: str, storage: Storage) -> None:
+    def create(path: str, writer: int) -> bytes | None:
+        data = bytes([writer]) * 5000
+        try:
+            storage.create(path, data)
+        except AlreadyExists:
+            return None
+        return data
+
+    for number in range(10):
+        path = f"{root}/file{number}"
+        with ThreadPoolExecutor(4) as pool:
+            won = [data for data in pool.map(create, [path] * 4, range(4)) if data]
+        assert won == [storage.read(path)]
+    assert len(storage.names(root)) == 10
+
+
+def race(ref: TableRef, root: str, writer: int, names: int) -> None:
+    """Creates what it can of some files, and says so in a file of its own."""
+    storage, won = ref.storage(), []
+    for number in range(names):
+        try:
+            storage.create(f"{root}/file{number}", str(writer).encode() * 5000)
+            won.append(str(number))
+        except AlreadyExists:
+            if set(storage.read(f"{root}/file{number}")) == set(str(writer).encode()):
+                won.append("the other's content is mine")
+    storage.create(f"{root}/won{writer}", " ".join(won).encode())
+
+
+def test_of_racing_processes_one_creates(root: str) -> None:
+    ref, names, writers = TableRef.of(root.rpartition("/")[0]), 40, range(4)
+    forked = multiprocessing.get_context("fork")
+    processes = [forked.Process(target=race, args=(ref, root, writer, names)) for writer in writers]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    storage = ref.storage()
+    won = {number: writer for writer in writers for number in storage.read(f"{root}/won{writer}").split()}
+    assert sorted(map(int, won)) == list(range(names))
+    for number, writer in won.items():
+        assert storage.read(f"{root}/file{int(number)}") == str(writer).encode() * 5000
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_table(root: str, kind: str) -> None:
+    """All of the library goes through the storage: nothing of a table opens a path by itself."""
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "region",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.index.bloom.num_entries": "100",
+    }
+
+    eager = {
+        "hoodie.compact.inline.max.delta.commits": "1",
+        "hoodie.clustering.plan.strategy.sort.columns": "ts",
+    }
+
+    def upsert(count: int, version: int) -> hoodie.WriteResult:
+        columns = {
+            "id": [str(number) for number in range(count)],
+            "region": [("eu", "us")[number % 2] for number in range(count)],
+            "ts": [version] * count,
+        }
+        return hoodie.write_table(pa.table(columns), root, operation="upsert", options=options)
+
+    assert upsert(20, 1).num_inserts == 20
+    assert upsert(10, 2).num_updates == 10
+    assert hoodie.read_table(root, where="ts = 2").num_rows == 10
+    if kind == "MERGE_ON_READ":
+        assert hoodie.compact_table(root, options=eager).status == "compacted"
+    assert hoodie.cluster_table(root, options=eager).status == "clustered"
+    assert sorted(hoodie.read_table(root)["ts"].to_pylist()) == [1] * 10 + [2] * 10
+    last = hoodie.instants(root)[-1]["instant"]
+    assert upsert(5, 3).num_updates == 5
+    rolled_back = hoodie.rollback_table(root, hoodie.instants(root)[-1]["instant"])
+    assert rolled_back.status == "rolled_back"
+    assert sorted(hoodie.read_table(root)["ts"].to_pylist()) == [1] * 10 + [2] * 10
+    assert hoodie.savepoint_table(root, last).status == "created"
+    assert not hoodie.run_services(root).failed
+    assert upsert(20, 4).num_updates == 20
+    assert not storage_for(root).tree(f"{root}/.hoodie/.temp")
