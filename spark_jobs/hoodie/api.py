@@ -212,7 +212,6 @@ def _engine(rows: Any, spark: Any) -> tuple[Engine, Any]:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    from hoodie.engine.files import FileFrame
     from hoodie.engine.local import LocalEngine
 
     if isinstance(rows, pa.RecordBatch):
@@ -223,16 +222,18 @@ def _engine(rows: Any, spark: Any) -> tuple[Engine, Any]:
             "RecordBatchReader or Dataset",
             type=type(rows).__name__,
         )
-    files = FileFrame.of(rows) if isinstance(rows, ds.FileSystemDataset | ds.UnionDataset) else None
     if spark is not None:
+        from hoodie.engine.files import FileFrame
         from hoodie.engine.spark import SparkEngine
 
+        files = FileFrame.of(rows) if isinstance(rows, ds.Dataset) else None
         if files is None:
             raise InputError(
                 "with spark, pass a DataFrame or an unfiltered pyarrow Dataset of Parquet files, not a "
                 f"{type(rows).__name__}",
                 type=type(rows).__name__,
             )
-        return SparkEngine(spark), files
-    engine = LocalEngine()
-    return engine, files or engine.frame(rows)
+        engine = SparkEngine(spark)
+        return engine, engine.scan(files)
+    local = LocalEngine()
+    return local, local.frame(rows)

@@ -19,16 +19,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.engine import BatchFunction, Engine, Frame
-from hoodie.engine.files import FileFrame, OverFiles
-from hoodie.errors import CommitConflict, HoodieError, JobError, TableNotFound
+from hoodie.engine import Engine, Frame
+from hoodie.errors import CommitConflict, HoodieError, TableNotFound
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import refuse_gaps
@@ -44,24 +41,19 @@ from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata, WriteStat, stats_by_partition
+from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.tokens import TokenCommit
-from hoodie.write.blobs import BLOB_SCHEMA, ERROR, SUMMARY, raise_errors
-from hoodie.write.bulk import bulk_assignment
-from hoodie.write.direct import DirectPlan
 from hoodie.write.log_keys import refuse_hidden_keys
 from hoodie.write.operation import WriteRequest, WriteResult
 from hoodie.write.out_of_order import refuse_out_of_order
-from hoodie.write.place_rows import PlaceRows
 from hoodie.write.plan import WritePlan, resolve
+from hoodie.write.prepared import Prepared, prepared
 from hoodie.write.preview import planned_partitions
 from hoodie.write.replace import find_replaced, refuse_busy
-from hoodie.write.tagging import TagRows
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
-from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
-from hoodie.write.write_task import WriteFileGroups
+from hoodie.write.workload import WorkloadProfile
 
 _ATTEMPTS = 3
 
@@ -140,8 +132,9 @@ def _attempt(
     """Stage, begin, write and commit; None when the plan is outdated once the table is this write's alone."""
     table = transaction.table
     progress("stage", f"{plan.request.operation.value} into {table.base_path}")
-    with _prepared(engine, frame, plan, table) as (staged, profile):
-        if staged is not None:
+    with prepared(engine, frame, plan, table) as rows:
+        profile = rows.profile
+        if frame is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         _refuse_slices(table, plan, profile)
@@ -155,7 +148,7 @@ def _attempt(
             hindrances = _spare_pending(profile, plan, table.storage, table.timeline, first=True)
         transaction.forget(hindrances)
         transaction.begin()
-        return _write(engine, staged, profile, plan, transaction, progress), profile
+        return _write(rows, transaction, progress), profile
 
 
 def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: ProgressCallback) -> WriteResult:
@@ -168,14 +161,13 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
     check_retention(plan.config)
     check_clustering(plan.config)
     rehearse(engine, table, plan)
-    with _prepared(engine, frame, plan, table) as (staged, profile):
+    with prepared(engine, frame, plan, table) as rows:
+        profile = rows.profile
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         _refuse_slices(table, plan, profile)
         _refuse_out_of_order(table, plan, profile)
         _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
-        parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
-        assignment = _assignment(profile, plan, parallelism, streamed=isinstance(staged, DirectPlan))
-        partitions = planned_partitions(table.storage, plan.request.operation, profile, assignment.writes)
+        partitions = planned_partitions(table.storage, request.operation, profile, rows.assignment.writes)
     return WriteResult(
         status="planned",
         table=plan.table_name,
@@ -260,73 +252,18 @@ def _remember(
     return [f"{earlier.token} was committed at {earlier.instant} before; written again, {why}"]
 
 
-def _schema(engine: Engine, frame: Frame | FileFrame | None) -> pa.Schema:
-    if frame is None:
-        return pa.schema([])
-    return frame.schema if isinstance(frame, FileFrame) else engine.schema(frame)
+def _schema(engine: Engine, frame: Frame | None) -> pa.Schema:
+    return pa.schema([]) if frame is None else engine.schema(frame)
 
 
-@contextlib.contextmanager
-def _prepared(
-    engine: Engine, frame: Frame | FileFrame | None, plan: WritePlan, table: Table
-) -> Iterator[tuple[Frame | DirectPlan | None, WorkloadProfile]]:
-    """The rows in pieces that know their file group, and how many there are of each."""
-    if frame is None:
-        yield None, WorkloadProfile()
-        return
-    if isinstance(frame, FileFrame):
-        direct = DirectPlan.of(frame, plan.context, plan.config, table)
-        if direct is not None:
-            yield direct, direct.profile
-            return
-    with _staged(engine, frame, plan) as staged:
-        yield staged
-
-
-@contextlib.contextmanager
-def _staged(
-    engine: Engine, frame: Frame | FileFrame, plan: WritePlan
-) -> Iterator[tuple[Frame, WorkloadProfile]]:
-    stage: BatchFunction = TagRows(plan.context, plan.sample_keys)
-    if isinstance(frame, FileFrame):
-        if not plan.context.operation.brings_rows:
-            frame = frame.only(plan.context.keys.key_columns)
-        tasks = frame.tasks(engine.parallelism)
-        frame, stage = engine.tasks(len(tasks)), OverFiles(frame.scan, tasks, stage)
-    with engine.batches(blobs=False):
-        staged = engine.persist(engine.map_batches(frame, stage, BLOB_SCHEMA))
-        try:
-            summaries = raise_errors(engine.collect(staged, (SUMMARY, ERROR)))
-            profile = WorkloadProfile.of(plan.context.base_path, summaries)
-        except BaseException:
-            engine.unpersist(staged)
-            raise
-    try:
-        yield staged, profile
-    finally:
-        engine.unpersist(staged)
-
-
-def _write(
-    engine: Engine,
-    staged: Frame | DirectPlan | None,
-    profile: WorkloadProfile,
-    plan: WritePlan,
-    transaction: Transaction,
-    progress: ProgressCallback,
-) -> CommitMetadata:
+def _write(rows: Prepared, transaction: Transaction, progress: ProgressCallback) -> CommitMetadata:
+    plan, profile = rows.plan, rows.profile
     operation, table = plan.context.operation, transaction.table
     if transaction.repaired:
         profile.relist(plan.context.snapshot, table.listing().files)
     _spare_pending(profile, plan, table.storage, table.timeline)
     transaction.inflight(profile.inflight(operation.metadata_name))
-    stats: dict[str, list[WriteStat]] = {}
-    if profile.rows:
-        with engine.batches(blobs=True):
-            written = _tasks(engine, staged, profile, plan, transaction.instant, progress)
-            answers = raise_errors(engine.collect(written, (SUMMARY, ERROR)))
-        _check_counts(profile, answers)
-        stats = stats_by_partition(value for answer in answers for value in answer["stats"])
+    stats = rows.write(transaction.instant, progress) if profile.rows else {}
     progress("commit", f"instant {transaction.instant}")
     counts = {MISSING_KEY: profile.missing, DROPPED_KEY: profile.dropped}
     extra = {key: str(count) for key, count in counts.items() if count}
@@ -336,47 +273,8 @@ def _write(
         operation.metadata_name,
         {**extra, **plan.extra_metadata, **known},
         profile.replaced_ids,
-        gate(engine, table, plan, transaction.instant, progress),
+        gate(rows.engine, table, plan, transaction.instant, progress),
     )
-
-
-def _tasks(
-    engine: Engine,
-    staged: Frame | DirectPlan,
-    profile: WorkloadProfile,
-    plan: WritePlan,
-    instant: str,
-    progress: ProgressCallback,
-) -> Frame:
-    """The write tasks' answers, not yet computed."""
-    parallelism = plan.write_parallelism(profile.input_partitions, engine.parallelism)
-    if isinstance(staged, DirectPlan):
-        task = staged.write(plan.context, plan.config, parallelism, instant)
-        progress(
-            "write", f"instant {instant}: {len(task.writes)} file groups, straight from the source files"
-        )
-        return engine.map_batches(engine.tasks(len(task.tasks)), task, BLOB_SCHEMA)
-    assignment = _assignment(profile, plan, parallelism)
-    progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
-    placed = _place(engine, staged, assignment, plan)
-    shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
-    return engine.map_batches(
-        shuffled, WriteFileGroups(plan.context, instant, assignment.writes), BLOB_SCHEMA
-    )
-
-
-def _assignment(
-    profile: WorkloadProfile, plan: WritePlan, parallelism: Parallelism, *, streamed: bool = False
-) -> Assignment:
-    if plan.context.operation.fills_new_groups:
-        return bulk_assignment(profile, plan.config, parallelism, streamed=streamed)
-    return assign(profile, plan.config, plan.record_size, parallelism, plan.context.logs is not None)
-
-
-def _place(engine: Engine, staged: Frame, assignment: Assignment, plan: WritePlan) -> Frame:
-    if assignment.cuts:
-        return engine.map_batches(staged, PlaceRows(assignment, plan.context.travel_schema), BLOB_SCHEMA)
-    return engine.place(staged, assignment.places, assignment.reducers)
 
 
 def _spare_pending(
@@ -424,17 +322,6 @@ def _refuse_out_of_order(table: Table, plan: WritePlan, profile: WorkloadProfile
     if plan.new_properties is None:
         partitions = {*profile.partitions, *profile.replaced}
         refuse_out_of_order(table, plan.request, plan.config, plan.context.merger, partitions)
-
-
-def _check_counts(profile: WorkloadProfile, answers: list[dict[str, Any]]) -> None:
-    received = sum(answer["rows"] for answer in answers)
-    if received != profile.rows:
-        raise JobError(
-            f"{profile.rows} rows were staged but {received} reached the write tasks: the input changed "
-            "while it was read again; write it to a file first",
-            staged=profile.rows,
-            received=received,
-        )
 
 
 def _result(

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hoodie.engine.files import FileFrame
 from hoodie.engine.local import LocalEngine
 from hoodie.errors import ValidationFailed
 from hoodie.pipeline import write
@@ -70,7 +69,7 @@ def run(
     if source is not None:
         pq.write_table(table, source)
     with injected(faults or Faults()):
-        frame = engine.frame(table) if source is None else FileFrame.of(ds.dataset(source))
+        frame = engine.frame(table if source is None else ds.dataset(source))
         return write(engine, frame, request)
 
 

@@ -84,8 +84,8 @@ def test_files_of_lost_attempts_are_deleted_at_commit(bench: Bench, whole: bool,
     logs: set[str] = set()
 
     class Watched(Speculative):
-        def collect(self, frame: LocalFrame, kinds: object) -> list[dict[str, object]]:
-            answers = super().collect(frame, kinds)  # type: ignore[arg-type]
+        def collect(self, frame: LocalFrame) -> list[dict[str, object]]:
+            answers = super().collect(frame)
             seen.update(file.name.split("_")[1] for file in path.glob("*/*.parquet"))
             logs.update(file.name.split("_")[-1] for file in path.glob("*/.*.log.*"))
             return answers

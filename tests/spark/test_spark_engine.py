@@ -80,6 +80,14 @@ def test_rows_of_every_type(
     assert not Path(f"{table}_bad").exists(), "a refused write leaves nothing behind"
 
 
+@pytest.mark.parametrize(("version", "mode"), [("4", "classic"), ("4", "connect"), ("3.5", "classic")])
+def test_verbs(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
+    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
+    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    answer = servers.ask("verbs", mode, str(tmp_path), python=python)
+    assert answer["version"].startswith(version)
+
+
 def test_labels_place_rows_as_spark_hashes_them() -> None:
     """Values of Spark 4.2's `pmod(hash(x), n)` for x = 0..7, n = 5, as printed by Spark."""
     import numpy as np

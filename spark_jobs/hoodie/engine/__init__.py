@@ -1,27 +1,29 @@
-"""Engine protocol: the distributed steps of a write, in a few verbs.
+"""Engine: the distributed steps of writes and services, in a few verbs that know nothing of either.
 
-A frame is an engine's own handle of rows in partitions. `engine.spark` does the verbs with DataFrames
-only (Spark Connect works too), `engine.local` with Arrow tables and threads.
+A frame is an engine's own handle of rows in partitions, or a `Scan` of files.
+`engine.spark` does the verbs with DataFrames only (Spark Connect works too), `engine.local` with Arrow
+tables and threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-A = TypeVar("A")
-B = TypeVar("B")
+    from hoodie.engine.files import FileFrame
+
 Frame = Any
 
 
 @dataclass(frozen=True)
 class Task:
-    """Who runs: `token` is unique for every attempt and makes file names of retried attempts differ."""
+    """One attempt at a task. `token` is unique to it, so that the names of files that it writes are, too."""
 
     partition: int
     stage: int
@@ -35,46 +37,83 @@ class Task:
 BatchFunction = Callable[[Iterator["pa.RecordBatch"], Task], Iterator["pa.RecordBatch"]]
 
 
-class Engine(Protocol):
-    """Verbs are lazy except `collect`, `persist` may be. Functions and items are pickled to executors."""
+@dataclass(frozen=True)
+class Scan:
+    """The frame of all rows of Parquet files: tasks read them, so that no row passes through the JVM."""
+
+    files: FileFrame
+
+
+class Engine(ABC):
+    """Verbs are lazy, except `collect`; `persist` may be. Functions and items are pickled to executors."""
 
     name: str
 
     @property
+    @abstractmethod
     def parallelism(self) -> int:
         """How many tasks can run at once, as far as the engine knows."""
-        ...
+
+    def scan(self, files: FileFrame) -> Frame:
+        """A frame of all rows of the files, for `schema`, `map_batches` and `files` only."""
+        return Scan(files)
+
+    def files(self, frame: Frame) -> FileFrame | None:
+        """The files whose rows are the frame; None for a frame that `scan` did not make."""
+        return frame.files if isinstance(frame, Scan) else None
 
     def schema(self, frame: Frame) -> pa.Schema:
-        """Arrow schema of the frame's rows."""
-        ...
+        """Arrow schema of the frame's rows. Raises ConfigError for a column that has no Arrow type."""
+        files = self.files(frame)
+        return self._schema(frame) if files is None else files.schema
 
+    @abstractmethod
     def tasks(self, count: int) -> Frame:
         """A frame of `count` partitions, each with one row: its number from 0 on, in the column `id`."""
-        ...
 
     def map_batches(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> Frame:
-        """One call of `function` per partition; no shuffle."""
-        ...
+        """The rows that `function` makes of each partition, in one call for it; no shuffle."""
+        if (files := self.files(frame)) is not None:
+            tasks = files.tasks(self.parallelism)
+            frame, function = self.tasks(len(tasks)), files.reader(tasks, function)
+        return self._map_batches(frame, function, schema)
 
-    def place(self, frame: Frame, buckets: Mapping[tuple[str, str], int], reducers: Sequence[int]) -> Frame:
-        """Rows of kind 0, `bucket` looked up by (partition, file_id), `reducer` by bucket."""
-        ...
+    @abstractmethod
+    def filter(self, frame: Frame, column: str, values: Sequence[int]) -> Frame:
+        """The rows whose int column is one of the values."""
 
+    @abstractmethod
+    def left_join(self, frame: Frame, table: pa.Table, on: Sequence[str]) -> Frame:
+        """Every row with the columns of the table's row that has the same texts in the columns `on`.
+
+        The table has a few rows and is sent along; no two of them have the same texts. Its other columns take
+        the place of the frame's of the same names; they are null where no row matches.
+        """
+
+    @abstractmethod
     def shuffle(self, frame: Frame, by: str, partitions: int, sort: str) -> Frame:
         """Rows whose int column `by` is p go to partition p; each partition ordered by the column `sort`."""
-        ...
 
+    @abstractmethod
     def persist(self, frame: Frame) -> Frame:
-        """Compute the frame at most once, spilling to disk when memory is short."""
-        ...
+        """The frame, computed at most once; it is held in memory, and on disk when memory is short."""
 
-    def unpersist(self, frame: Frame) -> None: ...
+    @abstractmethod
+    def unpersist(self, frame: Frame) -> None:
+        """Free what a persisted frame holds; the frame is not used any more."""
+
+    @abstractmethod
+    def collect(self, frame: Frame) -> list[dict[str, Any]]:
+        """The rows, as dicts on the driver. Raises JobError where the engine fails at them."""
 
     def batches(self, *, blobs: bool) -> AbstractContextManager[None]:
         """Arrow batches of many rows while the input is read, of few while rows are blobs of thousands."""
-        ...
+        return nullcontext()
 
-    def collect(self, frame: Frame, kinds: Sequence[int]) -> list[dict[str, Any]]:
-        """Rows whose int column `kind` is in `kinds`, as dicts on the driver."""
-        ...
+    @abstractmethod
+    def _schema(self, frame: Frame) -> pa.Schema:
+        """`schema`, of a frame that `scan` did not make."""
+
+    @abstractmethod
+    def _map_batches(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> Frame:
+        """`map_batches`, of a frame that `scan` did not make."""

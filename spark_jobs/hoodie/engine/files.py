@@ -67,8 +67,10 @@ class FileFrame:
     footers: tuple[pq.FileMetaData, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, dataset: ds.FileSystemDataset | ds.UnionDataset) -> FileFrame | None:
+    def of(cls, dataset: ds.Dataset) -> FileFrame | None:
         """None where a fragment is no Parquet file, or rows are filtered. Reads every footer."""
+        if not isinstance(dataset, ds.FileSystemDataset | ds.UnionDataset):
+            return None
         try:
             fragments: list[Any] = list(dataset.get_fragments())
         except ValueError:  # a filtered dataset
@@ -118,6 +120,10 @@ class FileFrame:
             tasks[-1].append(piece)
             held += piece.size
         return tuple(tuple(task) for task in tasks)
+
+    def reader(self, tasks: tuple[tuple[Piece, ...], ...], function: BatchFunction) -> BatchFunction:
+        """`function` on the rows of pieces, for a frame of the numbers of tasks."""
+        return OverFiles(self.scan, tasks, function)
 
     def constant(self, piece: Piece, name: str) -> pa.Scalar[Any] | None:
         """The column's value when all rows of the piece are known to have the same one, which is no null."""

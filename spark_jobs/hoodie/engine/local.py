@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
-from hoodie.engine import BatchFunction, Task
+from hoodie.engine import BatchFunction, Engine, Scan, Task
+from hoodie.engine.files import FileFrame
 from hoodie.errors import JobError
 
 #: rows of one batch handed to a function
@@ -30,7 +31,7 @@ class LocalFrame:
     partitions: list[Source]
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     name = "local"
 
     def __init__(self, parallelism: int | None = None) -> None:
@@ -43,18 +44,16 @@ class LocalEngine:
     def parallelism(self) -> int:
         return self._parallelism
 
-    def frame(self, rows: Any) -> LocalFrame:
-        """A frame of a Table, RecordBatchReader or pyarrow Dataset; a reader is read once.
-
-        A dataset of Parquet files is better passed as an engine.files.FileFrame.
-        """
+    def frame(self, rows: pa.Table | pa.RecordBatchReader | ds.Dataset) -> LocalFrame | Scan:
+        """A frame of the rows; a reader is read once. A dataset of all rows of Parquet files is scanned."""
         if isinstance(rows, pa.Table):
             return LocalFrame(rows.schema, [_batches(piece) for piece in _split(rows, self._parallelism)])
         if isinstance(rows, pa.RecordBatchReader):
             return LocalFrame(rows.schema, [_once(rows)])
-        return LocalFrame(rows.schema, [lambda: iter(rows.to_batches())])
+        files = FileFrame.of(rows)
+        return self.scan(files) if files else LocalFrame(rows.schema, [lambda: iter(rows.to_batches())])
 
-    def schema(self, frame: LocalFrame) -> pa.Schema:
+    def _schema(self, frame: LocalFrame) -> pa.Schema:
         return frame.schema
 
     def tasks(self, count: int) -> LocalFrame:
@@ -62,7 +61,7 @@ class LocalEngine:
         numbers = [pa.RecordBatch.from_pylist([{"id": number}], schema) for number in range(count)]
         return LocalFrame(schema, [_held([number]) for number in numbers])
 
-    def map_batches(self, frame: LocalFrame, function: BatchFunction, schema: pa.Schema) -> LocalFrame:
+    def _map_batches(self, frame: LocalFrame, function: BatchFunction, schema: pa.Schema) -> LocalFrame:
         stage = next(self._stages)
 
         def run(source: Source, number: int) -> Source:
@@ -75,26 +74,29 @@ class LocalEngine:
 
         return LocalFrame(schema, [run(source, number) for number, source in enumerate(frame.partitions)])
 
-    def place(
-        self, frame: LocalFrame, buckets: Mapping[tuple[str, str], int], reducers: Sequence[int]
-    ) -> LocalFrame:
-        def function(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                rows = batch.filter(pc.equal(batch.column("kind"), pa.scalar(0, pa.int32())))
-                partitions, file_ids = (
-                    rows.column("partition").to_pylist(),
-                    rows.column("file_id").to_pylist(),
-                )
-                found = [
-                    buckets[str(part), str(file)] for part, file in zip(partitions, file_ids, strict=True)
-                ]
-                targets = pa.array([reducers[bucket] for bucket in found], pa.int32())
-                rows = rows.set_column(
-                    rows.schema.get_field_index("bucket"), "bucket", pa.array(found, pa.int32())
-                )
-                yield rows.set_column(rows.schema.get_field_index("reducer"), "reducer", targets)
+    def filter(self, frame: LocalFrame, column: str, values: Sequence[int]) -> LocalFrame:
+        wanted = pa.array(values, frame.schema.field(column).type)
+        return _each_batch(
+            frame, frame.schema, lambda rows: rows.filter(pc.is_in(rows.column(column), value_set=wanted))
+        )
 
-        return self.map_batches(frame, function, frame.schema)
+    def left_join(self, frame: LocalFrame, table: pa.Table, on: Sequence[str]) -> LocalFrame:
+        keys = table.select(on).to_pydict()
+        rows_of = {key: row for row, key in enumerate(zip(*keys.values(), strict=True))}
+        added = [field for field in table.schema if field.name not in on]
+        kept = [field for field in frame.schema if field.name not in table.column_names or field.name in on]
+        schema = pa.schema([*kept, *added])
+
+        def joined(rows: pa.RecordBatch) -> pa.RecordBatch:
+            found = zip(*(rows.column(name).to_pylist() for name in on), strict=True)
+            matches = table.take(pa.array([rows_of.get(key) for key in found], pa.int64()))
+            columns = [
+                *(rows.column(field.name) for field in kept),
+                *(matches.column(field.name).combine_chunks() for field in added),
+            ]
+            return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        return _each_batch(frame, schema, joined)
 
     def shuffle(self, frame: LocalFrame, by: str, partitions: int, sort: str) -> LocalFrame:
         rows = pa.Table.from_batches(list(itertools.chain(*self._run(frame))), frame.schema)
@@ -112,17 +114,8 @@ class LocalEngine:
     def unpersist(self, frame: LocalFrame) -> None:
         frame.partitions.clear()
 
-    def collect(self, frame: LocalFrame, kinds: Sequence[int]) -> list[dict[str, Any]]:
-        out: list[dict[str, Any]] = []
-        for batches in self._run(frame):
-            for batch in batches:
-                chosen = [row for row, kind in enumerate(batch.column(0).to_pylist()) if kind in kinds]
-                if chosen:
-                    out.extend(batch.take(pa.array(chosen)).to_pylist())
-        return out
-
-    def batches(self, *, blobs: bool) -> AbstractContextManager[None]:
-        return nullcontext()
+    def collect(self, frame: LocalFrame) -> list[dict[str, Any]]:
+        return [row for batches in self._run(frame) for batch in batches for row in batch.to_pylist()]
 
     def _run(self, frame: LocalFrame) -> list[list[pa.RecordBatch]]:
         if len(frame.partitions) <= 1:
@@ -149,6 +142,17 @@ def _once(reader: pa.RecordBatchReader) -> Source:
         return iter(unread.pop())
 
     return batches
+
+
+def _each_batch(
+    frame: LocalFrame, schema: pa.Schema, function: Callable[[pa.RecordBatch], pa.RecordBatch]
+) -> LocalFrame:
+    """The frame whose batches are those of `frame`, each as `function` returns it."""
+
+    def changed(source: Source) -> Source:
+        return lambda: map(function, source())
+
+    return LocalFrame(schema, [changed(source) for source in frame.partitions])
 
 
 def _held(batches: list[pa.RecordBatch]) -> Source:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from hoodie.engine import BatchFunction, Task
+from hoodie.engine import BatchFunction, Engine, Task
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.session import arrow_schema, spark_context
 from hoodie.errors import ConfigError, HoodieError, JobError
@@ -26,7 +26,7 @@ _BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     name = "spark"
 
     def __init__(self, spark: Any) -> None:
@@ -43,7 +43,7 @@ class SparkEngine:
                 return int(value)
         return 4
 
-    def schema(self, frame: Any) -> pa.Schema:
+    def _schema(self, frame: Any) -> pa.Schema:
         try:
             return arrow_schema(frame.schema)
         except HoodieError:
@@ -56,18 +56,26 @@ class SparkEngine:
     def tasks(self, count: int) -> Any:
         return self.spark.range(0, count, 1, count)
 
-    def map_batches(self, frame: Any, function: BatchFunction, schema: pa.Schema) -> Any:
+    def _map_batches(self, frame: Any, function: BatchFunction, schema: pa.Schema) -> Any:
         ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
         return frame.mapInArrow(_with_task(function), ddl)
 
-    def place(self, frame: Any, buckets: Mapping[tuple[str, str], int], reducers: Sequence[int]) -> Any:
-        """In the JVM: blobs that need no cutting don't visit Python again."""
-        names = {f"{partition}\n{file_id}": bucket for (partition, file_id), bucket in buckets.items()}
-        bucket = F.try_element_at(
-            _constant(names, "map<string,int>"), F.concat_ws("\n", "partition", "file_id")
-        )
-        rows = frame.where("kind = 0").withColumn("bucket", bucket)
-        return rows.withColumn("reducer", _at(reducers, "bucket"))
+    def filter(self, frame: Any, column: str, values: Sequence[int]) -> Any:
+        return frame.where(F.col(column).isin(list(values)))
+
+    def left_join(self, frame: Any, table: pa.Table, on: Sequence[str]) -> Any:
+        """In the JVM, and without a job of its own: the table is a constant of the plan."""
+        keys = table.select(on).to_pydict().values()
+        rows = {_joined_text(texts): row for row, texts in enumerate(zip(*keys, strict=True))}
+        parts = [part for name in on for part in (F.length(name).cast("string"), F.lit(":"), F.col(name))]
+        row = F.try_element_at(_constant(rows, "map<string,int>"), F.concat_ws("", *parts))
+        for name in table.column_names:
+            if name not in on:
+                values = table.column(name)
+                kind = f"array<{_TYPES[values.type]}>"
+                column = F.try_element_at(_constant(values.to_pylist(), kind), row + 1)
+                frame = frame.withColumn(name, column)
+        return frame
 
     def shuffle(self, frame: Any, by: str, partitions: int, sort: str) -> Any:
         label = _at(partition_labels(partitions), by)
@@ -79,9 +87,9 @@ class SparkEngine:
     def unpersist(self, frame: Any) -> None:
         frame.unpersist()
 
-    def collect(self, frame: Any, kinds: Sequence[int]) -> list[dict[str, Any]]:
+    def collect(self, frame: Any) -> list[dict[str, Any]]:
         try:
-            rows = frame.where(F.col("kind").isin(list(kinds))).collect()
+            rows = frame.collect()
         except Exception as error:
             raise JobError(f"a Spark job failed: {_cause(error)}") from error
         return [row.asDict() for row in rows]
@@ -99,6 +107,11 @@ class SparkEngine:
 def _constant(value: Any, kind: str) -> Any:
     """A large literal that Spark folds once, where one expression an element would swamp the optimizer."""
     return F.from_json(F.lit(json.dumps(value)), kind)
+
+
+def _joined_text(texts: Iterable[str]) -> str:
+    """The same text for the same texts only; `left_join` has Spark make it of columns."""
+    return "".join(f"{len(text)}:{text}" for text in texts)
 
 
 def _at(values: Sequence[int], column: str) -> Any:

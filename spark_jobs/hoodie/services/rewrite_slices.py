@@ -25,7 +25,7 @@ from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
-from hoodie.write.blobs import BLOB_SCHEMA, ERROR, SUMMARY, raise_errors
+from hoodie.write.blobs import BLOB_SCHEMA, answers
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def run_tasks(engine: Engine, function: BatchFunction, count: int, what: str) ->
     if not count:
         return []
     frame = engine.map_batches(engine.tasks(count), function, BLOB_SCHEMA)
-    answers = raise_errors(engine.collect(frame, (SUMMARY, ERROR)))
-    if len(answers) != count:
-        raise JobError(f"{count} {what}, {len(answers)} tasks answered", slices=count)
-    return answers
+    found = answers(engine, frame)
+    if len(found) != count:
+        raise JobError(f"{count} {what}, {len(found)} tasks answered", slices=count)
+    return found

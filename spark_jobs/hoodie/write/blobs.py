@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hoodie.engine import Engine, Frame
 from hoodie.errors import CODES, HoodieError
 
 #: kinds of rows in a staged frame
@@ -60,6 +61,11 @@ def message(kind: int, value: dict[str, Any]) -> pa.RecordBatch:
 
 def error_message(error: HoodieError) -> pa.RecordBatch:
     return message(ERROR, error.to_dict())
+
+
+def answers(engine: Engine, frame: Frame) -> list[dict[str, Any]]:
+    """The summaries that the tasks of a frame answer; raises the first error that one of them reports."""
+    return raise_errors(engine.collect(engine.filter(frame, "kind", (SUMMARY, ERROR))))
 
 
 def raise_errors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -20,13 +20,12 @@ from hoodie.errors import HoodieError, InputError, JobError
 from hoodie.index.tags import NOWHERE
 from hoodie.table.handle import Table
 from hoodie.write.blobs import SUMMARY, error_message, message
-from hoodie.write.bulk import bulk_assignment
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
 from hoodie.write.partition_check import check_apart, check_partition
 from hoodie.write.settings import SORT_MODE
 from hoodie.write.tagging import key_columns, keyed_rows, travelling
-from hoodie.write.workload import FileGroupWrite, Parallelism, WorkloadProfile
+from hoodie.write.workload import Assignment, FileGroupWrite, WorkloadProfile
 
 
 @dataclass
@@ -107,10 +106,8 @@ class DirectPlan:
         profile = WorkloadProfile(groups=groups, input_partitions=len(frame.pieces))
         return cls(frame, profile, {path: tuple(mine) for path, mine in pieces.items()})
 
-    def write(
-        self, context: WriteContext, config: Config, parallelism: Parallelism, instant: str
-    ) -> DirectWrite:
-        assignment = bulk_assignment(self.profile, config, parallelism, streamed=True)
+    def write(self, context: WriteContext, assignment: Assignment, instant: str) -> DirectWrite:
+        """The function of the write tasks."""
         pieces: list[tuple[Piece, ...]] = [()] * len(assignment.writes)
         for path, mine in self.pieces.items():
             shares = assignment.inserts[path]

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
 from hoodie.format.settings import MAX_FILE_SIZE
@@ -167,12 +169,19 @@ class Assignment:
         return any(len(shares) > 1 for shares in self.inserts.values())
 
     @property
-    def places(self) -> dict[tuple[str, str], int]:
-        """(partition, file id or "" for inserts) -> number, when nothing is cut."""
-        return {
+    def table(self) -> pa.Table:
+        """bucket and reducer by partition and file id, which is "" for inserts, when nothing is cut."""
+        places = {
             **self.updates,
             **{(partition, ""): shares[0][0] for partition, shares in self.inserts.items()},
         }
+        columns = {
+            "partition": pa.array([partition for partition, _ in places], pa.string()),
+            "file_id": pa.array([file_id for _, file_id in places], pa.string()),
+            "bucket": pa.array(places.values(), pa.int32()),
+            "reducer": pa.array([self.reducers[bucket] for bucket in places.values()], pa.int32()),
+        }
+        return pa.table(columns)
 
 
 def told_slice(base_path: str, partition: str, told: Sequence[Any]) -> FileSlice:

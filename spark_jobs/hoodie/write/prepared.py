@@ -1,0 +1,141 @@
+"""The rows of a write between its two passes: counted by file group, not written yet."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hoodie.engine import Engine, Frame
+from hoodie.errors import JobError
+from hoodie.progress import ProgressCallback
+from hoodie.table.handle import Table
+from hoodie.timeline.commit import WriteStat, stats_by_partition
+from hoodie.write.blobs import BLOB_SCHEMA, ROWS, answers
+from hoodie.write.bulk import bulk_assignment
+from hoodie.write.direct import DirectPlan
+from hoodie.write.place_rows import PlaceRows
+from hoodie.write.plan import WritePlan
+from hoodie.write.tagging import TagRows
+from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
+from hoodie.write.write_task import WriteFileGroups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared(ABC):
+    """Rows that the first pass counted; `profile` is what it found, amended until they are written.
+
+    An instance is used within `prepared` only.
+    """
+
+    engine: Engine
+    plan: WritePlan
+    profile: WorkloadProfile = field(default_factory=WorkloadProfile)
+
+    @property
+    @abstractmethod
+    def assignment(self) -> Assignment:
+        """Where every row goes, by the profile of now; new file groups get new ids each time."""
+
+    def write(self, instant: str, progress: ProgressCallback) -> dict[str, list[WriteStat]]:
+        """Write all rows under the instant; the statistics of the files, by partition.
+
+        Raises JobError where other rows arrive than were counted, as a source has changed between the passes.
+        """
+        with self.engine.batches(blobs=True):
+            found = answers(self.engine, self._tasks(instant, progress))
+        received = sum(answer["rows"] for answer in found)
+        if received != self.profile.rows:
+            raise JobError(
+                f"{self.profile.rows} rows were staged but {received} reached the write tasks: the input "
+                "changed while it was read again; write it to a file first",
+                staged=self.profile.rows,
+                received=received,
+            )
+        return stats_by_partition(value for answer in found for value in answer["stats"])
+
+    @abstractmethod
+    def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
+        """The answers of the write tasks, not yet computed."""
+
+    @property
+    def _parallelism(self) -> Parallelism:
+        return self.plan.write_parallelism(self.profile.input_partitions, self.engine.parallelism)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tagged(Prepared):
+    """Blobs that say their file group, persisted; None for no rows at all."""
+
+    blobs: Frame | None = None
+
+    @property
+    def assignment(self) -> Assignment:
+        plan = self.plan
+        if plan.context.operation.fills_new_groups:
+            return bulk_assignment(self.profile, plan.config, self._parallelism)
+        appends = plan.context.logs is not None
+        return assign(self.profile, plan.config, plan.record_size, self._parallelism, appends)
+
+    def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
+        engine, context, assignment = self.engine, self.plan.context, self.assignment
+        progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
+        if assignment.cuts:
+            task = PlaceRows(assignment, context.travel_schema)
+            placed = engine.map_batches(self.blobs, task, BLOB_SCHEMA)
+        else:
+            rows = engine.filter(self.blobs, "kind", (ROWS,))
+            placed = engine.left_join(rows, assignment.table, ("partition", "file_id"))
+        shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
+        return engine.map_batches(shuffled, WriteFileGroups(context, instant, assignment.writes), BLOB_SCHEMA)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _InFiles(Prepared):
+    """Row groups of source files that the write tasks read themselves."""
+
+    direct: DirectPlan
+
+    @property
+    def assignment(self) -> Assignment:
+        return bulk_assignment(self.profile, self.plan.config, self._parallelism, streamed=True)
+
+    def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
+        task = self.direct.write(self.plan.context, self.assignment, instant)
+        progress(
+            "write", f"instant {instant}: {len(task.writes)} file groups, straight from the source files"
+        )
+        return self.engine.map_batches(self.engine.tasks(len(task.tasks)), task, BLOB_SCHEMA)
+
+
+@contextlib.contextmanager
+def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table) -> Iterator[Prepared]:
+    """The first pass over the rows of `frame`; None for a write that brings none. Writes nothing.
+
+    What it holds is freed at the end. Raises what a task finds wrong with a row.
+    """
+    if frame is None:
+        yield _Tagged(engine=engine, plan=plan)
+        return
+    files = engine.files(frame)
+    if files is not None:
+        direct = DirectPlan.of(files, plan.context, plan.config, table)
+        if direct is not None:
+            yield _InFiles(engine=engine, plan=plan, profile=direct.profile, direct=direct)
+            return
+        if not plan.context.operation.brings_rows:
+            frame = engine.scan(files.only(plan.context.keys.key_columns))
+    with engine.batches(blobs=False):
+        blobs = engine.persist(
+            engine.map_batches(frame, TagRows(plan.context, plan.sample_keys), BLOB_SCHEMA)
+        )
+        try:
+            profile = WorkloadProfile.of(plan.context.base_path, answers(engine, blobs))
+        except BaseException:
+            engine.unpersist(blobs)
+            raise
+    try:
+        yield _Tagged(engine=engine, plan=plan, profile=profile, blobs=blobs)
+    finally:
+        engine.unpersist(blobs)
