@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hoodie.concurrency import gate as module
 from hoodie.config.key import Config
 from hoodie.errors import CommitUnknown, Fenced, TableBusy, TableError
 from hoodie.storage.local import LocalStorage
@@ -18,8 +19,9 @@ from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.plans import InstantInfo, RollbackPlan
+from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.timeline.tokens import TOKEN_KEY, token_folder
-from hoodie.write import transaction as module
 from hoodie.write.transaction import Transaction
 
 STORAGE = LocalStorage()
@@ -104,7 +106,7 @@ def test_writers_that_announce_themselves_in_one_millisecond(
 ) -> None:
     """The second one can't take the first one's heartbeat for its own."""
     with begun(base) as first:
-        times = iter([first.instant, "29990101000000000"])
+        times = iter([first.instant, "29990101000000000", "29990101000000001"])
         monkeypatch.setattr(module, "new_instant_time", lambda after, utc: next(times))
         with (
             pytest.raises(TableBusy, match=first.instant),
@@ -276,14 +278,20 @@ def test_failures_after_publishing_are_no_errors_and_the_next_writer_tidies_up(b
     assert litter(base) == []
 
 
+def undo(base: str, instant: str, action: Action = Action.ROLLBACK) -> None:
+    """Another process has the plan of a rollback or restore of this instant on the timeline."""
+    target = InstantInfo(time=instant, action="commit")
+    plan = RollbackPlan(target) if action is Action.ROLLBACK else RestorePlan((target,))
+    create_instant(STORAGE, base, Instant("29990101000000000", action, State.REQUESTED), plan.to_bytes())
+
+
 @pytest.fixture
 def rolled_back(base: str) -> Callable[[Transaction], None]:
     """Another writer takes a transaction for dead, and has a rollback on the timeline."""
 
     def call(transaction: Transaction) -> None:
         os.unlink(heartbeat_path(base, transaction.instant))
-        later = Instant("29990101000000000", Action.ROLLBACK, State.REQUESTED)
-        create_instant(STORAGE, base, later, b"plan")
+        undo(base, transaction.instant)
 
     return call
 
@@ -303,7 +311,7 @@ def test_commit_is_refused_once_rolled_back_and_late_files_go(
 
 def test_rolled_back_between_looking_and_publishing(base: str) -> None:
     def rival() -> None:
-        create_instant(STORAGE, base, Instant("29990101000000000", Action.ROLLBACK, State.REQUESTED), b"plan")
+        undo(base, transaction.instant)
 
     with pytest.raises(Fenced, match="taken for dead"), begun(base, Publishing(rival)) as transaction:
         transaction.commit(written(base, transaction), "UPSERT", {})
@@ -340,10 +348,30 @@ def test_markers_of_finished_writes_are_swept_with_the_files_nobody_reported(bas
 def test_a_later_rollback_or_restore_means_that_another_writer_took_over(base: str, action: Action) -> None:
     transaction = begun(base)
     stats = written(base, transaction)
-    create_instant(STORAGE, base, Instant("29990101000000000", action, State.REQUESTED), b"plan")
+    undo(base, transaction.instant, action)
     with pytest.raises(Fenced, match="taken for dead"), transaction:
         transaction.commit(stats, "UPSERT", {})
     assert data(base) == []
+
+
+@pytest.mark.parametrize("action", [Action.ROLLBACK, Action.RESTORE])
+def test_a_later_rollback_of_another_instant_is_no_sign(base: str, action: Action) -> None:
+    """Another writer undid what a third one began."""
+    with begun(base) as transaction:
+        undo(base, "20260101000000000", action)
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert f"{transaction.instant} commit completed" in states(base)
+    assert len(data(base)) == 1
+
+
+@pytest.mark.parametrize("suffix", ["commit.requested", "inflight"])
+def test_a_writer_whose_instant_is_gone_was_rolled_back(base: str, suffix: str) -> None:
+    transaction = begun(base)
+    stats = written(base, transaction)
+    os.unlink(f"{base}/.hoodie/{transaction.instant}.{suffix}")
+    with pytest.raises(Fenced, match="taken for dead"), transaction:
+        transaction.commit(stats, "UPSERT", {})
+    assert data(base) == states(base) == []
 
 
 def test_a_metadata_table_that_the_properties_do_not_name_goes(base: str) -> None:

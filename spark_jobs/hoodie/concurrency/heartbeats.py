@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from hoodie.concurrency.queue import Queue
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, TableBusy, TableError
-from hoodie.progress import ProgressCallback
 from hoodie.storage import Storage
 from hoodie.table.heartbeat import (
     Heartbeat,
@@ -23,7 +21,7 @@ from hoodie.table.heartbeat import (
     remove_heartbeat,
 )
 from hoodie.table.pending import clustering_plan
-from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES, WAIT_MS
+from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import instant_path
 from hoodie.timeline.instant import Action, Instant, State, is_time
 
@@ -35,12 +33,11 @@ class Heartbeats:
     services of others are refused, too.
     """
 
-    def __init__(self, storage: Storage, base_path: str, config: Config, progress: ProgressCallback) -> None:
+    def __init__(self, storage: Storage, base_path: str, config: Config) -> None:
         self.storage = storage
         self.base_path = base_path
         self.interval = config[INTERVAL_MS]
         self.misses = config[TOLERABLE_MISSES]
-        self.queue = Queue(storage, base_path, self.interval, self.misses, config[WAIT_MS], progress)
         self.own: list[Heartbeat] = []
         self.service = ""
         self.alone = False
@@ -71,9 +68,9 @@ class Heartbeats:
         self.own.remove(heartbeat)
         heartbeat.stop()
 
-    def take_over(self, planned: Instant) -> None:
+    def take_over(self, planned: Instant, service: str) -> None:
         """Start the heartbeat of a service; a dead one of an earlier attempt goes. Raises ConflictError."""
-        self.service = f"{planned.action.value} {planned.time}"
+        self.service = service
         for _ in range(ATTEMPTS):
             for beat in self.read():
                 if beat.instant == planned.time:

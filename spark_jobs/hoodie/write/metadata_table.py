@@ -1,4 +1,4 @@
-"""A metadata table that writes from here can't keep up to date: it is removed before they begin."""
+"""A metadata table that commits from here can't keep up to date: it is removed before they begin."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from hoodie.format.names import join
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.timeline.active import meta_path
+from hoodie.write.commit import CommitParticipant
 
 _KEYS = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
 _FOLDER = "metadata"
+
+
+class MetadataTableRemoval(CommitParticipant):
+    """Follows a commit by having no metadata table; `removed`: there was one."""
+
+    removed = False
+
+    def begin(self, table: Table) -> None:
+        self.removed |= drop_metadata_table(table)
 
 
 def has_metadata_table(table: Table) -> bool:

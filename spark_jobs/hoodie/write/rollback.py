@@ -111,6 +111,23 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
     return planned
 
 
+def is_undone(timeline: Timeline, storage: Storage, time: str) -> bool:
+    """Does a later rollback or restore name the instant, whether completed or not."""
+    for instant in timeline.filter([Action.ROLLBACK, Action.RESTORE]):
+        if instant.time <= time:
+            continue
+        with contextlib.suppress(FileNotFoundError, TableError):  # gone again, or cut: it has done nothing
+            data = timeline.plan(instant, storage)
+            if instant.action is Action.RESTORE:
+                named = RestorePlan.from_bytes(data).instants
+            else:
+                found = RollbackPlan.from_bytes(data).instant
+                named = (found,) if found is not None else ()
+            if any(info.time == time for info in named):
+                return True
+    return False
+
+
 def _read_plan(timeline: Timeline, storage: Storage, instant: Instant, remove: bool) -> RollbackPlan | None:
     """None for a plan cut while it was written; `remove` it, as Hudi does: nothing was done by it yet."""
     try:

@@ -1,0 +1,182 @@
+"""Who may write a table, and when: the way of one writer, or of one service, to the table.
+
+`enter` makes the table this process's, repaired; `begin` takes the instant of a write; what is shown is
+published inside `publishing`; `leave` ends it all. A gate says nothing of how an instant is written: that is
+the order of a commit (hoodie.write.commit).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TypeVar
+
+from hoodie.concurrency.heartbeats import ATTEMPTS, Heartbeats
+from hoodie.concurrency.queue import Queue, Rank
+from hoodie.config.key import Config
+from hoodie.errors import ConflictError, Fenced, HoodieError
+from hoodie.progress import ProgressCallback
+from hoodie.table.handle import Table
+from hoodie.table.heartbeat import Heartbeat, HeartbeatFile
+from hoodie.table.settings import WAIT_MS
+from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.instant import Instant
+
+T = TypeVar("T")
+#: undoes failed writes; is given the heartbeats of dead processes
+Repair = Callable[[Sequence[HeartbeatFile]], None]
+
+
+class WriterGate(ABC):
+    """Which of several writers of a table may begin, and which may publish."""
+
+    @abstractmethod
+    def enter(self, rank: Rank, repair: Repair | None, *, alone: bool = False) -> None:
+        """Let this process begin. Without `repair` nothing of the table is changed.
+
+        Raises ConflictError, with nothing changed, while another process is in the way; `alone`: a service,
+        too.
+        """
+
+    @abstractmethod
+    def exit(self) -> None:
+        """Take back the last `enter`."""
+
+    @abstractmethod
+    def begin(self, request: Callable[[str], bool]) -> str:
+        """Take the instant of a write, after `enter`: `request` makes its requested file, and returns whether
+        the name was free. Raises Fenced where the table was lost since.
+        """
+
+    @abstractmethod
+    def resume(self, planned: Instant, service: str) -> None:
+        """Take the planned instant of a service, which runs beside writers. Raises ConflictError while
+        another process has it.
+        """
+
+    @property
+    @abstractmethod
+    def held(self) -> bool:
+        """False once another process took this one for dead. Costs a request."""
+
+    @abstractmethod
+    def publishing(self) -> AbstractContextManager[None]:
+        """No other writer publishes between the entry and the end of the block."""
+
+    @abstractmethod
+    def leave(self, undo: Callable[[], object] | None, *, keep: bool, guard: bool) -> Exception | None:
+        """Leave, whatever was entered, and `undo` what was begun; the first failure of all this.
+
+        Without `keep` the process is known as gone before `undo`, so that its tasks make no further file;
+        with it, afterwards, so that no successor begins before. `guard`: no writer begins before `undo` is
+        done.
+        """
+
+
+class ExclusiveGate(WriterGate):
+    """One writer at a time: the heartbeat of the one at work keeps others away, who wait in a queue.
+
+    Services run beside writers: the heartbeat of one keeps those away that work on the same instant.
+    """
+
+    def __init__(self, table: Table, config: Config, utc: bool, progress: ProgressCallback) -> None:
+        self.heartbeats = beats = Heartbeats(table.storage, table.base_path, config)
+        self.queue = Queue(
+            table.storage, table.base_path, beats.interval, beats.misses, config[WAIT_MS], progress
+        )
+        self._table = table
+        self._utc = utc
+        self._entered: list[Heartbeat] = []
+
+    def enter(self, rank: Rank, repair: Repair | None, *, alone: bool = False) -> None:
+        self.heartbeats.alone = alone
+        self._entered.append(
+            self.queue.turn(rank, partial(self._enter, repair), self.heartbeats.refuse_second_writer)
+        )
+
+    def exit(self) -> None:
+        self.heartbeats.release(self._entered.pop())
+
+    def begin(self, request: Callable[[str], bool]) -> str:
+        """The heartbeat goes first, so that no task and no other writer sees the instant without it: that of
+        `enter` where its time is after the table's newest instant, else one more.
+        """
+        for _ in range(ATTEMPTS):
+            last = self._table.timeline.last_time
+            entered = self._entered[-1]
+            heartbeat = entered if entered.instant > (last or "") else self._announce()
+            # who took this one for dead may have looked before there was this heartbeat
+            if not entered.is_ours():
+                raise self.lost()
+            if request(heartbeat.instant):
+                if heartbeat is not entered:
+                    self.exit()
+                return heartbeat.instant
+            if heartbeat is not entered:
+                self.heartbeats.release(heartbeat)
+            self._table.refresh()
+        raise self.heartbeats.no_instant()
+
+    def resume(self, planned: Instant, service: str) -> None:
+        self.heartbeats.take_over(planned, service)
+
+    @property
+    def held(self) -> bool:
+        return self.heartbeats.ours
+
+    def publishing(self) -> AbstractContextManager[None]:
+        """The heartbeat keeps other writers away all the time."""
+        return contextlib.nullcontext()
+
+    def leave(self, undo: Callable[[], object] | None, *, keep: bool, guard: bool) -> Exception | None:
+        failures: list[Exception] = []
+        own, guards = list(self.heartbeats.own), list[Heartbeat]()
+        if undo is not None and guard:  # who waits would take the instant for a dead writer's
+            attempt(lambda: guards.append(self._announce()))
+        for heartbeat in own:
+            heartbeat.silence()
+        if undo is not None and keep:
+            attempt(undo, failures)
+        for heartbeat in own:
+            attempt(heartbeat.stop, failures)
+        if undo is not None and not keep:
+            attempt(undo, failures)
+        for heartbeat in guards:
+            attempt(heartbeat.stop, failures)
+        self.heartbeats.own.clear()
+        self._entered.clear()
+        return failures[0] if failures else None
+
+    def lost(self) -> Fenced:
+        base_path = self._table.base_path
+        return Fenced(
+            f"another writer took this process for dead, which worked on {base_path}; run it again",
+            path=base_path,
+        )
+
+    def _enter(self, repair: Repair | None) -> Heartbeat:
+        announced = self._announce()
+        try:
+            dead = self.heartbeats.refuse_second_writer()
+            if repair is not None:
+                repair(dead)
+        except ConflictError:
+            self.heartbeats.release(announced)  # who waits must not stand in the way
+            raise
+        return announced
+
+    def _announce(self) -> Heartbeat:
+        return self.heartbeats.announce(partial(new_instant_time, self._table.timeline.last_time, self._utc))
+
+
+def attempt(action: Callable[[], T], failures: list[Exception] | None = None) -> T | None:
+    """What `action` returns; None when it failed, and the failure is kept in `failures`."""
+    try:
+        return action()
+    except (OSError, HoodieError) as error:
+        if failures is not None:
+            failures.append(error)
+        return None

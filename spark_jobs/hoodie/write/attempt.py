@@ -1,0 +1,199 @@
+"""The instant that a transaction is working on: what it has of it on storage, when it has lost it to another
+process, and how it is withdrawn. A write and the execution of a service's plan differ in this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+
+from hoodie.concurrency.gate import WriterGate
+from hoodie.concurrency.heartbeats import ATTEMPTS
+from hoodie.errors import AlreadyExists, ConflictError, Fenced
+from hoodie.format.names import join
+from hoodie.table.handle import Table
+from hoodie.table.listing import StorageListing
+from hoodie.table.markers import delete_markers
+from hoodie.timeline.active import create_instant, delete_instant, delete_states, instant_path
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import Instant, State
+from hoodie.write import reconcile, rollback
+from hoodie.write.commit import Participants
+
+#: (partition path, file id) of file groups
+Groups = Collection[tuple[str, str]]
+
+
+class Attempt(ABC):
+    """`pending`: the instant, as far as it is on storage. `open`: there is something to withdraw.
+    `published`: the completed instant was made by this process, as far as it can be seen.
+    """
+
+    #: does the process stay known as alive until it has withdrawn
+    outlives_withdrawal = False
+    #: the same request, run again, finds its commit if it is there
+    repeatable = False
+
+    def __init__(self, table: Table, gate: WriterGate, pending: Instant) -> None:
+        self.table = table
+        self.gate = gate
+        self.pending = pending
+        self.open = True
+        self.published = False
+        #: who may have prepared its commit
+        self.prepared: Participants = ()
+
+    @property
+    def completed(self) -> Instant:
+        return self.pending.with_state(State.COMPLETED)
+
+    def lost(self) -> bool:
+        """Has another process taken this one for dead?"""
+        return not self.gate.held or self.superseded()
+
+    @abstractmethod
+    def superseded(self) -> bool:
+        """Has another process undone the instant, or begun to?"""
+
+    @abstractmethod
+    def fenced(self) -> Fenced:
+        """The error of an attempt that is lost."""
+
+    def check(self) -> None:
+        """Raises Fenced once this process was taken for dead."""
+        if self.lost():
+            raise self.fenced()
+
+    def check_reconcile(self) -> None:  # noqa: B027  most attempts own all that has their instant
+        """Raises Fenced where files that seem to be unreported may be another process's."""
+
+    def create_completed(self, data: bytes) -> None:
+        create_instant(self.table.storage, self.table.base_path, self.completed, data)
+
+    @abstractmethod
+    def withdraw(self, lost: bool) -> None:
+        """Undo it in this very process: no rollback instant is needed.
+
+        Files go before the instant, so that a kill in between leaves an instant for the next writer to roll
+        back. The completed file goes first of all. Once `lost`, markers are no longer complete.
+        """
+
+    def _unpublish(self) -> None:
+        """The completed file goes, and what was prepared for it."""
+        # whoever waits may take the instant for a dead writer's from here on, so no sync for nothing
+        if self.table.storage.exists(instant_path(self.table.base_path, self.completed)):
+            delete_states(self.table.storage, self.table.base_path, [self.completed])
+        self._undo_prepared()
+
+    def _undo_prepared(self) -> None:
+        for participant in reversed(self.prepared):
+            participant.undo(self.table, self.pending)
+
+
+class WriteAttempt(Attempt):
+    """A write's own instant."""
+
+    #: file groups whose logs the write appends to
+    groups: Groups = ()
+
+    def inflight(self, profile: CommitMetadata) -> None:
+        self.groups = profile.file_groups
+        inflight = self.pending.with_state(State.INFLIGHT)
+        create_instant(self.table.storage, self.table.base_path, inflight, profile.to_json())
+        self.pending = inflight
+
+    def superseded(self) -> bool:
+        """Its own files are gone, or a rollback or restore names it. Those of other instants are no sign."""
+        timeline = self.table.refresh()
+        mine = {self.pending.file_name, self.pending.with_state(State.REQUESTED).file_name}
+        if not all(map(timeline.holds, mine)):
+            return True
+        return rollback.is_undone(timeline, self.table.storage, self.pending.time)
+
+    def fenced(self) -> Fenced:
+        time = self.pending.time
+        return Fenced(
+            f"write {time} was taken for dead and rolled back by another writer; run it again", instant=time
+        )
+
+    def withdraw(self, lost: bool) -> None:
+        storage, base_path, time = self.table.storage, self.table.base_path, self.pending.time
+        self.open = False
+        self._unpublish()
+        reconcile.delete_unreported(storage, base_path, time, ())
+        if lost:
+            partitions = StorageListing(storage, base_path).partitions()
+            _delete_files(self.table, time, partitions, logs_of=self.groups)
+        delete_instant(storage, base_path, self.pending)
+        delete_markers(storage, base_path, time)
+
+
+class ServiceAttempt(Attempt):
+    """The execution of a service's plan, beside writers. A successor has the same instant, and begins once
+    the heartbeat of this one is gone.
+    """
+
+    outlives_withdrawal = True
+    repeatable = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.pending.action.value} {self.pending.time}"
+
+    def begin(self, partitions: Iterable[str]) -> None:
+        """Delete what an earlier attempt left in `partitions`, and say that the plan is being executed."""
+        _delete_files(self.table, self.pending.time, partitions, logs_of=None)
+        self.pending = self.pending.with_state(State.INFLIGHT)
+        with contextlib.suppress(AlreadyExists):
+            create_instant(self.table.storage, self.table.base_path, self.pending)
+
+    def superseded(self) -> bool:
+        """Its plan is gone, or a successor has it. Rollbacks are no sign: writers go on beside it."""
+        gone = all(instant.time != self.pending.time for instant in self.table.refresh())
+        return gone or not self.gate.held
+
+    def fenced(self) -> Fenced:
+        return Fenced(
+            f"{self.name} was taken over, done or rolled back by another process", instant=self.pending.time
+        )
+
+    def check_reconcile(self) -> None:
+        self.check()  # what seems unreported may be its successor's
+
+    def create_completed(self, data: bytes) -> None:
+        """Tries again when a writer, who sweeps before it begins, took the unfinished file away."""
+        try:
+            for _ in range(ATTEMPTS):
+                with contextlib.suppress(ConflictError):
+                    super().create_completed(data)
+                    return
+            super().create_completed(data)
+        except AlreadyExists:
+            raise self.fenced() from None  # the next writer sweeps
+
+    def withdraw(self, lost: bool) -> None:
+        """The plan stays. Once lost, its files are its successor's to delete."""
+        self.open = False
+        if self.published:
+            self._unpublish()
+        elif not lost:
+            self._undo_prepared()
+        if not lost:
+            _delete_files(self.table, self.pending.time, (), logs_of=None)
+            delete_states(self.table.storage, self.table.base_path, [self.pending])
+
+
+def _delete_files(table: Table, instant: str, partitions: Iterable[str], *, logs_of: Groups | None) -> None:
+    """Delete what an attempt at the instant wrote: what markers name, and what a listing shows.
+
+    `logs_of`: log files go, too, of slices that the instant began and of these file groups. None for a
+    service: writers put logs on top of what it makes, under its instant.
+    """
+    storage, base_path, folders = table.storage, table.base_path, list(partitions)
+    reconcile.delete_unreported(storage, base_path, instant, ())
+    files = list(reconcile.base_files_of(storage, base_path, instant, folders))
+    if logs_of is not None:
+        files += reconcile.log_files_of(storage, base_path, instant, folders, logs_of)
+    storage.delete_many([join(base_path, file) for file in files])
+    delete_markers(storage, base_path, instant)

@@ -1,0 +1,101 @@
+"""What a process does with the table it has entered, before it begins: failed writes are undone, and what
+killed runs left is swept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hoodie.concurrency.gate import ExclusiveGate
+from hoodie.table import properties
+from hoodie.table.handle import Table
+from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
+from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.instant import Instant
+from hoodie.timeline.tokens import token_folder
+from hoodie.write import reconcile, rollback
+from hoodie.write.commit import CommitParticipant
+
+
+class Repair:
+    """Of one transaction. `rolled_back`: the instants that were, in this order. `swept`: were files of
+    earlier writes deleted: listings made before may show them. `restoring`: failed writes are left to a
+    restore that goes on, which all others have to wait for.
+    """
+
+    def __init__(
+        self, table: Table, gate: ExclusiveGate, participants: Sequence[CommitParticipant], utc: bool
+    ) -> None:
+        self.rolled_back: list[str] = []
+        self.swept = False
+        self.restoring = False
+        self._table = table
+        self._gate = gate
+        self._beats = gate.heartbeats
+        self._participants = participants
+        self._utc = utc
+
+    def __call__(self, dead: Sequence[HeartbeatFile]) -> None:
+        """Undo failed writes and sweep what killed runs left behind; `dead` are their heartbeats.
+
+        Dead heartbeats go first, unfinished files next, and only then the timeline is read: a writer that
+        wakes up finds itself refused, or has published before it is looked at. A killed run has left a
+        heartbeat, something beside the heartbeats, a pending instant or an unfinished file; where there is
+        none of them, nothing is swept. Raises ConflictError for a writer that was overlooked before.
+        """
+        table, storage, base_path = self._table, self._table.storage, self._table.base_path
+        swept = bool(dead) or self._beats.litter
+        if swept:
+            self._sweep(dead)
+        elif self._gate.queue.wait_ms:  # the next one that waits sees what killed ones left in the queue
+            self._gate.queue.sweep()
+        # a writer that was just changing from one heartbeat to another may have been overlooked
+        self._beats.refuse_second_writer()
+        timeline = table.refresh()
+        if not swept and (timeline.pending() or timeline.has_partial()):
+            self._sweep(dead)
+            timeline = table.refresh()
+        if timeline.holds(properties.BACKUP_NAME):
+            properties.recover(storage, base_path)
+            table.read_properties()
+        served = self._served(timeline, dead)
+        failed = [] if self.restoring else rollback.due(timeline, storage, served, self._utc)
+        for participant in self._participants:
+            participant.begin(table)
+        for pending in failed:
+            self._roll_back(pending)
+        if failed:
+            timeline = table.refresh()
+        swept = reconcile.sweep_attempts(storage, base_path, timeline)
+        self.swept = swept or bool(self.rolled_back)
+
+    def forget(self, planned: Iterable[Instant]) -> None:
+        """Roll back pending services, plan and all. Raises ConflictError when one is being executed."""
+        for instant in planned:
+            self._beats.refuse_executed(instant)
+            self._beats.remove(instant.time)
+            timeline = self._table.refresh()
+            self._roll_back(rollback.PendingRollback.new(timeline, instant, self._utc, forget=True))
+            self._table.refresh()
+
+    def _roll_back(self, pending: rollback.PendingRollback) -> None:
+        rollback.execute(self._table.storage, self._table.base_path, pending)
+        self.rolled_back.append(pending.target.time)
+
+    def _sweep(self, dead: Sequence[HeartbeatFile]) -> None:
+        for beat in dead:
+            if not self._beats.of_service(beat):
+                self._beats.remove(beat.instant)
+        for folder in (meta_path, heartbeat_folder, token_folder):
+            self._table.storage.sweep_partial(folder(self._table.base_path))
+        self._gate.queue.sweep()
+
+    def _served(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> frozenset[str]:
+        """Instants that live services work on; heartbeats of services that died at their very end go."""
+        pending = {instant.time for instant in timeline.pending()}
+        gone = {beat.instant for beat in dead}
+        for beat in dead:
+            if self._beats.of_service(beat) and beat.instant not in pending:
+                self._beats.remove(beat.instant)
+        beats = self._beats.read() if pending else ()
+        return frozenset(beat.instant for beat in beats if beat.instant in pending - gone)
