@@ -13,7 +13,7 @@ from airflow_hoodie.table import HoodieTable
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: in the order in which they run (hoodie.services.planner.registry)
+#: in the order in which they run (hoodie.services, by their turns)
 SERVICES = ("restore", "repair", "compaction", "clustering", "clean", "archive")
 
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hoodie.engine import Engine
 from hoodie.progress import ProgressCallback, silent
-from hoodie.services.request import PlannedRequest, Request, RewriteRequest
+from hoodie.services.cancel.service import CancelRequest
+from hoodie.services.request import PlannedRequest, Request, RewriteRequest, ServicesRequest
+from hoodie.services.restore.service import RestoreRequest
+from hoodie.services.rollback.service import RollbackRequest
+from hoodie.services.savepoint.service import SavepointRequest
 
 if TYPE_CHECKING:
     from hoodie.services.archive.run import ArchiveResult
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from hoodie.services.planner.run import ServicesResult
     from hoodie.services.restore.run import RestoreResult
     from hoodie.services.rollback.run import CancelResult, RollbackResult
-    from hoodie.services.savepoint import SavepointResult
+    from hoodie.services.savepoint.run import SavepointResult
 
 
 def compact_table(
@@ -49,7 +53,7 @@ def compact_table(
             instant=instant,
             options=options or {},
             extra_metadata=extra_metadata or {},
-            engine=lambda: _service_engine(spark),
+            engine=lambda: service_engine(spark),
             dry_run=dry_run,
             progress=progress or silent,
         )
@@ -84,7 +88,7 @@ def cluster_table(
             instant=instant,
             options=options or {},
             extra_metadata=extra_metadata or {},
-            engine=lambda: _service_engine(spark),
+            engine=lambda: service_engine(spark),
             dry_run=dry_run,
             progress=progress or silent,
         )
@@ -150,7 +154,15 @@ def rollback_table(
     """
     from hoodie.services.rollback.run import rollback_instant
 
-    return rollback_instant(path, instant, options or {}, dry_run, progress or silent)
+    return rollback_instant(
+        RollbackRequest(
+            table=path,
+            instant=instant,
+            options=options or {},
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
 
 
 def cancel_plan(
@@ -170,7 +182,15 @@ def cancel_plan(
     """
     from hoodie.services.rollback.run import cancel_plan as cancel
 
-    return cancel(path, instant, options or {}, dry_run, progress or silent)
+    return cancel(
+        CancelRequest(
+            table=path,
+            instant=instant,
+            options=options or {},
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
 
 
 def savepoint_table(
@@ -188,9 +208,19 @@ def savepoint_table(
     The table can go back to it with `restore_table`. Writers may go on. With `dry_run` nothing is written. A
     savepoint that is there already is a result that says so. Raises HoodieError.
     """
-    from hoodie.services.savepoint import create_savepoint
+    from hoodie.services.savepoint.run import savepoint
 
-    return create_savepoint(path, instant, user, comments, options or {}, dry_run, progress or silent)
+    return savepoint(
+        SavepointRequest(
+            table=path,
+            instant=instant,
+            user=user,
+            comments=comments,
+            options=options or {},
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
 
 
 def delete_savepoint(
@@ -202,9 +232,17 @@ def delete_savepoint(
     progress: ProgressCallback | None = None,
 ) -> SavepointResult:
     """Leave the files of a savepoint to the cleaner again. Without one the result says so."""
-    from hoodie.services.savepoint import delete_savepoint
+    from hoodie.services.savepoint.run import delete_savepoint
 
-    return delete_savepoint(path, instant, options or {}, dry_run, progress or silent)
+    request = SavepointRequest(
+        table=path,
+        instant=instant,
+        delete=True,
+        options=options or {},
+        dry_run=dry_run,
+        progress=progress or silent,
+    )
+    return delete_savepoint(request, instant)
 
 
 def restore_table(
@@ -223,7 +261,15 @@ def restore_table(
     """
     from hoodie.services.restore.run import restore
 
-    return restore(path, instant, options or {}, dry_run, progress or silent)
+    return restore(
+        RestoreRequest(
+            table=path,
+            instant=instant,
+            options=options or {},
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
 
 
 def plan_services(
@@ -231,13 +277,13 @@ def plan_services(
 ) -> ServicesPlan:
     """Which services a table needs now, what each would do and why, or why nothing; reads only.
 
-    The services are those of hoodie.services.planner.registry, in the order in which they run; `only` names
+    The services are those of hoodie.services with a turn in the planner, in that order; `only` names
     some of them. Pending plans that nobody works on any more are told with the service that finishes them.
     Raises HoodieError; what a single service fails at is told in its place.
     """
     from hoodie.services.planner.plan import plan
 
-    return plan(path, options or {}, only)
+    return plan(ServicesRequest(table=path, only=only, options=options or {}))
 
 
 def run_services(
@@ -261,12 +307,23 @@ def run_services(
 
     @functools.cache
     def engine() -> Engine:
-        return _service_engine(spark() if callable(spark) else spark)
+        return service_engine(spark() if callable(spark) else spark)
 
-    return run(path, options or {}, only, dry_run, engine, progress or silent, extra_metadata)
+    return run(
+        ServicesRequest(
+            table=path,
+            only=only,
+            options=options or {},
+            extra_metadata=extra_metadata or {},
+            engine=engine,
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
 
 
-def _service_engine(spark: Any) -> Engine:
+def service_engine(spark: Any) -> Engine:
+    """The engine of a session; of None the local one."""
     if spark is not None:
         from hoodie.engine.spark import SparkEngine
 

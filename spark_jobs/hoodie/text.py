@@ -1,4 +1,4 @@
-"""Texts out of tables and files, as people may see them.
+"""Texts for people: those out of tables and files, numbers, sizes.
 
 A terminal obeys control characters, and a log's reader takes a line for a message. Here, and nowhere else,
 they are made visible: `\\x1b` for an escape. A backslash stays as it is, so that a visible text is its own
@@ -43,6 +43,21 @@ def visible_in(value: Any) -> Any:
 def ascii_controls(json_text: str) -> str:
     """The same JSON with control characters as `\\u001b`; outside of its texts it must have none."""
     return _ANY.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
+
+
+def size(count: int) -> str:
+    """Bytes for people: 868 B, 848.0 KiB, 1.2 GiB."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def plural(count: int, noun: str) -> str:
+    """1 file, 1,200 files."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _shown(match: re.Match[str]) -> str:

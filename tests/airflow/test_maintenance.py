@@ -20,7 +20,7 @@ from airflow_hoodie.operators import base
 from airflow_hoodie.operators.maintenance import SERVICES, MaintenanceOperator
 from airflow_hoodie.table import HoodieTable
 from hoodie.config.key import Config
-from hoodie.services.planner.registry import NAMES
+from hoodie.services.catalogue import planned
 from hoodie.services.planner.run import ServicesResult
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
@@ -137,7 +137,7 @@ def test_what_is_wrong_fails_when_the_dag_is_read(tmp_path: Path) -> None:
 
 
 def test_the_names_are_those_of_the_services() -> None:
-    assert SERVICES == NAMES
+    assert tuple(planned()) == SERVICES
     assert airflow_hoodie.MaintenanceOperator is MaintenanceOperator
 
 

@@ -26,7 +26,7 @@ from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieConflictEr
 from hoodie.config.key import Config
 from hoodie.services.restore.run import RestoreResult
 from hoodie.services.rollback.run import CancelResult, RollbackResult
-from hoodie.services.savepoint import SavepointResult
+from hoodie.services.savepoint.run import SavepointResult
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction

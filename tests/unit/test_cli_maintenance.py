@@ -141,7 +141,7 @@ def test_the_job_starts_spark_only_when_there_is_work_for_it(
         return LocalEngine()
 
     monkeypatch.setattr(_main, "spark_session", session)
-    monkeypatch.setattr(service_api, "_service_engine", engine)
+    monkeypatch.setattr(service_api, "service_engine", engine)
 
     def job(**request: Any) -> dict[str, Any]:
         capsys.readouterr()

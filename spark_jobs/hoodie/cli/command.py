@@ -12,12 +12,16 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import hoodie
 from hoodie.cli import show
 from hoodie.cli.output import Answer, to_json
+from hoodie.cli.services import add_fields, run
 from hoodie.errors import HoodieError
+from hoodie.services.catalogue import public
+from hoodie.services.description import Service
 from hoodie.signals import terminated_by_signal
 from hoodie.text import lines, visible
 
@@ -119,24 +123,9 @@ def parser() -> Parser:
     _add_delete_partition(_add(commands, "delete-partition", text, _delete_partition, table, common))
     text = "rows of the newest snapshot, of an earlier time, or written in a period"
     _add_read(commands.add_parser("read", help=text, description=text, parents=[table, common]))
-    text = "merge the logs of a merge-on-read table into its base files"
-    _add_compact(_add(commands, "compact", text, _compact, table, common))
-    text = "rewrite small files into larger ones, sorted as the settings say"
-    _add_compact(_add(commands, "cluster", text, _cluster, table, common))
-    text = "delete file slices that are older than what the cleaner's settings keep"
-    clean = _add(commands, "clean", text, _clean, table, common)
-    clean.add_argument(
-        "--mode",
-        choices=("schedule", "execute", "run"),
-        default="run",
-        help="schedule: make a plan if one is due; execute: carry out pending plans, oldest first; "
-        "run: both (default)",
-    )
-    text = "move old instants from the active into the archived timeline"
-    archive = _add(commands, "archive", text, _archive, table, common)
-    for command in (clean, archive):
-        command.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
-        _add_options(command)
+    for service in public().values():
+        command = _add(commands, service.name, service.doc, partial(run, service), table, common)
+        _add_service(command, service)
     _add_services(commands, table, common)
     text = "is this machine fit for jobs, and is a table in order: what is wrong, and what to do"
     _add_doctor(_add(commands, "doctor", text, _doctor, common))
@@ -263,43 +252,13 @@ def _add_delete_partition(command: argparse.ArgumentParser) -> None:
     _add_options(command)
 
 
-def _add_compact(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--mode",
-        choices=("schedule", "execute", "run"),
-        default="run",
-        help="schedule: make a plan if one is due; execute: run pending plans, oldest first; "
-        "run: both (default)",
-    )
-    command.add_argument("--instant", metavar="T", help="with --mode execute: this pending plan only")
+def _add_service(command: argparse.ArgumentParser, service: Service) -> None:
+    add_fields(command, service)
     command.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
-    _add_settings(command)
-
-
-def _add_undo(commands: Any, *parents: Parser) -> None:
-    text = "keep the files of a commit from the cleaner, so that the table can go back to it"
-    savepoint = _add(commands, "savepoint", text, _savepoint, *parents)
-    add = savepoint.add_argument
-    add("--instant", metavar="T", help="a completed commit (default: the newest)")
-    add("--delete", action="store_true", help="delete the savepoint of --instant instead")
-    add("--user", default="", metavar="NAME", help="who makes it")
-    add("--comments", default="", metavar="TEXT", help="what for")
-    text = "roll one instant back: a failed one, or the newest commit"
-    rollback = _add(commands, "rollback", text, _rollback, *parents)
-    text = "take a pending compaction or clustering off the timeline, with what a failed attempt left"
-    cancel = _add(commands, "cancel", text, _cancel, *parents)
-    cancel.add_argument("--instant", required=True, metavar="T", help="the plan's instant")
-    text = "take the table back to a savepoint, or another commit; finishes a restore that was killed"
-    restore = _add(commands, "restore", text, _restore, *parents)
-    rollback.add_argument("--instant", required=True, metavar="T", help="the instant to roll back")
-    restore.add_argument("--instant", required=True, metavar="T", help="the commit to go back to")
-    for command in (savepoint, rollback, cancel, restore):
-        command.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
-        _add_options(command)
+    (_add_settings if service.needs_engine else _add_options)(command)
 
 
 def _add_services(commands: Any, *parents: Parser) -> None:
-    _add_undo(commands, *parents)
     text = "all services of a table: which are due and why, and one run of them"
     actions = commands.add_parser("services", help=text, description=text).add_subparsers(
         dest="action", required=True, metavar="ACTION"
@@ -349,54 +308,6 @@ def _log(args: argparse.Namespace) -> Answer:
     from hoodie.cli.log import log
 
     return log(args)
-
-
-def _compact(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.services import compact
-
-    return compact(args)
-
-
-def _cluster(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.services import cluster
-
-    return cluster(args)
-
-
-def _clean(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.services import clean
-
-    return clean(args)
-
-
-def _archive(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.services import archive
-
-    return archive(args)
-
-
-def _savepoint(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.undo import savepoint
-
-    return savepoint(args)
-
-
-def _rollback(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.undo import rollback
-
-    return rollback(args)
-
-
-def _cancel(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.undo import cancel
-
-    return cancel(args)
-
-
-def _restore(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.undo import restore
-
-    return restore(args)
 
 
 def _plan_services(args: argparse.Namespace) -> Answer:

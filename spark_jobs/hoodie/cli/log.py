@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from hoodie.cli.output import Answer, grid, plural, rows_grid, size
+from hoodie.cli.output import Answer, grid, rows_grid
 from hoodie.errors import HoodieError, TableError
 from hoodie.format.log_block import BlockType, HeaderKey, LogBlock
 from hoodie.format.log_data import read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage import normalize, storage_for
-from hoodie.text import visible
+from hoodie.text import plural, size, visible
 
 #: rows of a block on screen
 _SHOWN = 20

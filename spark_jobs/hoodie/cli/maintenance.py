@@ -7,11 +7,11 @@ import contextlib
 from typing import Any
 
 import hoodie
-from hoodie.cli import services
 from hoodie.cli.engine import session
-from hoodie.cli.output import Answer, grid, size
-from hoodie.cli.undo import restore_summary
+from hoodie.cli.output import Answer, grid
 from hoodie.cli.write import progress_for, read_properties
+from hoodie.services.catalogue import planned
+from hoodie.text import size
 
 
 def plan(args: argparse.Namespace) -> Answer:
@@ -79,40 +79,15 @@ def run(args: argparse.Namespace) -> Answer:
 def run_text(result: dict[str, Any]) -> str:
     """A ServicesResult for people: each service's own text."""
     lines: list[str] = []
+    services = planned()
     for name, own in result["services"].items():
         if own["status"] == "failed":
             lines.append(f"{name}: failed: {own['reason']}")
         elif own["status"] == "skipped":
             lines.append(f"{name}: nothing to do: {own['reason']}")
         else:
-            lines.append(f"{name}: {_TEXTS[name](own)}")
+            lines.append(f"{name}: {services[name].text(own)}")
     return "\n".join(lines)
-
-
-def repair_text(result: dict[str, Any]) -> str:
-    """A RepairResult for people."""
-    lines: list[str] = []
-    done = "would be rolled back" if result["dry_run"] else "rolled back"
-    for item in result["failed"]:
-        work = f"{item['num_files']} files of {size(item['bytes'])}"
-        lines.append(f"failed {item['action']} {item['instant']} ({item['state']}) {done}, {work}")
-    left = [name for name in ("markers", "heartbeats") if result[name]]
-    if left:
-        swept = "would be swept" if result["dry_run"] else "swept"
-        texts = [f"{name} of {', '.join(result[name])}" for name in left]
-        lines.append(f"{' and '.join(texts)} {swept}")
-    return "\n".join(lines)
-
-
-#: texts by service
-_TEXTS = {
-    "restore": restore_summary,
-    "repair": repair_text,
-    "compaction": services.summary,
-    "clustering": services.cluster_summary,
-    "clean": services.clean_summary,
-    "archive": services.archive_summary,
-}
 
 
 def _options(args: argparse.Namespace) -> dict[str, str]:

@@ -102,22 +102,8 @@ def _cell(value: Any, limit: int | None) -> str:
     return text[: limit - 1] + "…" if limit and len(text) > limit else text
 
 
-def size(count: int) -> str:
-    """Bytes for people: 868 B, 848.0 KiB, 1.2 GiB."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
-
-
 def moment(millis: int | None) -> str:
     """Epoch milliseconds in UTC, to the second; "" for none, and for what no calendar has."""
     if millis is None or not 0 <= millis < _LAST_MS:
         return ""
     return datetime.fromtimestamp(millis / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

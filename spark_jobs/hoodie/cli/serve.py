@@ -7,11 +7,12 @@ import contextlib
 import sys
 from urllib.parse import urlsplit
 
-from hoodie.cli.output import Answer, plural
+from hoodie.cli.output import Answer
 from hoodie.errors import ConfigError
 from hoodie.serve.http import LOOPBACK, PageServer
 from hoodie.serve.page import Page
 from hoodie.serve.tables import parse_tables
+from hoodie.text import plural
 
 
 def serve(args: argparse.Namespace) -> Answer:

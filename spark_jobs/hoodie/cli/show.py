@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import hoodie
-from hoodie.cli.output import Answer, grid, moment, plural, rows_grid, size
+from hoodie.cli.output import Answer, grid, moment, rows_grid
 from hoodie.errors import ConfigError
 from hoodie.storage import normalize
+from hoodie.text import plural, size
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,12 +10,12 @@ from typing import Any
 
 import hoodie
 from hoodie.cli.engine import session
-from hoodie.cli.output import Answer, grid, plural, size
+from hoodie.cli.output import Answer, grid
 from hoodie.errors import ConfigError
 from hoodie.progress import ProgressCallback, silent
 from hoodie.source import Source, target_schema
 from hoodie.table.properties import parse_properties
-from hoodie.text import visible
+from hoodie.text import plural, size, visible
 
 _CHANGES = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}
 

@@ -8,14 +8,10 @@ Request of a write: {"table": path, "operation": name, "source": {"path", "forma
 required. A write whose token has a commit of the same source is done already (hoodie.timeline.tokens).
 Request of `delete_partition`: {"table": path, "operation": "delete_partition", "partitions": [paths],
 "missing_ok": bool, "options", "extra_metadata", "token", "force"}; table and partitions are required.
-Request of `compact` and of `cluster`: {"table": path, "operation": name, "mode": "schedule", "execute" or
-"run", "instant": time, "options": {settings}, "extra_metadata": {texts}}; only table is required.
-Request of `clean`: {"table": path, "operation": "clean", "mode": as above, "options": {settings}}, of
-`archive`: the same without mode; only table is required. These two need no Spark: they run as well as
+Request of a table service: {"table": path, "operation": name, "options": {settings}} and what the service's
+description has (hoodie.services.description), such as "mode", "instant", for compactions and clusterings
+"extra_metadata": {texts}. Services that distribute no work need no Spark: they run as well as
 `python -m hoodie.jobs.clean --request JSON`.
-Request of `rollback`, `cancel` and `restore`: {"table": path, "operation": name, "instant": time, "options"},
-of `savepoint`: the same with "user", "comments": texts, and "delete": bool; its instant is by default the
-newest commit. These need no Spark, either.
 Request of `services`: {"table": path, "operation": "services", "services": [names], "engine": "spark" or
 "local" (default), "options": {settings}, "extra_metadata": {texts}}; only table is required. Spark starts
 when a service has work for it. The exit code is 0, and the result tells which services failed.
@@ -40,7 +36,8 @@ import json
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
+from functools import partial
 from typing import Any
 
 import hoodie
@@ -48,9 +45,13 @@ from hoodie.engine.session import spark_context, spark_session
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.jobs._output import Output, request_text
 from hoodie.progress import ProgressCallback
+from hoodie.service_api import service_engine
+from hoodie.services.catalogue import public
+from hoodie.services.description import Service
 from hoodie.signals import terminated_by_signal
 from hoodie.source import Source, target_schema
 from hoodie.timeline.tokens import partition_source, token_metadata
+from hoodie.write.operation import Operation
 
 _NONCE = re.compile(r"[A-Za-z0-9]{0,64}")
 
@@ -175,93 +176,6 @@ def _delete_partition(spark: Any, request: Mapping[str, Any], progress: Progress
     ).to_dict()
 
 
-def _compact(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    return _rewrite(hoodie.compact_table, spark, request, progress)
-
-
-def _cluster(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    return _rewrite(hoodie.cluster_table, spark, request, progress)
-
-
-def _rewrite(
-    service: Callable[..., Any], spark: Any, request: Mapping[str, Any], progress: ProgressCallback
-) -> dict[str, Any]:
-    result: dict[str, Any] = service(
-        request["table"],
-        mode=request["mode"],
-        instant=request["instant"],
-        options=request["options"] or {},
-        extra_metadata=request["extra_metadata"] or {},
-        spark=spark,
-        progress=progress,
-    ).to_dict()
-    del result["files"]  # as of a clean
-    return result
-
-
-def _clean(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    result = hoodie.clean_table(
-        request["table"], mode=request["mode"], options=request["options"] or {}, progress=progress
-    ).to_dict()
-    del result["files"]  # there may be thousands, and the timeline has them
-    return result
-
-
-def _archive(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    return hoodie.archive_table(
-        request["table"], options=request["options"] or {}, progress=progress
-    ).to_dict()
-
-
-def _rollback(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    return _without_files(
-        hoodie.rollback_table(
-            request["table"], request["instant"], options=request["options"] or {}, progress=progress
-        ).to_dict()
-    )
-
-
-def _cancel(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    return _without_files(
-        hoodie.cancel_plan(
-            request["table"], request["instant"], options=request["options"] or {}, progress=progress
-        ).to_dict()
-    )
-
-
-def _savepoint(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    options = request["options"] or {}
-    if request["delete"]:
-        if not request["instant"]:
-            raise ConfigError("the request has no instant; name that of the savepoint to delete")
-        result = hoodie.delete_savepoint(
-            request["table"], request["instant"], options=options, progress=progress
-        )
-    else:
-        result = hoodie.savepoint_table(
-            request["table"],
-            request["instant"],
-            user=request["user"],
-            comments=request["comments"],
-            options=options,
-            progress=progress,
-        )
-    return _without_files(result.to_dict())
-
-
-def _restore(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    return _without_files(
-        hoodie.restore_table(
-            request["table"], request["instant"], options=request["options"] or {}, progress=progress
-        ).to_dict()
-    )
-
-
-def _without_files(result: dict[str, Any]) -> dict[str, Any]:
-    """As of a clean; the names of logs with voided blocks neither."""
-    return {name: value for name, value in result.items() if name not in ("files", "voided")}
-
-
 def _services(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
 
@@ -277,7 +191,7 @@ def _services(spark: Any, request: Mapping[str, Any], progress: ProgressCallback
             progress=progress,
         ).to_dict()
     for own in result["services"].values():
-        own.pop("files", None)  # as of a clean
+        own.pop("files", None)  # as of one service
     return result
 
 
@@ -287,60 +201,12 @@ _WRITES = Kind(
     {"options": {}, "extra_metadata": {}, "token": "", "force": False},
     _write,
 )
-_SERVICES = {
+_OTHERS = {
     "delete_partition": Kind(
         ("table", "operation", "partitions", "missing_ok", "options", "extra_metadata", "token", "force"),
         ("table", "partitions"),
         {"missing_ok": False, "options": {}, "extra_metadata": {}, "token": "", "force": False},
         _delete_partition,
-        spark=False,
-    ),
-    "compact": Kind(
-        ("table", "operation", "mode", "instant", "options", "extra_metadata"),
-        ("table",),
-        {"mode": "run", "instant": None, "options": {}, "extra_metadata": {}},
-        _compact,
-    ),
-    "cluster": Kind(
-        ("table", "operation", "mode", "instant", "options", "extra_metadata"),
-        ("table",),
-        {"mode": "run", "instant": None, "options": {}, "extra_metadata": {}},
-        _cluster,
-    ),
-    "clean": Kind(
-        ("table", "operation", "mode", "options"),
-        ("table",),
-        {"mode": "run", "options": {}},
-        _clean,
-        spark=False,
-    ),
-    "archive": Kind(("table", "operation", "options"), ("table",), {"options": {}}, _archive, spark=False),
-    "rollback": Kind(
-        ("table", "operation", "instant", "options"),
-        ("table", "instant"),
-        {"options": {}},
-        _rollback,
-        spark=False,
-    ),
-    "cancel": Kind(
-        ("table", "operation", "instant", "options"),
-        ("table", "instant"),
-        {"options": {}},
-        _cancel,
-        spark=False,
-    ),
-    "savepoint": Kind(
-        ("table", "operation", "instant", "delete", "user", "comments", "options"),
-        ("table",),
-        {"instant": None, "delete": False, "user": "", "comments": "", "options": {}},
-        _savepoint,
-        spark=False,
-    ),
-    "restore": Kind(
-        ("table", "operation", "instant", "options"),
-        ("table", "instant"),
-        {"options": {}},
-        _restore,
         spark=False,
     ),
     "services": Kind(
@@ -353,8 +219,51 @@ _SERVICES = {
 }
 
 
+def operations() -> list[str]:
+    """The names of all jobs."""
+    return sorted({*(item.value for item in Operation), *_OTHERS, *public()})
+
+
 def _kind(operation: str) -> Kind:
-    return _SERVICES.get(operation, _WRITES)
+    """Raises ConfigError for what is no job."""
+    if operation not in operations():
+        raise ConfigError(f"there is no job {operation!r}; use one of {', '.join(operations())}")
+    service = public().get(operation)
+    return _of_service(service) if service else _OTHERS.get(operation, _WRITES)
+
+
+def _of_service(service: Service) -> Kind:
+    own = service.request.own()
+    extra: dict[str, Any] = {"extra_metadata": {}} if service.needs_engine else {}
+    return Kind(
+        ("table", "operation", *own, "options", *extra),
+        ("table", *(name for name, item in own.items() if item.default is MISSING)),
+        {
+            **{name: item.default for name, item in own.items() if item.default is not MISSING},
+            "options": {},
+            **extra,
+        },
+        partial(_run_service, service),
+        service.needs_engine,
+    )
+
+
+def _run_service(
+    service: Service, spark: Any, request: Mapping[str, Any], progress: ProgressCallback
+) -> dict[str, Any]:
+    given: dict[str, Any] = {name: request[name] for name in service.request.own()}
+    if service.needs_engine:
+        given["extra_metadata"] = request["extra_metadata"] or {}
+        given["engine"] = lambda: service_engine(spark)
+    asked = service.request(
+        table=request["table"], options=request["options"] or {}, progress=progress, **given
+    )
+    return _without_files(service.run(asked).to_dict())
+
+
+def _without_files(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result as a job prints it: there may be thousands of names of files, and the timeline has them."""
+    return {name: value for name, value in result.items() if name not in ("files", "voided")}
 
 
 def tell_application(spark: Any, out: Output) -> None:

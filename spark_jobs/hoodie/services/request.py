@@ -5,7 +5,7 @@ The standard library is all that this module needs: commands and jobs are made f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,15 @@ class PlannedRequest(Request):
         "run: both (default)",
         choices=MODES,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServicesRequest(Request):
+    """Of the planner: of all services, or of those that `only` names (services.planner)."""
+
+    only: Collection[str] | None = None
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    engine: Callable[[], Engine] = local_engine
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, ConflictError, TableError
-from hoodie.services import savepoint as module
-from hoodie.services.savepoint import SavepointResult
+from hoodie.services.savepoint import run as module
+from hoodie.services.savepoint.run import SavepointResult
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant, State

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.errors import ConfigError, HoodieError
+from hoodie.services.catalogue import planned
 from hoodie.services.planner.activity import Activity, Pending
-from hoodie.services.planner.registry import NAMES, SERVICES, Call, Service
+from hoodie.services.planner.entry import PlannerEntry
+from hoodie.services.request import Request, RewriteRequest, ServicesRequest
 from hoodie.services.retention import check_retention
 from hoodie.services.service_table import ServiceTable
 from hoodie.table import properties
@@ -69,18 +71,16 @@ class ServicesPlan:
         return asdict(self)
 
 
-def plan(
-    path: str, options: Mapping[str, Any] | None = None, only: Collection[str] | None = None
-) -> ServicesPlan:
+def plan(request: ServicesRequest) -> ServicesPlan:
     """Reads only. Raises HoodieError for wrong settings and where there is no table; what a single service
     fails at is told in its place.
     """
     started = time.monotonic()
-    services = chosen(only)
-    target = ServiceTable.open(path, options or {})
+    entries = chosen(request.only)
+    target = ServiceTable.open(request.table, request.options)
     check_retention(target.config)
     activity = Activity.of(target)
-    plans = [_one(service, target, activity, options or {}, only) for service in services]
+    plans = [_one(name, entry, target, activity, request) for name, entry in entries.items()]
     warnings = list(target.config.warnings)
     if any(item.due for item in plans) and target.props.get(properties.METADATA_PARTITIONS):
         warnings.append("the table's metadata table will be removed, as it can't be kept up to date yet")
@@ -97,59 +97,74 @@ def plan(
     )
 
 
-def chosen(only: Collection[str] | None) -> list[Service]:
-    """The services by name, in their order; all for None. Raises ConfigError for a name that is none."""
-    if only is None:
-        return list(SERVICES)
-    if isinstance(only, str) or not isinstance(only, Collection) or not all(isinstance(n, str) for n in only):
-        raise ConfigError(f"services are {only!r}; pass a list of names, some of {', '.join(NAMES)}")
-    if unknown := sorted(set(only) - set(NAMES)):
-        raise ConfigError(
-            f"there is no service {', '.join(unknown)}; use {', '.join(NAMES)}", services=", ".join(unknown)
-        )
-    if not only:
-        raise ConfigError(f"no service is named; use {', '.join(NAMES)}, or leave the names out for all")
-    return [service for service in SERVICES if service.name in only]
+def chosen(only: Collection[str] | None) -> dict[str, PlannerEntry]:
+    """The services by name, in their turns; all for None. Raises ConfigError for a name that is none."""
+    known = planned()
+    names = ", ".join(known)
+    if isinstance(only, str) or not (only is None or isinstance(only, Collection)):
+        raise ConfigError(f"services are {only!r}; pass a list of names, some of {names}")
+    if only is not None:
+        if not all(isinstance(name, str) for name in only):
+            raise ConfigError(f"services are {only!r}; pass a list of names, some of {names}")
+        if unknown := sorted(set(only) - set(known)):
+            raise ConfigError(
+                f"there is no service {', '.join(unknown)}; use {names}", services=", ".join(unknown)
+            )
+        if not only:
+            raise ConfigError(f"no service is named; use {names}, or leave the names out for all")
+    found = {name: service for name, service in known.items() if only is None or name in only}
+    return {name: service.turn.entry(service) for name, service in found.items() if service.turn}
 
 
-def left_out(service: Service, target: ServiceTable, pending: list[Pending], named: bool) -> str:
-    """Why the service does not run now; "" when it does. What is pending is finished, asked for or not."""
+def left_out(entry: PlannerEntry, target: ServiceTable, pending: list[Pending], named: bool) -> str:
+    """The reason why the service does not run now; "" when it does. What is pending is finished, asked for or
+    not.
+    """
     running = [item for item in pending if item.verdict == "running"]
     if running:
         return f"{running[0].action} {running[0].instant} is being run by {running[0].owner}"
-    return service.not_for(target) or ("" if named or pending else service.unasked(target))
+    return entry.not_for(target) or ("" if named or pending else entry.unasked(target))
+
+
+def request_of(entry: PlannerEntry, target: ServiceTable, asked: ServicesRequest, dry_run: bool) -> Request:
+    """What one service is asked in a run of all."""
+    given: dict[str, Any] = {
+        "table": target.base_path,
+        "options": asked.options,
+        "dry_run": dry_run,
+        "progress": asked.progress,
+    }
+    if issubclass(entry.request, RewriteRequest):
+        given |= {"extra_metadata": target.extra, "engine": asked.engine}
+    return entry.request(**given)
 
 
 def _one(
-    service: Service,
-    target: ServiceTable,
-    activity: Activity,
-    options: Mapping[str, Any],
-    only: Collection[str] | None,
+    name: str, entry: PlannerEntry, target: ServiceTable, activity: Activity, asked: ServicesRequest
 ) -> ServicePlan:
-    pending = activity.pending(service.actions)
+    pending = activity.pending(entry.actions)
     told = [item.to_dict() for item in pending]
-    reason = left_out(service, target, pending, only is not None)
+    reason = left_out(entry, target, pending, asked.only is not None)
     if reason:
-        return ServicePlan(service.name, False, "", reason, [], 0, 0, told)
+        return ServicePlan(name, False, "", reason, [], 0, 0, told)
     try:
-        result = service.run(Call(target.base_path, options, dry_run=True)).to_dict()
+        result = entry.run(request_of(entry, target, asked, dry_run=True)).to_dict()
     except HoodieError as error:
-        return ServicePlan(service.name, False, "", error.message, [], 0, 0, told, error.to_dict())
+        return ServicePlan(name, False, "", error.message, [], 0, 0, told, error.to_dict())
     if result["status"] == "skipped":
-        return ServicePlan(service.name, False, "", result["reason"], [], 0, 0, told)
-    work = service.work(target, result)
-    reason = _why(service, target, activity, pending)
-    return ServicePlan(service.name, True, work.text, reason, work.instants, work.num_files, work.bytes, told)
+        return ServicePlan(name, False, "", result["reason"], [], 0, 0, told)
+    work = entry.work(target, result)
+    reason = _why(entry, target, activity, pending)
+    return ServicePlan(name, True, work.text, reason, work.instants, work.num_files, work.bytes, told)
 
 
-def _why(service: Service, target: ServiceTable, activity: Activity, pending: list[Pending]) -> str:
+def _why(entry: PlannerEntry, target: ServiceTable, activity: Activity, pending: list[Pending]) -> str:
     found = {
         verdict: [item.instant for item in pending if item.verdict == verdict]
         for verdict in ("stuck", "waiting")
     }
     told = [f"{', '.join(times)} {verdict}" for verdict, times in found.items() if times]
-    return "; ".join([*told, *filter(None, [service.why(target, activity.timeline)])])
+    return "; ".join([*told, *filter(None, [entry.why(target, activity.timeline)])])
 
 
 def _writer(beat: HeartbeatFile) -> dict[str, Any]:
@@ -157,7 +172,7 @@ def _writer(beat: HeartbeatFile) -> dict[str, Any]:
 
 
 def _others(activity: Activity) -> list[dict[str, Any]]:
-    mine = {action for service in SERVICES for action in service.actions} | WRITE_ACTIONS
+    mine = {action for entry in chosen(None).values() for action in entry.actions} | WRITE_ACTIONS
     mine |= {Action.ROLLBACK}
     rest = frozenset(Action) - mine
     remedy = "an older run of this package or Apache Hudi has begun it; run it there again"

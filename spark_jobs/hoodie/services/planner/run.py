@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.engine import Engine
-from hoodie.engine.local import LocalEngine
 from hoodie.errors import HoodieError, JobError
-from hoodie.progress import ProgressCallback, silent
 from hoodie.services.planner.activity import Activity
-from hoodie.services.planner.plan import chosen, left_out
-from hoodie.services.planner.registry import Call, Service
+from hoodie.services.planner.entry import PlannerEntry
+from hoodie.services.planner.plan import chosen, left_out, request_of
+from hoodie.services.request import Request, ServicesRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.retention import check_retention
 from hoodie.services.service_table import ServiceTable
@@ -39,36 +37,28 @@ class ServicesResult(ServiceResult):
     operation: str = "services"
 
 
-def run(
-    path: str,
-    options: Mapping[str, Any] | None = None,
-    only: Collection[str] | None = None,
-    dry_run: bool = False,
-    engine: Callable[[], Engine] = LocalEngine,
-    progress: ProgressCallback = silent,
-    extra_metadata: Mapping[str, str] | None = None,
-) -> ServicesResult:
-    """Run the services that are due, or those of them that `only` names.
+def run(request: ServicesRequest) -> ServicesResult:
+    """Run the services that are due, or those of them that the request names.
 
     Raises HoodieError for wrong settings and where there is no table; what a service fails at is in the
-    result, since the next ones run all the same. `engine` is called when a service has work for it.
+    result, since the next ones run all the same.
     """
     started = time.monotonic()
-    services = chosen(only)
-    target = ServiceTable.open(path, options or {}, extra_metadata)
+    entries = chosen(request.only)
+    target = ServiceTable.open(request.table, request.options, request.extra_metadata)
     check_retention(target.config)
-    call = Call(target.base_path, options or {}, dry_run, progress, engine, target.extra)
     results: dict[str, dict[str, Any]] = {}
-    for service in services:
-        pending = Activity.of(target).pending(service.actions)
-        reason = left_out(service, target, pending, only is not None)
-        results[service.name] = _skipped(reason) if reason else _one(service, call)
-    return _result(target, dry_run, results, time.monotonic() - started)
+    for name, entry in entries.items():
+        pending = Activity.of(target).pending(entry.actions)
+        reason = left_out(entry, target, pending, request.only is not None)
+        asked = request_of(entry, target, request, request.dry_run)
+        results[name] = _skipped(reason) if reason else _one(entry, asked)
+    return _result(target, request.dry_run, results, time.monotonic() - started)
 
 
-def _one(service: Service, call: Call) -> dict[str, Any]:
+def _one(entry: PlannerEntry, request: Request) -> dict[str, Any]:
     try:
-        return service.run(call).to_dict()
+        return entry.run(request).to_dict()
     except HoodieError as error:
         return _failed(error)
     except OSError as error:

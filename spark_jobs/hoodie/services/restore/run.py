@@ -10,14 +10,14 @@ it. A kill after 4 leaves completed rollbacks, which do no harm.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError
-from hoodie.progress import ProgressCallback, silent
+from hoodie.progress import ProgressCallback
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.plan import Begun
+from hoodie.services.restore.service import RestoreRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.rollback.eligibility import refuse_savepoints
 from hoodie.services.rollback.report import RollbackReport, merged
@@ -66,14 +66,8 @@ class _Done:
     metadata_table_removed: bool = False
 
 
-def restore(
-    path: str,
-    point: str,
-    options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    progress: ProgressCallback = silent,
-) -> RestoreResult:
-    """Take back everything after the completed commit `point`; `dry_run` writes and deletes nothing.
+def restore(request: RestoreRequest) -> RestoreResult:
+    """Take back everything after the completed commit that the request names.
 
     A restore to that commit that was begun is finished. The table is this process's alone meanwhile: writers
     and services at work are a ConflictError. Raises HoodieError with nothing changed: ConfigError where there
@@ -81,7 +75,8 @@ def restore(
     begun leaves a pending restore.
     """
     started = time.monotonic()
-    target = ServiceTable.open(path, options or {})
+    point, dry_run = request.instant, request.dry_run
+    target = ServiceTable.open(request.table, request.options)
     refuse(target.props, "restore", "restored", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
     found = _begun(target, timeline, point)
@@ -92,7 +87,7 @@ def restore(
             target.storage, target.base_path, _planned(target, timeline, done.plan.instants)
         )
     elif not reason:
-        _run(target, point, progress, done)
+        _run(target, point, request.progress, done)
     status = "skipped" if reason else "planned" if dry_run else "restored"
     return _result(target, point, status, dry_run, done, reason, time.monotonic() - started)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hoodie.progress import ProgressCallback, silent
+from hoodie.progress import ProgressCallback
+from hoodie.services.cancel.service import CancelRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.rollback.eligibility import (
     Chosen,
@@ -17,6 +18,7 @@ from hoodie.services.rollback.eligibility import (
     rolled_back_by,
 )
 from hoodie.services.rollback.report import RollbackReport
+from hoodie.services.rollback.service import RollbackRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, delete_instant
@@ -68,59 +70,45 @@ class _Done:
     metadata_table_removed: bool = False
 
 
-def rollback_instant(
-    path: str,
-    instant: str,
-    options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    progress: ProgressCallback = silent,
-) -> RollbackResult:
-    """Roll one instant back, and other failed writes with it; `dry_run` writes and deletes nothing.
+def rollback_instant(request: RollbackRequest) -> RollbackResult:
+    """Roll one instant back, and other failed writes with it.
 
     A failed write, an attempt at a compaction (its plan stays), a pending clustering or log compaction (with
     its plan), or the newest completed commit. Raises HoodieError, with nothing changed: TableError names what
     stands in the way, ConflictError who is at work.
     """
     started = time.monotonic()
-    target = ServiceTable.open(path, options or {})
-    done = _work(target, instant, choose, dry_run, progress)
-    return RollbackResult(**_told(target, instant, dry_run, done, time.monotonic() - started))
+    target = ServiceTable.open(request.table, request.options)
+    done = _work(target, request, choose)
+    return RollbackResult(**_fields(target, request, done, time.monotonic() - started))
 
 
-def cancel_plan(
-    path: str,
-    instant: str,
-    options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    progress: ProgressCallback = silent,
-) -> CancelResult:
-    """Take a pending plan off the timeline, with what an attempt at it left; `dry_run` changes nothing.
+def cancel_plan(request: CancelRequest) -> CancelResult:
+    """Take a pending plan off the timeline, with what an attempt at it left.
 
     A rollback instant tells of it. Raises HoodieError, with nothing changed: TableError for a compaction that
     rows were written on top of, ConflictError while somebody executes it, or writes.
     """
     started = time.monotonic()
-    target = ServiceTable.open(path, options or {})
-    done = _work(target, instant, choose_plan, dry_run, progress)
-    told = _told(target, instant, dry_run, done, time.monotonic() - started)
-    status = "cancelled" if told["status"] == "rolled_back" else told["status"]
-    return CancelResult(**{**told, "status": status})
+    target = ServiceTable.open(request.table, request.options)
+    done = _work(target, request, choose_plan)
+    fields = _fields(target, request, done, time.monotonic() - started)
+    status = "cancelled" if fields["status"] == "rolled_back" else fields["status"]
+    return CancelResult(**{**fields, "status": status})
 
 
 def _work(
     target: ServiceTable,
-    instant: str,
+    request: RollbackRequest | CancelRequest,
     choose_: Callable[[ServiceTable, Timeline, str], Chosen],
-    dry_run: bool,
-    progress: ProgressCallback,
 ) -> _Done:
     refuse(target.props, "change", "rolled back", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
-    done = _Done(choose_(target, timeline, instant), choose_)
-    if done.chosen.instant is not None and (dry_run or done.chosen.failed):
+    done = _Done(choose_(target, timeline, request.instant), choose_)
+    if done.chosen.instant is not None and (request.dry_run or done.chosen.failed):
         done.work = _planned(target, timeline, done.chosen)
-    if done.chosen.instant is not None and not dry_run:
-        _run(target, instant, progress, done)
+    if done.chosen.instant is not None and not request.dry_run:
+        _run(target, request.instant, request.progress, done)
     return done
 
 
@@ -173,14 +161,16 @@ def _refuse_new_savepoint(target: ServiceTable, made: Instant, instant: Instant)
         raise
 
 
-def _told(target: ServiceTable, time_: str, dry_run: bool, done: _Done, seconds: float) -> dict[str, Any]:
+def _fields(
+    target: ServiceTable, request: RollbackRequest | CancelRequest, done: _Done, seconds: float
+) -> dict[str, Any]:
     """The fields of the result."""
     chosen, work = done.chosen, done.work
-    status = "skipped" if chosen.instant is None else "planned" if dry_run else "rolled_back"
+    status = "skipped" if chosen.instant is None else "planned" if request.dry_run else "rolled_back"
     return dict(
         status=status,
         instant=done.instant,
-        target=time_,
+        target=request.instant,
         target_action=chosen.instant.action.value if chosen.instant else "",
         target_state=chosen.instant.state.name.lower() if chosen.instant else "",
         reason=chosen.reason,
@@ -189,7 +179,7 @@ def _told(target: ServiceTable, time_: str, dry_run: bool, done: _Done, seconds:
         bytes=work.bytes,
         files=list(work.files),
         voided=list(work.voided),
-        **about(target, dry_run, seconds),
+        **about(target, request.dry_run, seconds),
         rolled_back=done.rolled_back,
         metadata_table_removed=done.metadata_table_removed,
     )

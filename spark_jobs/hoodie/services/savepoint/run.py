@@ -12,15 +12,14 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
 from hoodie.format.names import join
-from hoodie.progress import ProgressCallback, silent
 from hoodie.read.past import Past, needs_as_of
 from hoodie.services.clean.pending import pending_files, pending_plans
 from hoodie.services.clean.plan import last_clean
 from hoodie.services.results import ServiceResult, about
+from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.table.listing import StorageListing
@@ -54,28 +53,33 @@ class SavepointResult(ServiceResult):
     operation: str = "savepoint"
 
 
-def create_savepoint(
-    path: str,
-    instant: str | None = None,
-    user: str = "",
-    comments: str = "",
-    options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    progress: ProgressCallback = silent,
-) -> SavepointResult:
+def savepoint(request: SavepointRequest) -> SavepointResult:
+    """Make a savepoint, or delete one."""
+    if not request.delete:
+        return create_savepoint(request)
+    if not request.instant:
+        raise ConfigError(
+            "the request has no instant: --delete needs --instant; name that of the savepoint to delete "
+            "(hoodie timeline lists the savepoints)"
+        )
+    return delete_savepoint(request, request.instant)
+
+
+def create_savepoint(request: SavepointRequest) -> SavepointResult:
     """Keep the files of the table as of a completed commit, the newest by default.
 
     One that is there already is left as it is. Raises ConfigError where there is no such commit, TableError
     where the cleaner may have taken files of it, ConflictError where a clean or a rollback came between.
     """
     started = time.monotonic()
+    user, comments, dry_run = request.user, request.comments, request.dry_run
     for name, text in (("user", user), ("comments", comments)):
         check_public(f"the savepoint's {name}", name, text)
-    target = ServiceTable.open(path, options or {})
+    target = ServiceTable.open(request.table, request.options)
     refuse(target.props, "save", "savepointed", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
     rollback.refuse_restore(timeline, target.storage)
-    commit = _commit(target, timeline, instant)
+    commit = _commit(target, timeline, request.instant)
     saved = savepoint_of(timeline, target, commit)
     if saved is not None:
         by = f" by {saved.user}" if saved.user else ""
@@ -89,21 +93,15 @@ def create_savepoint(
     metadata = SavepointMetadata(user, int(time.time() * 1000), comments, files)
     if dry_run:
         return _result(target, "planned", "create", True, commit, metadata, started)
-    progress("savepoint", f"commit {commit}: {metadata.num_files} files in {len(files)} partitions")
+    request.progress("savepoint", f"commit {commit}: {metadata.num_files} files in {len(files)} partitions")
     _write(target, commit, metadata, timeline)
     return _result(target, "created", "create", False, commit, metadata, started)
 
 
-def delete_savepoint(
-    path: str,
-    instant: str,
-    options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    progress: ProgressCallback = silent,
-) -> SavepointResult:
+def delete_savepoint(request: SavepointRequest, instant: str) -> SavepointResult:
     """Let the cleaner, and rollbacks, have the files of a commit again. One that is not there is no error."""
     started = time.monotonic()
-    target = ServiceTable.open(path, options or {})
+    target, dry_run = ServiceTable.open(request.table, request.options), request.dry_run
     timeline = target.timeline()
     found = [item for item in timeline.filter([Action.SAVEPOINT]) if item.time == instant]
     if not found:
@@ -113,7 +111,7 @@ def delete_savepoint(
         return _result(target, "skipped", "delete", dry_run, instant, None, started, reason)
     saved = savepoint_of(timeline, target, instant)
     if not dry_run:
-        progress("savepoint", f"delete that of {instant}")
+        request.progress("savepoint", f"delete that of {instant}")
         _delete(target, instant)
     status = "planned" if dry_run else "deleted"
     return _result(target, status, "delete", dry_run, instant, saved, started)

@@ -1,22 +1,17 @@
-"""What was begun and has failed: writes are rolled back and leftovers swept, restores are finished.
+"""Writes that have failed are rolled back, and leftovers swept.
 
-The first is what a write does before it begins (write.transaction); here it is told what that will be. A
-restore that was begun keeps writers out until it is finished.
+A write does the same before it begins (write.transaction); the repair reports what that will be.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hoodie.errors import TableError
 from hoodie.format.names import join
-from hoodie.progress import ProgressCallback, silent
 from hoodie.services.planner.activity import Activity
-from hoodie.services.restore.plan import begun
-from hoodie.services.restore.run import restore
+from hoodie.services.request import Request
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
@@ -48,28 +43,6 @@ class RepairResult(ServiceResult):
     operation: str = "repair"
 
 
-def finish_restore(
-    path: str, options: Mapping[str, Any] | None, dry_run: bool, progress: ProgressCallback
-) -> ServiceResult:
-    """Finish a restore that was begun. Raises TableError where it can't be told to which commit it goes."""
-    started = time.monotonic()
-    target = ServiceTable.open(path, options or {})
-    found = begun(target.timeline(), target)
-    if found is None:
-        nothing = about(target, dry_run, time.monotonic() - started)
-        reason = "no restore is pending"
-        return ServiceResult(
-            status="skipped", reason=reason, action="restore", operation="restore", **nothing
-        )
-    if found.point is None:
-        raise TableError(
-            f"the plan of restore {found.instant.time} does not tell to which commit it goes; finish it with "
-            "Apache Hudi",
-            instant=found.instant.time,
-        )
-    return restore(path, found.point, options, dry_run, progress)
-
-
 @dataclass(frozen=True)
 class _Found:
     failed: list[dict[str, Any]]
@@ -81,23 +54,18 @@ class _Found:
         return not (self.failed or self.markers or self.heartbeats)
 
 
-def repair(
-    path: str,
-    options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    progress: ProgressCallback = silent,
-) -> RepairResult:
-    """Roll back failed writes and sweep leftovers; nothing is written where there are none, or by `dry_run`.
+def repair(request: Request) -> RepairResult:
+    """Roll back failed writes and sweep leftovers; nothing is written where there are none.
 
     Raises HoodieError, ConflictError while a writer is at work.
     """
     started = time.monotonic()
-    target = ServiceTable.open(path, options or {})
+    target, dry_run = ServiceTable.open(request.table, request.options), request.dry_run
     found = _look(target)
     rolled_back: list[str] = []
     removed = False
     if not dry_run and not found.nothing:
-        progress("repair", f"{len(found.failed)} failed writes of {target.base_path}")
+        request.progress("repair", f"{len(found.failed)} failed writes of {target.base_path}")
         with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
             transaction.claim()
             rolled_back, removed = list(transaction.rolled_back), transaction.metadata_table_removed

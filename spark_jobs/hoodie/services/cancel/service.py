@@ -1,0 +1,24 @@
+"""The cancelling of a pending plan, described (services.description)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hoodie.services.description import Service, lazily
+from hoodie.services.request import Request, asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class CancelRequest(Request):
+    instant: str = asked(doc="the plan's instant", metavar="T")
+
+
+SERVICE = Service(
+    name="cancel",
+    doc="take a pending compaction or clustering off the timeline, with what a failed attempt left",
+    request=CancelRequest,
+    run=lazily("hoodie.services.rollback.run", "cancel_plan"),
+    text=lazily("hoodie.services.rollback.text", "cancel_text"),
+    function="cancel_plan",
+    operator="CancelOperator",
+)

@@ -1,0 +1,31 @@
+"""A CleanResult for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hoodie.services.text import instants, notes, nothing, planned_files
+from hoodie.text import plural, size
+
+
+def clean_text(result: dict[str, Any]) -> str:
+    """A CleanResult for people; a dry run's with every file."""
+    work = f"{plural(result['num_files'], 'file')} in {plural(len(result['partitions']), 'partition')}"
+    since = f"; the table can be read as of {result['earliest']} and later" if result["earliest"] else ""
+    lines: list[str] = []
+    if result["status"] == "cleaned":
+        done = ", ".join(result["cleaned"])
+        lines.append(f"Cleaned {result['table']}, {done}: {work}, {size(result['bytes'])} deleted{since}")
+    elif result["status"] == "scheduled":
+        lines.append(f"Scheduled clean {result['scheduled']} of {result['table']}: {work}{since}")
+    elif result["status"] == "planned":
+        lines.append(f"A clean of {result['table']} would delete {work}{since}")
+        lines += planned_files(result["files"], "clean")
+    else:
+        lines.append(nothing(result))
+    if result["deleted_partitions"]:
+        verb = "would go" if result["dry_run"] else "went"
+        lines.append(f"  empty partitions that {verb}: {', '.join(result['deleted_partitions'])}")
+    if result["failed"]:
+        lines.append("  could not be deleted, the next clean tries again: " + ", ".join(result["failed"]))
+    return "\n".join([*lines, *instants(result), *notes(result)])

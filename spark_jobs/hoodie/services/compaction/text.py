@@ -1,0 +1,33 @@
+"""A CompactionResult for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hoodie.services.text import instants, notes, nothing, planned_files
+from hoodie.text import plural, size
+
+
+def compaction_text(result: dict[str, Any]) -> str:
+    """A CompactionResult for people; a dry run's with every log file."""
+    lines: list[str] = []
+    if result["status"] == "planned":
+        lines.append(f"A compaction of {result['table']} would merge {_work(result)}")
+        lines += planned_files(result["files"], "compaction")
+    elif result["compacted"]:
+        lines += [
+            f"Compacted {result['table']}: {', '.join(result['compacted'])}",
+            f"  {_work(result)} merged into {plural(result['num_files'], 'file')} of "
+            f"{size(result['bytes_written'])}, {plural(result['num_writes'], 'row')}, "
+            f"{result['duration_s']:.1f} s",
+        ]
+    elif result["scheduled"]:
+        lines.append(f"Scheduled compaction {result['scheduled']} of {result['table']}: {_work(result)}")
+    else:
+        lines.append(nothing(result))
+    return "\n".join([*lines, *instants(result), *notes(result)])
+
+
+def _work(result: dict[str, Any]) -> str:
+    logs = f"{plural(result['num_log_files'], 'log file')} of {size(result['log_bytes'])}"
+    return f"{logs} in {plural(result['num_slices'], 'file slice')}"

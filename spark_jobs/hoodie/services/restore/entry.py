@@ -1,0 +1,62 @@
+"""Restores that were begun, as the planner finishes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from hoodie.errors import TableError
+from hoodie.services.planner.entry import PlannerEntry, Work
+from hoodie.services.request import Request
+from hoodie.services.restore.plan import begun
+from hoodie.services.restore.run import restore
+from hoodie.services.restore.service import RestoreRequest
+from hoodie.services.results import ServiceResult, about
+from hoodie.services.service_table import ServiceTable
+from hoodie.text import plural
+from hoodie.timeline.instant import Action
+
+
+class RestoreEntry(PlannerEntry):
+    actions = frozenset({Action.RESTORE})
+
+    @property
+    def request(self) -> type[Request]:
+        return Request
+
+    def run(self, request: Request) -> ServiceResult:
+        return finish_restore(request)
+
+    def work(self, target: ServiceTable, result: Mapping[str, Any]) -> Work:
+        undone = [item["instant"] for item in result["undone"]]
+        text = f"take the table back to {result['restored_to']}, {plural(len(undone), 'instant')}"
+        return Work(text, result["num_files"], result["bytes"], undone)
+
+
+def finish_restore(request: Request) -> ServiceResult:
+    """Finish a restore that was begun. Raises TableError where its plan has no commit to go to."""
+    started = time.monotonic()
+    target = ServiceTable.open(request.table, request.options)
+    found = begun(target.timeline(), target)
+    if found is None:
+        nothing = about(target, request.dry_run, time.monotonic() - started)
+        reason = "no restore is pending"
+        return ServiceResult(
+            status="skipped", reason=reason, action="restore", operation="restore", **nothing
+        )
+    if found.point is None:
+        raise TableError(
+            f"the plan of restore {found.instant.time} does not tell to which commit it goes; finish it with "
+            "Apache Hudi",
+            instant=found.instant.time,
+        )
+    return restore(
+        RestoreRequest(
+            table=request.table,
+            instant=found.point,
+            options=request.options,
+            dry_run=request.dry_run,
+            progress=request.progress,
+        )
+    )

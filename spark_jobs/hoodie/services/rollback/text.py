@@ -1,0 +1,33 @@
+"""RollbackResults and CancelResults for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hoodie.services.text import deleted, deleted_files, notes, nothing
+
+
+def rollback_text(result: dict[str, Any]) -> str:
+    """A RollbackResult for people; a dry run's with every file."""
+    if result["status"] == "skipped":
+        lines = [nothing(result)]
+    else:
+        what = f"{result['target_state']} {result['target_action']} {result['target']} of {result['table']}"
+        if result["status"] == "planned":
+            lines = [f"A rollback of {what} would delete {deleted(result)}", *deleted_files(result)]
+        else:
+            lines = [f"Rolled back {what} by {result['instant']}: {deleted(result)} deleted"]
+    return "\n".join([*lines, *notes(result)])
+
+
+def cancel_text(result: dict[str, Any]) -> str:
+    """A CancelResult for people; a dry run's with every file."""
+    if result["status"] == "skipped":
+        lines = [nothing(result)]
+    else:
+        what = f"{result['target_state']} {result['target_action']} {result['target']} of {result['table']}"
+        if result["status"] == "planned":
+            lines = [f"To cancel {what} would delete its plan and {deleted(result)}", *deleted_files(result)]
+        else:
+            lines = [f"Cancelled {what} by {result['instant']}: its plan and {deleted(result)} deleted"]
+    return "\n".join([*lines, *notes(result)])
