@@ -26,7 +26,8 @@ from airflow_hoodie.table import HoodieTable, option_texts
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize, storage_for
 from hoodie.storage.local import LocalStorage
-from hoodie.table import properties
+from hoodie.table.handle import Table
+from hoodie.table.properties import META_FOLDER
 
 DEFAULT_CONN = "hoodie_default"
 DEFAULT_SPARK_CONN = "spark_default"
@@ -84,7 +85,10 @@ class Warehouse:
 
 
 class HoodieHook(BaseHook):
-    """Reads a connection of type `hoodie`."""
+    """Reads a connection of type `hoodie`.
+
+    :param hoodie_conn_id: id of the connection.
+    """
 
     conn_name_attr = "hoodie_conn_id"
     default_conn_name = DEFAULT_CONN
@@ -164,15 +168,15 @@ def resolved_path(table: Any) -> str:
 def tables_below(folder: str) -> Iterator[str]:
     """Folders with a `.hoodie` below a folder, not those inside tables; bounded in depth and number.
 
-    A warehouse may have links to its tables.
+    A warehouse may have links to its tables: a local one is listed by a storage that follows links.
     """
-    storage = LocalStorage()
+    storage = storage_for(folder) if "://" in folder else LocalStorage()
     todo, seen = [(folder, 0)], 0
     while todo and seen < _FOLDERS:
         path, depth = todo.pop(0)
         seen += 1
         below = [item for item in storage.list(path) if item.is_dir]
-        if any(item.name == properties.META_FOLDER for item in below):
+        if any(item.name == META_FOLDER for item in below):
             yield path
         elif depth < _DEPTH:
             todo += [(item.path, depth + 1) for item in below if not item.name.startswith((".", "_"))]
@@ -190,8 +194,8 @@ def _found(base: str) -> tuple[bool, str]:
     for path in tables_below(base):
         name = path.removeprefix(base).lstrip("/") or "."
         try:
-            props = properties.load(storage_for(path), path, rounds=1)
-            good.append(f"{name} ({props.table_type.value})")
+            table = Table.open(path, rounds=1)
+            good.append(f"{name} ({table.properties.table_type.value})")
         except HoodieError as error:
             bad.append(f"{name}: {error.message}")
     if bad:

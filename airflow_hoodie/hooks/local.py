@@ -37,8 +37,9 @@ _TAIL_LINES = 30
 class HoodieLocalHook(BaseHook):
     """Runs `hoodie/jobs/<job>.py` with this Python, its request on standard input; `run`, once per hook.
 
-    kill_grace_seconds: how long the job may clean up between SIGTERM and SIGKILL.
-    env_vars: added to the worker's environment.
+    :param job: name of the job.
+    :param kill_grace_seconds: time between SIGTERM and SIGKILL, in which the job cleans up.
+    :param env_vars: added to the worker's environment.
     """
 
     def __init__(

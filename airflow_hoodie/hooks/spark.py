@@ -42,12 +42,15 @@ _TAIL_LINES = 30
 class HoodieSparkSubmitHook(SubmitHook):
     """Submits a hoodie job in client mode; `submit`, then `result`.
 
-    master: beats the connection's; with it the connection need not exist.
-    kill_grace_seconds: how long the job may clean up between SIGTERM and SIGKILL.
-    on_progress: called with each progress message of the job.
-    request: the job's, which it is given as `--request @file`. Without one the job gets `application_args`
-        alone, and its lines are known by their markers alone.
     Other arguments are SparkSubmitHook's. Raises HoodieConfigurationError when there is no usable master.
+
+    :param conn_id: connection of type `spark`.
+    :param master: Spark master; it overrides the connection's, which then need not exist.
+    :param kill_grace_seconds: time between SIGTERM and SIGKILL, in which the job cleans up.
+    :param spark_binary: path of spark-submit. Default: the connection's, that of SPARK_HOME, or one on PATH.
+    :param on_progress: called with each progress message of the job.
+    :param request: the job's request, passed as `--request @file`. Without one the job gets
+        `application_args` alone, and its output lines need no nonce.
     """
 
     def __init__(

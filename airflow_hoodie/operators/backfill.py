@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 
 class BackfillMaintenanceOperator(MaintenanceOperator):
-    """Runs the services that are due, such as a clean, once, when the last run of a backfill is done.
+    """Runs the services that are due once, in the last run of a backfill.
 
-    Set it downstream of the tasks that write the table. In each run of a backfill it is skipped while writes
-    of other runs are left, and in runs of no backfill, whose writes bring their services themselves. It runs
-    when the writes upstream are over, however they ended (`trigger_rule="all_done"`): the last run of a
-    backfill may be one that failed. Two runs that end at once may both do the pass; the second one finds
-    nothing to do.
+    Set it downstream of the tasks that write the table. It is skipped in a run of a backfill while writes of
+    other runs are not finished, and in other runs, whose writes run their services themselves. Of two runs
+    that end at the same time both may run the services; the second one has nothing to do.
 
-    Arguments and result are those of MaintenanceOperator. writes: ids of the tasks to wait for in the other
-    runs, by default those directly upstream.
+    Result and other parameters: MaintenanceOperator.
+
+    :param table: HoodieTable or its dict form. (templated)
+    :param writes: ids of the tasks to wait for in the other runs. Default: those directly upstream.
+    :param trigger_rule: by default the task runs when the writes upstream have ended in any state: the last
+        run of a backfill may be a failed one.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class BackfillMaintenanceOperator(MaintenanceOperator):
         self.writes = list(writes or ())
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """The pass; raises AirflowSkipException where it is not the time for it."""
+        """Run the services; raises AirflowSkipException outside of a backfill, and before its last run."""
         if not is_backfill(context):
             raise AirflowSkipException("no backfill: the services follow each write")
         left = writes_left(context, self.writes or self.upstream_task_ids)

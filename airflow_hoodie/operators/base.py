@@ -33,23 +33,23 @@ QUIET_SPARK = {"spark.log.level": "WARN"}
 
 
 class HoodieSparkOperator(HoodieLineage, SubmitOperator):
-    """Submits `hoodie/jobs/<job>.py` with a JSON request and returns the job's result as XCom.
+    """Base of all operators: submits a hoodie job with a JSON request; its result is the XCom `return_value`.
 
-    table: HoodieTable or its dict form. (templated)
-    options: `hoodie.*` settings of this task over the table's. (templated)
-    extra_metadata: texts for the commit's extra metadata. (templated)
-    hoodie_conn_id: connection of type `hoodie` instead of the table's.
-    spark_conn_id: connection of type `spark`; its master is used unless `master` is set. By default that of
-        the hoodie connection, else `spark_default`.
-    master: Spark master, such as `local[2]`. (templated)
-    wait_for_writer: how long the job waits, in the order of arrival, while another writer is at work on the
-        table: a timedelta or seconds; with 0 or None it fails at once with HoodieConflictError.
-    kill_grace_seconds: how long the job may clean up after a SIGTERM.
-    name: Spark's name of the job, by default DAG, task and run. (templated)
+    docs/results.md lists the fields of results. Other arguments are SparkSubmitOperator's; the job's own
+    `py_files` and `application_args` precede them. The request and those settings of `conf` that contain
+    secrets are passed in files that only this user can read; `application_args` are on the command line.
 
-    Other arguments are SparkSubmitOperator's; `py_files` and `application_args` come after ours. The request
-    and settings of `conf` with secrets go to files that only this user reads; what `application_args` hold is
-    on the command line.
+    :param table: HoodieTable or its dict form. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
+    :param extra_metadata: texts that the commit's extra metadata gets. (templated)
+    :param hoodie_conn_id: connection of type `hoodie`; it replaces the table's.
+    :param spark_conn_id: connection of type `spark`, which names the master unless `master` does. Default:
+        that of the hoodie connection, else `spark_default`.
+    :param master: Spark master, such as `local[2]`. (templated)
+    :param wait_for_writer: timedelta or seconds that the job waits for another writer of the table, in the
+        order of arrival. With 0 or None it raises HoodieConflictError at once.
+    :param kill_grace_seconds: time between SIGTERM and SIGKILL, in which a killed job cleans up.
+    :param name: Spark's name of the job. Default: DAG, task and run. (templated)
     """
 
     #: script in hoodie/jobs
@@ -109,7 +109,7 @@ class HoodieSparkOperator(HoodieLineage, SubmitOperator):
         raise NotImplementedError
 
     def run_options(self, context: Context) -> dict[str, str]:
-        """Settings that follow from the operator's arguments and the run; the user's own go over them."""
+        """Settings that follow from the operator's arguments and the run; `options` override them."""
         return wait_option(self.wait_for_writer)
 
     def job_request(self, context: Context) -> dict[str, Any]:
@@ -140,9 +140,9 @@ class HoodieSparkOperator(HoodieLineage, SubmitOperator):
         return result
 
     def resolve(self) -> None:
-        """First in each `execute`: take in what the table's connection says; a second time nothing changes.
+        """Adds path, options and Spark connection of the table's connection; each `execute` begins with it.
 
-        Raises HoodieConfigurationError.
+        A second call changes nothing. Raises HoodieConfigurationError.
         """
         self.table, conn = resolved(self.table)
         if self.spark_conn_id is None:

@@ -18,24 +18,22 @@ SERVICES = ("restore", "repair", "compaction", "clustering", "clean", "archive")
 
 
 class MaintenanceOperator(HoodieLocalOperator):
-    """Roll back what has failed, finish what is stuck, and run every service of a table that is due.
+    """Rolls back failed writes, finishes interrupted services, and runs every service that is due.
 
-    services: names of those to run, in whatever order; None means all: `restore` finishes a restore that was
-    begun, `repair` rolls back failed writes and sweeps what killed jobs have left, `compaction`,
-    `clustering`, `clean`, `archive`. Clustering is left out unless it is named, or the table's options ask
-    for it (`hoodie.clustering.async.enabled`). (templated)
-    engine: `spark` submits the job, which starts Spark's executors only when a compaction or clustering has
-    work; `local` runs it on the worker in a process of its own, without a JVM, see HoodieLocalOperator.
-    options: of all services, over the table's.
+    After a service that failed the others run; then the task fails with the exception of the first failure.
+    A service that excludes writers waits for a writer at work (`wait_for_writer`), and precedes waiting
+    writers.
 
-    A service that fails does not keep the others from running; the task fails afterwards, with the exception
-    of the first failure. Services that need the table to themselves wait for a writer at work
-    (wait_for_writer), and go before writers that wait.
+    The XCom `return_value`, also of a failed task, is the job's ServicesResult (docs/results.md). Other
+    parameters: HoodieSparkOperator.
 
-    The XCom `return_value`, also of a task that failed, is the job's ServicesResult: status (done, skipped or
-    failed), done, skipped and failed (names of services), services (each one's result by name, as those of
-    CleanOperator and the others), reason, instant, table, base_path, mode, action, operation, dry_run,
-    duration_s, warnings, rolled_back, metadata_table_removed.
+    :param table: HoodieTable or its dict form. (templated)
+    :param services: names of the services to run, in any order; None means all. `restore` finishes a restore
+        that was begun; `repair` rolls back failed writes and deletes leftovers of killed jobs; `compaction`,
+        `clustering`, `clean`, `archive`. Clustering runs only if it is named or the table's options enable it
+        (`hoodie.clustering.async.enabled`). (templated)
+    :param engine: `spark` submits the job, which starts Spark's executors only if a compaction or clustering
+        has work; `local` runs it on the worker without a JVM, see HoodieLocalOperator.
     """
 
     job = "services"

@@ -30,22 +30,24 @@ _REMEMBERED = 100
 class PartitionRelayOperator(BaseOperator):
     """Emits one event for each partition that a table's commits have changed since the last relay.
 
-    Airflow's watchers can't emit events with a partition key, tasks can. Put it into a DAG that is scheduled
-    on the table's commits (`schedule=[table.commits()]`); DAGs scheduled with
-    `PartitionedAssetTimetable(assets=table.partitions)` then run once for each partition, which is their
+    Watchers of Airflow can't emit events with a partition key, tasks can. Put the task into a DAG that is
+    scheduled on the table's commits (`schedule=[table.commits()]`); a DAG scheduled with
+    `PartitionedAssetTimetable(assets=table.partitions)` then runs once for each partition, its
     `{{ partition_key }}`.
 
-    Airflow may start one run for several events that come close together and name only the first of them as
-    its trigger, so all events of the commits' asset are read that no earlier run relayed; an event that is
-    delivered twice is relayed once. What was relayed is remembered in the emitted events, which Airflow
-    stores with the success of the task; so the task runs in one DAG run at a time. A run that is cleared
-    relays again what it relayed. It skips where nothing is to be told.
+    Airflow may start one run for several events and name only the first of them as its trigger, so the task
+    reads all events of the commits' asset that no earlier run relayed. An event that is delivered twice is
+    relayed once. The emitted events record what was relayed; Airflow stores them with the success of the
+    task, so the task runs in one DAG run at a time. A cleared run relays the same commits again. Without
+    new partitions the task is skipped.
 
-    table: HoodieTable, its dict form, or the table's path; no template.
-    commits: the asset whose events are read, by default `table.commits()`.
-    keys: `path`, the partition paths as in the table (day=2026-01-01), or `value`, without column names.
+    The XCom `return_value` is {"instants", "partitions"}. Other arguments are BaseOperator's.
 
-    XCom `return_value`: {"instants", "partitions"}. Other arguments are BaseOperator's.
+    :param table: HoodieTable, its dict form, or the table's path; no template.
+    :param commits: the asset whose events are read. Default: `table.commits()`.
+    :param keys: `path` emits partition paths as in the table (day=2026-01-01), `value` emits them without
+        column names.
+    :param max_active_tis_per_dag: 1, for the reason above.
     """
 
     ui_color = "#e6f1f2"

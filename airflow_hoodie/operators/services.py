@@ -22,10 +22,15 @@ ENGINES = ("local", "spark")
 class RewriteOperator(HoodieSparkOperator):
     """Base of the services that put a plan on the timeline and execute it on Spark.
 
-    mode: `schedule` makes a plan if there is something to do, `execute` runs the pending plans, oldest first,
-    `run` does both. (templated)
-    instant: with mode `execute`, the one plan to run; one that is completed already is no error, and a blank
-    text means all pending plans. (templated)
+    Writers may run while a plan is executed. To make one the job waits for writers at work
+    (`wait_for_writer`), and writers wait for it, a short time. Other parameters: HoodieSparkOperator.
+
+    :param table: HoodieTable or its dict form. (templated)
+    :param mode: `schedule` makes a plan if one is due, `execute` executes the pending plans, oldest first,
+        `run` does both. (templated)
+    :param instant: with mode `execute` the plan to execute; a blank text means all pending plans. A plan that
+        is completed is no error. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
     template_fields: Sequence[str] = ("mode", "instant", *HoodieSparkOperator.template_fields)
@@ -62,20 +67,12 @@ class RewriteOperator(HoodieSparkOperator):
 
 
 class CompactionOperator(RewriteOperator):
-    """Merge the logs of a merge-on-read table into its base files.
+    """Merges the logs of a merge-on-read table into its base files.
 
-    mode: `schedule` makes a plan if one is due, `execute` runs the pending plans, oldest first, `run` does
-    both. Writers may go on while a plan is executed; to schedule one the task waits for writers at work
-    (wait_for_writer), and writers wait as long as it lasts, which is short. (templated)
-    instant: with mode `execute`, the one plan to run; one that is completed already is no error, and a blank
-    text means all pending plans. (templated)
-    options: `hoodie.compact.*` and others over the table's; by default a compaction is due after 5 delta
-    commits (`hoodie.compact.inline.max.delta.commits`).
+    By default a compaction is due after 5 delta commits (`hoodie.compact.inline.max.delta.commits`). The XCom
+    `return_value` is the job's CompactionResult (docs/results.md). Other parameters: RewriteOperator.
 
-    The XCom `return_value` is the job's CompactionResult: status (scheduled, compacted or skipped), reason
-    (why it was skipped), scheduled, compacted, pending (instants), instant, mode, dry_run, table, base_path,
-    action, operation, partitions, num_slices, num_log_files, log_bytes, num_files, num_writes, bytes_written,
-    duration_s, warnings, rolled_back, metadata_table_removed.
+    :param table: HoodieTable or its dict form. (templated)
     """
 
     job = "compact"
@@ -93,23 +90,15 @@ class CompactionOperator(RewriteOperator):
 
 
 class ClusteringOperator(RewriteOperator):
-    """Rewrite small files of a table into larger ones, sorted by columns that queries filter by.
+    """Rewrites small files of a table into larger ones, sorted by columns that queries filter by.
 
-    mode: `schedule` makes a plan if there is something to do, `execute` runs the pending plans, oldest first,
-    `run` does both. While a plan is pending writers may add rows and change those of other files; a write
-    that updates rows of the plan fails, unless it may roll the plan back
-    (`hoodie.clustering.rollback.pending.replacecommit.on.conflict`). To schedule one the task waits
-    for writers at work (wait_for_writer), and writers wait as long as it lasts, which is short. (templated)
-    instant: with mode `execute`, the one plan to run; one that is completed already is no error,
-    and a blank text means all pending plans. (templated)
-    options: `hoodie.clustering.*`, `hoodie.layout.optimize.*` and others over the table's, such as
-    `hoodie.clustering.plan.strategy.sort.columns`; by default files below 300 MB are rewritten into files of
-    up to 1 GB, and rows are not sorted.
+    By default files below 300 MB are rewritten into files of up to 1 GB, and rows are not sorted
+    (`hoodie.clustering.*`, `hoodie.layout.optimize.*`; `hoodie.clustering.plan.strategy.sort.columns` sorts).
+    While a plan is pending, writers may add rows and change rows of other files. A write that updates rows of
+    the plan's files fails, unless it may roll the plan back
+    (`hoodie.clustering.rollback.pending.replacecommit.on.conflict`).
 
-    The XCom `return_value` is the job's ClusteringResult: status (scheduled, clustered or skipped), reason
-    (why it was skipped), scheduled, clustered, pending (instants), instant, mode, dry_run, table, base_path,
-    action, operation, partitions, num_groups, num_replaced, num_outputs, num_files, num_writes,
-    bytes_written, duration_s, warnings, rolled_back, metadata_table_removed.
+    The XCom `return_value` is the job's ClusteringResult (docs/results.md). Parameters: RewriteOperator.
     """
 
     job = "cluster"
@@ -118,10 +107,13 @@ class ClusteringOperator(RewriteOperator):
 
 
 class HoodieLocalOperator(HoodieSparkOperator):
-    """Base of the services that need no executors.
+    """Base of the services that need no executors. Other parameters: HoodieSparkOperator.
 
-    engine: `local` runs the job on the worker in a process of its own, without Spark and its connection; the
-    worker needs the packages of airflow-hoodie[local], and the table's storage. `spark` submits it.
+    :param table: HoodieTable or its dict form. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
+    :param engine: `local` runs the job in a process on the worker, without Spark and its connection; the
+        worker needs the packages of airflow-hoodie[local] and access to the table's storage. `spark` submits
+        it.
     """
 
     def __init__(
@@ -170,20 +162,19 @@ class HoodieLocalOperator(HoodieSparkOperator):
 
 
 class CleanOperator(HoodieLocalOperator):
-    """Delete file slices that are older than what the cleaner's settings keep.
+    """Deletes file slices that are older than what the cleaner's settings keep.
 
-    mode: `schedule` makes a plan if one is due, `execute` carries out the pending plans, oldest first, `run`
-    does both. Writers may go on while files are deleted; to make a plan the task waits for writers at work
-    (wait_for_writer), and writers wait as long as it lasts, which is short. (templated)
-    engine: `local` or `spark`, see HoodieLocalOperator.
-    options: `hoodie.cleaner.*` and others over the table's; by default the last 10 commits are kept
-    (`hoodie.cleaner.commits.retained`). Writes clean by themselves, too (`hoodie.clean.automatic`).
+    By default the cleaner keeps the last 10 commits (`hoodie.cleaner.commits.retained`); writes also clean by
+    themselves (`hoodie.clean.automatic`). Writers may run while files are deleted. To make a plan the job
+    waits for writers at work (`wait_for_writer`), and writers wait for it, a short time.
 
-    The XCom `return_value` is the job's CleanResult without the names of all files: status (scheduled,
-    cleaned or skipped), reason (why it was skipped), scheduled, cleaned, pending (instants), instant,
-    earliest (from which on the table can be read as of a time), mode, policy, table, base_path, action,
-    operation, dry_run, partitions, deleted_partitions, num_files, bytes, failed, duration_s, warnings,
-    rolled_back, metadata_table_removed.
+    The XCom `return_value` is the job's CleanResult (docs/results.md) without names of files. Other
+    parameters: HoodieLocalOperator.
+
+    :param table: HoodieTable or its dict form. (templated)
+    :param mode: `schedule` makes a plan if one is due, `execute` executes the pending plans, oldest first,
+        `run` does both. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
     job = "clean"
@@ -210,18 +201,13 @@ class CleanOperator(HoodieLocalOperator):
 
 
 class ArchiveOperator(HoodieLocalOperator):
-    """Move old instants from the active into the archived timeline.
+    """Moves old instants from the active into the archived timeline.
 
-    The task waits for writers at work (wait_for_writer), and writers wait as long as it lasts: not long.
-    engine: `local` or `spark`, see HoodieLocalOperator.
-    options: `hoodie.keep.*`, `hoodie.archive.*` and others over the table's; by default 20 to 30 commits stay
-    (`hoodie.keep.min.commits`, `hoodie.keep.max.commits`). Writes archive by themselves, too
-    (`hoodie.archive.automatic`).
+    By default 20 to 30 commits stay (`hoodie.keep.min.commits`, `hoodie.keep.max.commits`); writes also
+    archive by themselves (`hoodie.archive.automatic`). The job waits for writers at work (`wait_for_writer`),
+    and writers wait for it, a short time.
 
-    The XCom `return_value` is the job's ArchiveResult: status (archived or skipped), reason (why it was
-    skipped), archived (instants and actions), held (what keeps more from being archived), first (the oldest
-    commit left), num_files, archive_file, bytes, merged, table, base_path, action, operation, dry_run,
-    duration_s, warnings.
+    The XCom `return_value` is the job's ArchiveResult (docs/results.md). Parameters: HoodieLocalOperator.
     """
 
     job = "archive"

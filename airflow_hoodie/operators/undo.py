@@ -1,4 +1,4 @@
-"""Operators that take a table back, and that keep a commit so that it can be taken back to it."""
+"""Operators that undo commits and plans, and that keep a commit so that a table can be restored to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from airflow_hoodie.table import HoodieTable
 
 
 class HoodieInstantOperator(HoodieLocalOperator):
-    """Base of the services of one instant, a text of digits as an XCom of a write has it."""
+    """Base of the services of one instant. Other parameters: HoodieLocalOperator.
+
+    :param table: HoodieTable or its dict form. (templated)
+    :param instant: time of the instant, a text of digits as in the XCom of a write. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
+    """
 
     template_fields: Sequence[str] = ("instant", *HoodieSparkOperator.template_fields)
     #: can it do without
@@ -47,19 +52,14 @@ class HoodieInstantOperator(HoodieLocalOperator):
 
 
 class RollbackOperator(HoodieInstantOperator):
-    """Roll one instant back: a failed write, a pending clustering, or the newest completed commit.
+    """Rolls back one instant: a failed write, a pending clustering, or the newest completed commit.
 
-    instant: the instant. One that was rolled back before is no error, so that a retry succeeds. (templated)
-    engine: `local` or `spark`, see HoodieLocalOperator.
-    options: settings over the table's.
+    An instant that was rolled back before is no error, so that a retry succeeds. The job waits for a writer
+    or a service at work (`wait_for_writer`). A later commit, a later plan or a savepoint that prevents the
+    rollback raises HoodieTableError, which names it.
 
-    The task waits for a writer or a service at work (wait_for_writer). A later commit, a later plan or a
-    savepoint that stands in the way makes it fail with HoodieTableError, which names it.
-
-    The XCom `return_value` is the job's RollbackResult without the names of files: status (rolled_back or
-    skipped), reason (why it was skipped), instant (the rollback's), target, target_action, target_state,
-    table, base_path, action, operation, dry_run, partitions, num_files, bytes, duration_s, warnings,
-    rolled_back (other failed writes), metadata_table_removed.
+    The XCom `return_value` is the job's RollbackResult (docs/results.md) without names of files. Parameters:
+    HoodieInstantOperator.
     """
 
     job = "rollback"
@@ -68,20 +68,15 @@ class RollbackOperator(HoodieInstantOperator):
 
 
 class CancelOperator(HoodieInstantOperator):
-    """Take a pending compaction or clustering off the timeline, with what a failed attempt at it left.
+    """Removes a pending compaction or clustering from the timeline, with files of a failed attempt at it.
 
-    instant: the plan's, such as the XCom `scheduled` of an operator that made it. One that was cancelled
-    before is no error, so that a retry succeeds. (templated)
-    engine: `local` or `spark`, see HoodieLocalOperator.
-    options: settings over the table's.
+    `instant` is the plan's, such as `scheduled` in the XCom of the operator that made it. A plan that was
+    cancelled before is no error, so that a retry succeeds. The job waits for a writer or a service at work
+    (`wait_for_writer`). A compaction whose plan has log files written after it raises HoodieTableError: it
+    has to be executed.
 
-    The task waits for a writer or a service at work (wait_for_writer). A compaction that rows were written on
-    top of makes it fail with HoodieTableError: it has to be carried out.
-
-    The XCom `return_value` is the job's CancelResult without the names of files: status (cancelled or
-    skipped), reason (why it was skipped), instant (that of the rollback that tells of it), target,
-    target_action, target_state, table, base_path, action, operation, dry_run, partitions, num_files, bytes,
-    duration_s, warnings, rolled_back (failed writes), metadata_table_removed.
+    The XCom `return_value` is the job's CancelResult (docs/results.md) without names of files. Parameters:
+    HoodieInstantOperator.
     """
 
     job = "cancel"
@@ -90,20 +85,17 @@ class CancelOperator(HoodieInstantOperator):
 
 
 class SavepointOperator(HoodieInstantOperator):
-    """Keep the files of a commit from the cleaner, so that RestoreOperator can take the table back to it.
+    """Makes a savepoint: the cleaner keeps the files of a commit, and RestoreOperator can return to it.
 
-    instant: a completed commit, by default the newest. One that has a savepoint is no error. (templated)
-    delete: delete the savepoint of `instant` instead; where there is none nothing happens.
-    user, comments: kept in the savepoint, by default DAG and task, and the run. (templated)
-    engine: `local` or `spark`, see HoodieLocalOperator.
-    options: settings over the table's.
+    Writers may run meanwhile. The XCom `return_value` is the job's SavepointResult (docs/results.md) without
+    names of files. Other parameters: HoodieLocalOperator.
 
-    Writers may go on meanwhile.
-
-    The XCom `return_value` is the job's SavepointResult without the names of files: status (created, deleted
-    or skipped), reason (why it was skipped), instant, mode, user, comments, table, base_path, action,
-    operation, dry_run, partitions, num_files, bytes, duration_s, warnings, rolled_back,
-    metadata_table_removed.
+    :param table: HoodieTable or its dict form. (templated)
+    :param instant: a completed commit; default: the newest. One with a savepoint is no error. (templated)
+    :param delete: delete the savepoint of `instant`; one that does not exist is no error.
+    :param user: stored in the savepoint; default: DAG and task. (templated)
+    :param comments: stored in the savepoint; default: the run. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
     job = "savepoint"
@@ -138,22 +130,16 @@ class SavepointOperator(HoodieInstantOperator):
 
 
 class RestoreOperator(HoodieInstantOperator):
-    """Take the table back to a savepoint, or another commit whose files are still there.
+    """Restores the table to a savepoint, or to another commit whose files still exist.
 
-    Every later write, compaction and clustering is rolled back. A restore that was killed is finished by the
-    next try; until then writes of the table fail. Where nothing was written since, nothing happens.
+    The job rolls back every later write, compaction and clustering; `instant` is the newest commit
+    afterwards. The next try finishes a restore that was killed; until then writes of the table fail. Without
+    later instants it changes nothing. The job waits for a writer or a service at work (`wait_for_writer`). A
+    savepoint after the instant, or files that the cleaner has deleted, raise HoodieTableError, which names
+    them.
 
-    instant: the commit that is the newest afterwards. (templated)
-    engine: `local` or `spark`, see HoodieLocalOperator.
-    options: settings over the table's.
-
-    The task waits for a writer or a service at work (wait_for_writer). A savepoint after the instant, or
-    files that the cleaner has taken, make it fail with HoodieTableError, which names them.
-
-    The XCom `return_value` is the job's RestoreResult without the names of files: status (restored or
-    skipped), reason (why it was skipped), instant (the restore's), restored_to, undone (instants and
-    actions), resumed, table, base_path, action, operation, dry_run, partitions, num_files, bytes, duration_s,
-    warnings, rolled_back, metadata_table_removed.
+    The XCom `return_value` is the job's RestoreResult (docs/results.md) without names of files. Parameters:
+    HoodieInstantOperator.
     """
 
     job = "restore"

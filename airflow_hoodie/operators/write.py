@@ -25,25 +25,23 @@ FORMATS = ("parquet", "csv", "json", "table", "sql")
 class HoodieCommitOperator(HoodieSparkOperator):
     """Base of the operators that make a commit.
 
-    exactly_once: a retry, a cleared task or another run of the same data interval finds the commit of the
-    first and returns its result with the status `already_committed`, before or after a job is submitted. A
-    source that changed since is written again, with a warning.
-    token: instead of the one made of DAG, task, map index and data interval. (templated)
-    force: write again in any case.
-    services: `off` leaves out what the table's settings ask to be done after a write (clean, archive,
-    compact), `auto` does so in the runs of a backfill, which wants one pass at its end instead
-    (BackfillMaintenanceOperator), `on` never.
-    allow_out_of_order: let an older data interval replace what a later one wrote to the same partitions,
-    where no ordering field keeps the newer rows; else such a write is refused.
-    emit_asset: add the table's asset to the outlets (not for a templated or relative path). Its event says
-    what was committed: instant, partitions, counts and operation. With `table.partitions` among the outlets
-    each partition that was written, or of which files were replaced, gets an event of its own.
+    The XCom `return_value` is the job's WriteResult (docs/results.md). Other parameters: HoodieSparkOperator.
 
-    The XCom `return_value` is the job's WriteResult: status, table, base_path, action, instant, operation,
-    partitions, num_inserts, num_updates, num_deletes, num_writes, num_files, bytes_written, num_missing (rows
-    of a delete whose key is not in the table), num_replaced (file groups that are not visible any more),
-    num_dropped (rows of an insert that were left out, as their key is in the table), duration_s, warnings,
-    rolled_back, metadata_table_removed.
+    :param table: HoodieTable or its dict form. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
+    :param exactly_once: a retry, a cleared task and another run of the same data interval find the commit of
+        the first run and return its result with the status `already_committed`, before a job is submitted or
+        after. A source that changed meanwhile is written again, with a warning.
+    :param token: replaces the token made of DAG, task, map index and data interval. (templated)
+    :param force: write again in any case.
+    :param services: `on` runs the services that the table's settings enable after a write (clean, archive,
+        compaction), `off` leaves them out, `auto` leaves them out in runs of a backfill, at whose end
+        BackfillMaintenanceOperator runs them once.
+    :param allow_out_of_order: an older data interval may replace what a later one wrote to the same
+        partitions. Otherwise such a write fails unless an ordering field keeps the newer rows.
+    :param emit_asset: add the table's asset to the outlets, unless its path is templated or relative. The
+        event contains instant, partitions, counts and operation of the commit. If `table.partitions` is
+        among the outlets, each partition with new or replaced files gets an event too.
     """
 
     operation: str
@@ -116,14 +114,14 @@ class HoodieCommitOperator(HoodieSparkOperator):
 
 
 class HoodieWriteOperator(HoodieCommitOperator):
-    """Base of the operators with a source.
+    """Base of the operators with a source. Other parameters and the result: HoodieCommitOperator.
 
-    source: path or glob of the incoming rows, a list of them, or {"path", "format", "options"}. (templated)
-    Without a format the suffix decides (.csv, .json, .jsonl; else parquet); `table` reads another hoodie
-    table, `sql` takes a Spark SQL query as its path,
-        which runs with all rights of the Spark session.
-
-    For the others and the result see HoodieCommitOperator.
+    :param table: HoodieTable or its dict form. (templated)
+    :param source: path or glob of the incoming rows, a list of them, or {"path", "format", "options"}. The
+        default format follows the suffix (.csv, .json, .jsonl; else parquet). With the format `table` the
+        path is that of another Hudi table, with `sql` it is a Spark SQL query, which runs with all rights of
+        the Spark session. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
     template_fields: Sequence[str] = ("source", *HoodieCommitOperator.template_fields)
@@ -151,36 +149,40 @@ class HoodieWriteOperator(HoodieCommitOperator):
 
 
 class UpsertOperator(HoodieWriteOperator):
-    """Insert new rows and update those whose key the table holds."""
+    """Inserts new rows and updates the rows whose key is in the table. Parameters: HoodieWriteOperator."""
 
     job = operation = "upsert"
 
 
 class InsertOperator(HoodieWriteOperator):
-    """Append rows, packed into small files, without looking for their keys."""
+    """Appends rows, small files first, without a look-up of their keys. Parameters: HoodieWriteOperator."""
 
     job = operation = "insert"
 
 
 class BulkInsertOperator(HoodieWriteOperator):
-    """Append many rows into new files: the fastest first load."""
+    """Appends rows as new files, the fastest first load of a table. Parameters: HoodieWriteOperator."""
 
     job = operation = "bulk_insert"
 
 
 class DeleteOperator(HoodieWriteOperator):
-    """Delete the rows whose keys the source has; it needs the columns of record key and partition path only.
+    """Deletes the rows whose keys are in the source. Parameters: HoodieWriteOperator.
 
-    Keys that the table does not hold are no error: the result's `num_missing` counts them.
+    The source needs the columns of record key and partition path only. Keys that are not in the table are no
+    error: the result's `num_missing` counts them.
     """
 
     job = operation = "delete"
 
 
 class InsertOverwriteOperator(HoodieWriteOperator):
-    """Replace the partitions that the source has rows for, and no others.
+    """Replaces the partitions that the source has rows for. Other parameters: HoodieWriteOperator.
 
-    whole_table: replace all partitions instead; a source without rows then empties the table.
+    :param table: HoodieTable or its dict form. (templated)
+    :param source: see HoodieWriteOperator. (templated)
+    :param whole_table: replace all partitions; a source without rows then empties the table.
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
     job = operation = "insert_overwrite"
@@ -201,14 +203,15 @@ class InsertOverwriteOperator(HoodieWriteOperator):
 
 
 class DeletePartitionOperator(HoodieCommitOperator, HoodieLocalOperator):
-    """Delete whole partitions. Their rows are gone at once, their files when the cleaner takes them.
+    """Deletes whole partitions. Queries see no row of them from then on; the cleaner deletes their files.
 
-    partitions: partition paths as in the table, such as "2024-01-31" or "country=de", or a list of them; `*`
-    stands for any text. (templated)
-    missing_ok: a partition that has no rows in the table is a warning, not an error.
-    engine: `local` or `spark`, see HoodieLocalOperator.
+    Other parameters and the result: HoodieCommitOperator, and `engine` of HoodieLocalOperator.
 
-    For the others and the result see HoodieCommitOperator.
+    :param table: HoodieTable or its dict form. (templated)
+    :param partitions: partition path as in the table, such as "2024-01-31" or "country=de", or a list of
+        them; `*` matches any text. (templated)
+    :param missing_ok: a partition without rows in the table is a warning, not an error.
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
     job = operation = "delete_partition"

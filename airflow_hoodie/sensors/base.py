@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 
 
 class TimelineSensor(BaseSensorOperator):
-    """Waits until a condition holds on a table's timeline. Neither Spark nor Arrow is imported.
-
-    table: HoodieTable, its dict form, or the table's path. (templated) The path of one with a
-        `hoodie_conn_id` may be relative to that connection's warehouse, but not with start_from_trigger.
-    missing: `wait` for a table that does not exist yet, or `fail` with HoodieTableNotFoundError.
-    deferrable: look once, then wait in the triggerer, in no worker slot; default: Airflow's setting
-        `[operators] default_deferrable`.
-    start_from_trigger: wait in the triggerer from the start and end there: the task never takes a worker
-        slot. Arguments may be templates, but no XComArgs. A mapped task looks once on a worker.
+    """Waits until a condition holds on a table's timeline. Imports neither Spark nor Arrow.
 
     Other arguments are BaseSensorOperator's.
+
+    :param table: HoodieTable, its dict form, or the table's path. The path of a table with a
+        `hoodie_conn_id` may be relative to that connection's warehouse, but not with `start_from_trigger`.
+        (templated)
+    :param missing: `wait` for a table that does not exist yet, or `fail` with HoodieTableNotFoundError.
+    :param deferrable: check once on a worker, then wait in the triggerer without a worker slot. Default:
+        Airflow's setting `[operators] default_deferrable`.
+    :param start_from_trigger: wait and end in the triggerer: the task never takes a worker slot. Arguments
+        may be templates, but no XComArgs. A mapped task checks once on a worker.
     """
 
     #: kind of the condition, and the attributes that are its arguments

@@ -13,19 +13,20 @@ from airflow_hoodie.sensors.base import TimelineSensor
 class CommitSensor(TimelineSensor):
     """Succeeds when at least `min_commits` commits of rows lie after `after`.
 
-    after: None (any commit counts), an instant (14 or 17 digits; greater instants count), or a moment
-        (datetime or ISO 8601 text, UTC without a zone; later completions count). (templated) An empty
-        rendering is None; see airflow_hoodie.conditions.
-    until: upper bound of the same form: commits up to it count. With `after` and `until` a data interval's
-        commits. (templated)
-    actions: which completed actions count. Compactions and clusterings never do.
-    partition: a partition path as in the table, or several: commits that wrote to any of them. (templated)
-    token: text that the commit must carry in its extra metadata under `airflow.token`. (templated)
-    extra_metadata: texts that the commit must carry there under other keys. (templated)
-    min_commits: so many of the active timeline's commits.
+    The XCom `return_value` is the commit that completed last of those that count, as {"base_path", "instant",
+    "action", "completion_time"}. Other parameters: TimelineSensor.
 
-    XCom `return_value`: of the commits that count the one completed last, as {"base_path", "instant",
-    "action", "completion_time"}. Other arguments are TimelineSensor's.
+    :param after: None (any commit counts), an instant (14 or 17 digits; greater instants count), or a moment
+        (datetime or ISO 8601 text, UTC without a zone; later completions count). A template that renders to
+        an empty text is None; see airflow_hoodie.conditions. (templated)
+    :param until: upper bound, inclusive, of the same form; `after` and `until` together select the commits of
+        a data interval. (templated)
+    :param actions: the completed actions that count. Compactions and clusterings never do.
+    :param partition: a partition path as in the table, or several: a commit counts that wrote to any of them.
+        (templated)
+    :param token: text of the key `airflow.token` in the commit's extra metadata. (templated)
+    :param extra_metadata: texts of other keys there. (templated)
+    :param min_commits: number of commits of the active timeline.
     """
 
     condition_kind = "commits"

@@ -11,9 +11,9 @@ from airflow_hoodie.sensors.base import TimelineSensor
 class FreshnessSensor(TimelineSensor):
     """Succeeds when the table's last commit of rows is at most `max_age` old.
 
-    max_age: timedelta, or seconds. The age is counted from the commit's completion, by the storage's clock.
+    The XCom `return_value` is that commit, as CommitSensor's. Other parameters: TimelineSensor.
 
-    XCom `return_value`: that commit, as for CommitSensor. Other arguments are TimelineSensor's.
+    :param max_age: timedelta or seconds since the commit's completion by the storage's clock.
     """
 
     condition_kind = "freshness"

@@ -12,12 +12,13 @@ from airflow_hoodie.sensors.base import TimelineSensor
 class PartitionSensor(TimelineSensor):
     """Succeeds when every one of the partitions exists, or got a commit after `after` if that is given.
 
-    partitions: a partition path as in the table, such as `2026-01-01` or `day=2026-01-01`, or several.
-        (templated) One that only a failed write left behind does not exist.
-    after: an instant or a moment, as for CommitSensor. (templated)
+    A partition that only a failed write left behind does not exist. The XCom `return_value` is {"base_path",
+    "partitions"}; "partitions" maps each one to the instant of its last commit, or None if that is archived.
+    Other parameters: TimelineSensor.
 
-    XCom `return_value`: {"base_path", "partitions"}, the latter with the instant of each partition's last
-    commit, None when that commit is archived. Other arguments are TimelineSensor's.
+    :param partitions: a partition path as in the table, such as `2026-01-01` or `day=2026-01-01`, or several.
+        (templated)
+    :param after: an instant or a moment, as for CommitSensor. (templated)
     """
 
     condition_kind = "partitions"

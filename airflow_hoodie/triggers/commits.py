@@ -46,17 +46,19 @@ _SHORTEST_PAUSE = 0.05
 
 
 class CommitEventTrigger(BaseEventTrigger):
-    """Fires once for every completed commit, in order of completion; for an AssetWatcher.
-
-    table: HoodieTable, its dict form, or the table's path; a table that is not there yet is waited for.
-    start: where a watcher without a stored offset begins: "latest" (with commits that complete from now on),
-        "earliest" (with the oldest of the active timeline), an instant or a moment (after it).
-    actions, partition, extra_metadata: which commits count, as for CommitSensor.
-    services: do commits of table services (compaction, clustering) count too?
-    poke_interval: seconds between polls; watchers of one table with the same interval share them.
+    """Emits one event for every completed commit, in order of completion; for an AssetWatcher.
 
     Payload: base_path, instant, action, completion_time, operation, partitions, num_inserts, num_updates,
     num_deletes, num_writes, num_files, bytes_written. Raises HoodieConfigurationError.
+
+    :param table: HoodieTable, its dict form, or the table's path; the table need not exist yet.
+    :param start: where a watcher without a stored offset begins: "latest" (with commits that complete from
+        now on), "earliest" (with the oldest of the active timeline), an instant or a moment (after it).
+    :param actions: the completed actions that count.
+    :param partition: a partition path or several, as for CommitSensor.
+    :param extra_metadata: texts of the commit's extra metadata, as for CommitSensor.
+    :param services: commits of table services (compaction, clustering) count too.
+    :param poke_interval: seconds between polls; watchers of one table with the same interval share them.
     """
 
     def __init__(

@@ -34,16 +34,17 @@ class _TimedOut(Exception):
 
 
 class ConditionTrigger(BaseTrigger):
-    """Polls until the condition holds; keeps no state but its arguments, so it survives any restart.
+    """Polls until the condition holds; its arguments are its only state, so that it survives any restart.
 
-    kind, arguments: see `airflow_hoodie.conditions.condition`. The arguments are also attributes, which
-        Airflow renders when the task starts from the trigger.
-    table: path of the table.
-    missing: `wait` for a table that does not exist yet, or `fail`.
-    poke_interval: seconds between polls.
-    end_task: end the task from here, with the found value as XCom `return_value`, on no worker at all; else
-        an event wakes the sensor: {"status": "success", "value": ...} or {"status": "error", "report": ...}.
-    skip_on_failure: with end_task, skip the task where it would fail.
+    :param kind: see `airflow_hoodie.conditions.condition`.
+    :param arguments: the condition's. They are attributes too, which Airflow renders when the task starts
+        from the trigger.
+    :param table: path of the table.
+    :param missing: `wait` for a table that does not exist yet, or `fail`.
+    :param poke_interval: seconds between polls.
+    :param end_task: end the task in the triggerer, with the found value as XCom `return_value`. Otherwise an
+        event resumes the sensor: {"status": "success", "value": ...} or {"status": "error", "report": ...}.
+    :param skip_on_failure: with `end_task`, skip the task instead of failing it.
     """
 
     def __init__(

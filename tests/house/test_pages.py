@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+
 from hoodie.config import pages
 from hoodie.config.catalogue import declared, keys
 from hoodie.config.known import HudiSetting, hudi_settings
 from hoodie.config.unsupported import SILENT, UNSUPPORTED
+from hoodie.services.results import ServiceResult
+from hoodie.write.operation import WriteResult
 from scripts.environment import ROOT
+from tests.house.test_walls import modules
 
 
 def test_the_settings_page_is_fresh() -> None:
@@ -47,3 +55,33 @@ def test_the_list_of_hudis_settings_is_whole() -> None:
     assert len(known) > 700
     assert known["hoodie.parquet.max.file.size"] == HudiSetting("125829120", ("0.15.0", "1.2.0"))
     assert known["hoodie.clean.policy"].releases == ("1.2.0",)
+
+
+def test_the_results_page_names_the_fields_of_each_result() -> None:
+    page = (ROOT / "docs" / "results.md").read_text()
+    for module in modules(ROOT / "spark_jobs" / "hoodie" / "services"):
+        importlib.import_module(f"hoodie.services.{module.partition('.')[2]}".rstrip("."))
+    results = {cls.__name__: {field.name for field in fields(cls)} for cls in descendants(ServiceResult)}
+    common = {field.name for field in fields(ServiceResult)}
+    told: dict[str, set[str]] = {}
+    for text in re.split(r"^(?=`\w+Result`|Every `)", page, flags=re.MULTILINE)[1:]:
+        names = re.findall(r"`(\w+Result)`", text.splitlines()[0])
+        rows = re.findall(r"^\| (`.*?) \|", text, flags=re.MULTILINE)
+        for name in names:
+            told[name] = {field for row in rows for field in re.findall(r"`(\w+)`", row)}
+    assert told.pop("WriteResult") == {field.name for field in fields(WriteResult)}
+    assert told.pop("ServiceResult") == common
+    shared = told["CompactionResult"]
+    assert (
+        shared
+        == told["ClusteringResult"]
+        == (results.pop("CompactionResult") | results.pop("ClusteringResult")) - common
+    )
+    del told["CompactionResult"], told["ClusteringResult"], results["RewriteResult"]
+    assert told == {name: own - common for name, own in results.items()}
+
+
+def descendants(cls: type) -> Iterator[type]:
+    for child in cls.__subclasses__():
+        yield child
+        yield from descendants(child)
