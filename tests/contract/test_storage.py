@@ -135,11 +135,34 @@ def test_the_clock_is_that_of_modification_times(root: str, storage: Storage) ->
 
 def test_arrow_reads_and_writes(root: str, storage: Storage) -> None:
     rows = pa.table({"id": list(range(1000))})
-    sink = storage.open_output(f"{root}/file.parquet")
+    sink = storage.output(f"{root}/file.parquet")
     pq.write_table(rows, sink)
-    sink.close()
+    sink.commit()
     with storage.open_input(f"{root}/file.parquet") as source:
         assert pq.read_table(pa.PythonFile(source, "r")).equals(rows)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_outputs(root: str, storage: Storage, exclusive: bool) -> None:
+    output = storage.output(f"{root}/a/file", exclusive=exclusive)
+    output.write(b"12")
+    output.write(b"345")
+    assert output.tell() == 5
+    output.commit()
+    output.abandon()
+    assert output.closed
+    assert storage.read(f"{root}/a/file") == b"12345"
+    if exclusive:
+        with pytest.raises(AlreadyExists, match="a/file exists already"):
+            storage.output(f"{root}/a/file", exclusive=True)
+        assert storage.read(f"{root}/a/file") == b"12345"
+    with storage.output(f"{root}/given up", exclusive=exclusive) as given_up:
+        given_up.write(b"half")
+        given_up.abandon()
+    other = storage.output(f"{root}/a/file")
+    other.write(b"6")
+    other.commit()
+    assert storage.read(f"{root}/a/file") == b"6"
 
 
 def test_of_racing_threads_one_creates(root: str, storage: Storage) -> None:

@@ -65,7 +65,7 @@ def test_an_upsert(table: str) -> None:
         assert hoodie.write_table(rows(3, 9), table, operation="upsert", options=OPTIONS).num_updates == 3
     assert len(requests.about_the_table()) <= UPSERT, f"\n{requests}"
     # a file is opened where its keys are looked up, and where it is merged
-    assert (requests.count("open_input"), requests.count("open_output")) == (4, 2)
+    assert (requests.count("open_input"), requests.count("output")) == (4, 2)
 
 
 def test_one_module_lists_data_files() -> None:

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
-from hoodie.storage import Storage
+from hoodie.storage import Output, Storage
 from hoodie.storage.local import LocalStorage
 from tests.support.storages import Delegating, wrapped
 
@@ -62,7 +62,7 @@ class Faults:
     log: list[Change] = field(default_factory=list)
     tripped: bool = False
     #: output files; who fails in the middle of one leaves closing it to the garbage collector, which warns
-    opened: list[BinaryIO] = field(default_factory=list)
+    opened: list[Output] = field(default_factory=list)
 
     def __str__(self) -> str:
         kind = "kill" if self.kill else "hiccup" if self.once else "dead disk"
@@ -146,9 +146,9 @@ class FaultyStorage(Delegating):
     def make_dirs(self, path: str) -> None:
         self._faults.run("make_dirs", path, lambda: self.inner.make_dirs(path))
 
-    def open_output(self, path: str) -> BinaryIO:
-        def call() -> BinaryIO:
-            self._faults.opened.append(self.inner.open_output(path))
+    def output(self, path: str, *, exclusive: bool = False) -> Output:
+        def call() -> Output:
+            self._faults.opened.append(self.inner.output(path, exclusive=exclusive))
             return self._faults.opened[-1]
 
         sink = self._faults.run("open_output", path, call)
@@ -159,17 +159,16 @@ class FaultyStorage(Delegating):
 
 
 class _FaultySink:
-    def __init__(self, inner: BinaryIO, path: str, faults: Faults) -> None:
+    def __init__(self, inner: Output, path: str, faults: Faults) -> None:
         self._inner = inner
         self._path = path
         self._faults = faults
 
-    def close(self) -> None:
-        if not self._inner.closed:
-            try:
-                self._faults.run("close_output", self._path, self._inner.close, self._cut)
-            finally:
-                self._inner.close()
+    def commit(self) -> None:
+        try:
+            self._faults.run("close_output", self._path, self._inner.commit, self._cut)
+        finally:
+            self._inner.close()
 
     def _cut(self) -> None:
         self._inner.flush()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hoodie.errors import AlreadyExists, StorageError
-from hoodie.storage import FileInfo, Storage
+from hoodie.storage import FileInfo, Output, Storage
 from tests.support.storages import registered
 
 SCHEME = "objects"
@@ -82,8 +82,10 @@ class Objects(Storage):
     def create(self, path: str, data: bytes) -> None:
         self._put(path, data, os.link)
 
-    def open_output(self, path: str) -> BinaryIO:
-        return _Upload(self, path)
+    def output(self, path: str, *, exclusive: bool = False) -> Output:
+        if exclusive and self.info(path) is not None:
+            raise AlreadyExists(f"{path} exists already", path=path)
+        return _Upload(self, path, exclusive)
 
     def delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -112,12 +114,11 @@ class Objects(Storage):
         return self._root / key
 
 
-class _Upload(io.BytesIO):
-    def __init__(self, storage: Objects, path: str) -> None:
+class _Upload(io.BytesIO, Output):
+    def __init__(self, storage: Objects, path: str, exclusive: bool) -> None:
         super().__init__()
-        self._storage, self._path = storage, path
+        self._path, self._put = path, storage.create if exclusive else storage.write
 
-    def close(self) -> None:
-        if not self.closed:
-            self._storage.write(self._path, self.getvalue())
-        super().close()
+    def commit(self) -> None:
+        self._put(self._path, self.getvalue())
+        self.close()

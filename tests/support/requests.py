@@ -24,7 +24,7 @@ class Requests:
 
     def about_the_table(self) -> list[tuple[str, str, str]]:
         """All but openings of data files, of which there is one for each reading and writing of a file."""
-        return [call for call in self.calls if not call[0].startswith("open_")]
+        return [call for call in self.calls if call[0] not in ("open_input", "output")]
 
     def count(self, name: str) -> int:
         return Counter(call for call, _, _ in self.calls)[name]

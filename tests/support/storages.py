@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, BinaryIO, cast
 
-from hoodie.storage import STORAGES, FileInfo, Storage
+from hoodie.storage import STORAGES, FileInfo, Output, Storage
 from hoodie.storage.local import LocalStorage
 
 Wrap = Callable[[Storage], Storage]
@@ -60,6 +60,8 @@ class Delegating(Storage):
         raise NotImplementedError
 
     def ask(self, name: str, path: str, *arguments: Any) -> Any:
+        if name == "output":
+            return self.inner.output(path, exclusive=arguments[0])
         return getattr(self.inner, name)(path, *arguments)
 
     def list(self, path: str) -> list[FileInfo]:
@@ -96,8 +98,8 @@ class Delegating(Storage):
     def create(self, path: str, data: bytes) -> None:
         self.ask("create", path, data)
 
-    def open_output(self, path: str) -> BinaryIO:
-        return cast("BinaryIO", self.ask("open_output", path))
+    def output(self, path: str, *, exclusive: bool = False) -> Output:
+        return cast("Output", self.ask("output", path, exclusive))
 
     def delete(self, path: str) -> None:
         self.ask("delete", path)

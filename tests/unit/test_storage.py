@@ -184,8 +184,9 @@ def test_reads(tmp_path: Path) -> None:
     assert STORAGE.exists(path)
     with STORAGE.open_input(path) as source:
         assert source.read() == b"0123456789"
-    with STORAGE.open_output(str(tmp_path / "new" / "file")) as sink:
-        sink.write(b"x")
+    sink = STORAGE.output(str(tmp_path / "new" / "file"))
+    sink.write(b"x")
+    sink.commit()
     assert STORAGE.read(str(tmp_path / "new" / "file")) == b"x"
     with pytest.raises(FileNotFoundError):
         STORAGE.read(str(tmp_path / "missing"))

@@ -45,7 +45,7 @@ from hoodie.format.settings import (
     BloomType,
     Codec,
 )
-from hoodie.storage import Storage
+from hoodie.storage import Output, Storage
 
 _SAMPLE_ROWS = 4096
 #: a column is written with a dictionary when the sample has at most this share of distinct values
@@ -117,7 +117,7 @@ class BaseFileWriter:
     The caller creates the marker before constructing the writer, and adds keys to `summary`.
     """
 
-    def __init__(self, sink: BinaryIO, schema: pa.Schema, avro_schema: str, format_: BaseFileFormat) -> None:
+    def __init__(self, sink: Output, schema: pa.Schema, avro_schema: str, format_: BaseFileFormat) -> None:
         self._sink = sink
         self.schema = _held(schema)
         self._avro_schema = avro_schema
@@ -157,7 +157,7 @@ class BaseFileWriter:
         self._writer.add_key_value_metadata(footer)
         self._writer.close()
         size = self._sink.tell()
-        self._sink.close()
+        self._sink.commit()
         return size
 
     def abandon(self) -> None:
@@ -165,8 +165,7 @@ class BaseFileWriter:
         if self._writer is not None and self._writer.is_open:
             with contextlib.suppress(OSError, ValueError, pa.ArrowException):
                 self._writer.close()
-        with contextlib.suppress(OSError):
-            self._sink.close()
+        self._sink.abandon()
 
     _ratio = 0.4
 
@@ -186,11 +185,15 @@ class BaseFileWriter:
 
 
 def parquet_writer(
-    sink: BinaryIO | pa.NativeFile, schema: pa.Schema, sample: pa.Table, codec: Codec, checksums: bool = False
+    sink: BinaryIO | Output | pa.NativeFile,
+    schema: pa.Schema,
+    sample: pa.Table,
+    codec: Codec,
+    checksums: bool = False,
 ) -> pq.ParquetWriter:
     """A writer of Parquet as Hudi's tables have it; `sample`, the first rows, decides on dictionaries."""
     return pq.ParquetWriter(
-        sink,
+        sink,  # type: ignore[arg-type]  # the stubs know BinaryIO, which this does all of
         schema,
         compression="none" if codec is Codec.UNCOMPRESSED else codec.value,
         compression_level=1 if codec is Codec.ZSTD else None,

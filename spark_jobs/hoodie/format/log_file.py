@@ -8,7 +8,6 @@ so it is an error, as in Apache Hudi.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from hoodie.format.log_block import (
     stored_size,
     tail_of,
 )
-from hoodie.storage import Storage
+from hoodie.storage import Output, Storage
 
 #: headers are read in pages of this size, which are kept for the blocks beside
 _PAGE = 1 << 16
@@ -125,7 +124,7 @@ class LogFileWriter:
     The caller creates the marker first and closes the writer; only then may the file's size be reported.
     """
 
-    def __init__(self, sink: BinaryIO) -> None:
+    def __init__(self, sink: Output) -> None:
         self._sink = sink
         #: bytes written
         self.size = 0
@@ -143,13 +142,12 @@ class LogFileWriter:
 
     def close(self) -> int:
         """Finish the file, which is lasting then (see Storage); returns its size in bytes."""
-        self._sink.close()
+        self._sink.commit()
         return self.size
 
     def abandon(self) -> None:
         """Let go of a file that will not be finished; who gave up deletes it. Does nothing after `close`."""
-        with contextlib.suppress(OSError):
-            self._sink.close()
+        self._sink.abandon()
 
 
 class _File:

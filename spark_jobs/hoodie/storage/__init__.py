@@ -6,6 +6,8 @@ system. Stdlib only, so that a sensor costs milliseconds.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import posixpath
 import time
@@ -44,6 +46,24 @@ class Access(NamedTuple):
         return bool(self.folders) and is_below(os.path.realpath(path), self.folders)
 
 
+class Output(io.BufferedIOBase):
+    """A new file that is written, also by Arrow. It is there as a whole, and lasting, once `commit` returned.
+
+    One that is abandoned, or only closed, is no file: a storage that shows files while they are written
+    leaves half of one, under its name, for whoever gave up to delete. So readers must know from elsewhere, a
+    commit, which files count.
+    """
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Finish the file. AlreadyExists of an exclusive one whose name was taken meanwhile."""
+
+    def abandon(self) -> None:
+        """Let go of a file that will not be finished; does nothing after `commit`."""
+        with contextlib.suppress(OSError, StorageError):
+            self.close()
+
+
 class Storage(ABC):
     """What a table needs from a file system or an object store.
 
@@ -51,12 +71,12 @@ class Storage(ABC):
     reads more than it is asked for; only `tree` is recursive. What goes wrong is a FileNotFoundError, an
     AlreadyExists, or another StorageError, which names the path; TableError for what no table may have.
 
-    What survives a power failure: after `write`, `create`, `make_dirs` and the `close` of an output the
+    What survives a power failure: after `write`, `create`, `make_dirs` and the `commit` of an output the
     content, the name and the folders that were made for it. An empty file is a mark only: it, and what
     `delete` took away, are lasting once `sync` of their folder returned, or anything lasting was made in it;
-    before that they may be there or not, each for itself. So a commit is created after its data files are
-    closed, and after `sync` of the folders it deleted files from (`delete_many`). A storage whose access says
-    not to sync leaves all that to the operating system.
+    before that they may be there or not, each for itself. So an instant is completed after the outputs of
+    its data files are committed, and after `sync` of the folders it deleted files from (`delete_many`). A
+    storage whose access says not to sync leaves all that to the operating system.
     """
 
     #: how the caller chose that files are used
@@ -126,9 +146,10 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def open_output(self, path: str) -> BinaryIO:
-        """A file to write, with its folders. It is not atomic: use it only for files that nobody looks at
-        before a later commit (data files).
+    def output(self, path: str, *, exclusive: bool = False) -> Output:
+        """A data file to write, with its folders. `exclusive`: raises AlreadyExists when the name is taken,
+        here, or where a storage can't tell that before, at the output's commit; else what has the name is
+        replaced.
         """
 
     @abstractmethod

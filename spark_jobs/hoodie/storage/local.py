@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
-from hoodie.storage import PARTIAL_SUFFIX, Access, FileInfo, Storage
+from hoodie.storage import PARTIAL_SUFFIX, Access, FileInfo, Output, Storage
 from hoodie.storage.contained import Contained, shared, special
 
 TMP_SUFFIX = PARTIAL_SUFFIX
@@ -211,11 +211,14 @@ class LocalStorage(Storage):
         finally:
             os.close(folder)
 
-    def open_output(self, path: str) -> BinaryIO:
+    def output(self, path: str, *, exclusive: bool = False) -> Output:
         self._check(path)
         self.make_dirs(os.path.dirname(path))
         with _named(path):
-            return _Output(path, self, None if self._contained is None else _regular)
+            try:
+                return _Output(path, self, None if self._contained is None else _regular, exclusive)
+            except FileExistsError:
+                raise AlreadyExists(f"{path} exists already", path=path) from None
 
     def open_input(self, path: str) -> BinaryIO:
         self._check(path)
@@ -277,15 +280,17 @@ class LocalStorage(Storage):
         self.sync(os.path.dirname(path))
 
 
-class _Output(io.BufferedWriter):
-    """A file whose `close` returns once content and name are on the disk, where the storage syncs."""
+class _Output(io.BufferedWriter, Output):
+    """A file whose `commit` returns once content and name are on the disk, where the storage syncs."""
 
-    def __init__(self, path: str, storage: LocalStorage, opener: Callable[[str, int], int] | None) -> None:
-        super().__init__(_File(path, opener), _BUFFER)
+    def __init__(
+        self, path: str, storage: LocalStorage, opener: Callable[[str, int], int] | None, exclusive: bool
+    ) -> None:
+        super().__init__(_File(path, opener, exclusive), _BUFFER)
         self._path = path
         self._storage = storage
 
-    def close(self) -> None:
+    def commit(self) -> None:
         if self.closed:
             return
         with _named(self._path):
@@ -294,15 +299,15 @@ class _Output(io.BufferedWriter):
                 if self._storage.access.sync:
                     _sync_data(self.fileno())
             finally:
-                super().close()
+                self.close()
             self._storage._sync_parent(self._path)
 
 
 class _File(io.FileIO):
     """A new file, whose path the errors name."""
 
-    def __init__(self, path: str, opener: Callable[[str, int], int] | None) -> None:
-        super().__init__(path, "wb", opener=opener)
+    def __init__(self, path: str, opener: Callable[[str, int], int] | None, exclusive: bool) -> None:
+        super().__init__(path, "xb" if exclusive else "wb", opener=opener)
         self._path = path
 
     def write(self, data: Any) -> int:

@@ -88,7 +88,7 @@ class OutputFile:
         kind = MarkerType.MERGE if base else MarkerType.CREATE
         create_marker(storage, context.base_path, instant, Marker(self._relative, kind))
         ensure_partition(storage, context.base_path, partition, instant)
-        sink = storage.open_output(join(context.base_path, self._relative))
+        sink = storage.output(join(context.base_path, self._relative))
         self._writer = BaseFileWriter(sink, context.file_schema, context.avro_schema, context.files)
         self._instant = instant
         self._task = task.partition

@@ -122,12 +122,12 @@ class LogFiles:
             path = join(self._base_path, relative)
             create_marker(self._storage, self._base_path, self._instant, Marker(relative, MarkerType.APPEND))
             try:
-                self._storage.create(path, b"")
+                output = self._storage.output(path, exclusive=True)
             except AlreadyExists:
                 self._version += 1
                 continue
             self._names.append(name)
-            return LogFileWriter(self._storage.open_output(path))
+            return LogFileWriter(output)
 
     def _finish(self) -> None:
         assert self._writer is not None

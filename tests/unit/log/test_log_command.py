@@ -44,7 +44,7 @@ def log(tmp_path: Path) -> Path:
     rows = pa.Table.from_pylist(ROWS, TABLE)
     ordering: Any = pa.array([None, 7], pa.int64())
     deletes = DeleteRecords(pa.array(["k1", "k2"]), pa.array(["p", "q"]), ordering)
-    writer = LogFileWriter(LocalStorage().open_output(str(path)))
+    writer = LogFileWriter(LocalStorage().output(str(path)))
     writer.append(
         BlockType.AVRO_DATA,
         {0: "001", 2: TEXT},

@@ -31,7 +31,7 @@ def seen(reader: LogFileReader, item: LogBlock) -> tuple[str, int, int, str | No
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "deep" / ".f_001.log.1_0-0-0"
     storage = LocalStorage()
-    writer = LogFileWriter(storage.open_output(str(path)))
+    writer = LogFileWriter(storage.output(str(path)))
     sizes = [
         writer.append(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "001"}, [b"rows ", b"and rows"]),
         writer.append(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "001"}, b"keys"),
@@ -48,7 +48,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_is_abandoned_leaves_whole_blocks_and_no_open_file(tmp_path: Path) -> None:
-    sink = (tmp_path / "log").open("wb")
+    sink = LocalStorage().output(str(tmp_path / "log"))
     writer = LogFileWriter(sink)
     writer.append(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "001"}, b"keys")
     writer.abandon()

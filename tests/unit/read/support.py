@@ -92,7 +92,7 @@ class LogTable:
         """A log file of blocks, or bytes as they are."""
         self._version = version or self._version + 1
         name = str(LogFileName(GROUP, moment(self.base), self._version, token))
-        with open(Path(self.path) / name, "xb") as sink:
+        with LocalStorage().output(str(Path(self.path) / name), exclusive=True) as sink:
             writer = LogFileWriter(sink)
             for block in blocks:
                 if isinstance(block, bytes):
