@@ -11,9 +11,9 @@ from threading import Lock
 from typing import Any
 
 from hoodie.storage import normalize, storage_for
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import COUNTS, CommitDetails
-from hoodie.timeline.instant import COMPLETES_AS, Instant, State
+from hoodie.timeline.instant import Instant
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class TableReader:
 
     def poll(self) -> Timeline:
         """The timeline as it is now, the same object while it does not change. Raises TableNotFound."""
-        timeline = Timeline.load(self.base_path, self.storage, self._last)
+        timeline = Timeline.load(self.base_path, self.storage, self._last, timeline_only=True)
         if self._opened and timeline is not self._last:
             active = set(timeline.instants)
             self._opened = {instant: found for instant, found in self._opened.items() if instant in active}
@@ -73,8 +73,9 @@ class TableReader:
         with self._opening:
             found = self._opened.get(instant)
             if found is None:
+                timeline = self._last or self.poll()
                 try:
-                    found = CommitDetails.parse(self.storage.read(instant_path(self.base_path, instant)))
+                    found = timeline.details(instant, self.storage)
                 except FileNotFoundError:
                     return None
                 if found is not None:
@@ -84,16 +85,4 @@ class TableReader:
 
 def completed_at(timeline: Timeline, instant: Instant) -> int:
     """When an instant was completed, in epoch milliseconds; 0 if its file has gone since the listing."""
-    return timeline.mtimes.get(instant.file_name, 0)
-
-
-def is_compaction(timeline: Timeline, instant: Instant) -> bool:
-    """Is a completed commit a compaction's or a log compaction's, told by the listing alone?"""
-    plan = _PLANS.get(instant.action)
-    return plan is not None and f"{instant.time}.{plan}" in timeline.mtimes
-
-
-_PLANS = {
-    action: Instant("", service, State.REQUESTED).file_name.removeprefix(".")
-    for service, action in COMPLETES_AS.items()
-}
+    return timeline.completion_of(instant) or 0

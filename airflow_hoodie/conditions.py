@@ -1,14 +1,16 @@
 """Conditions on a timeline: one predicate for sensors, their triggers, and the watchers of assets.
 
-What "after" means, for table version 6:
+What "after" means:
 
 * an instant (14 or 17 digits): commits whose instant is greater, compared as texts as Hudi does. A slow
   commit with a smaller instant that completes later is not "after" it;
 * a moment (datetime or ISO 8601 text; without a zone it is UTC): commits completed later. The completion
-  time is the modification time of the completed instant's file, Hudi's state transition time.
+  time is the modification time of the completed instant's file, Hudi's state transition time; table versions
+  8 and 9 have it in the file's name.
 
-Commits of table services never count. A compaction is known by its requested file; of replace commits those
-that matter are opened, and so is every commit that a partition or extra metadata is asked of.
+Commits of table services never count. They are known by their requested files; of replace commits those
+that matter and whose requested file says nothing are opened, and so is every commit that a partition or extra
+metadata is asked of.
 
 A condition is made by `condition(kind, arguments)` from JSON-able arguments, those that a sensor takes and
 its trigger carries. Neither pyspark nor pyarrow is imported, and Airflow is not either.
@@ -24,7 +26,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Any, Protocol
 
-from airflow_hoodie.commits import CommitHit, TableReader, completed_at, is_compaction
+from airflow_hoodie.commits import CommitHit, TableReader, completed_at
 from hoodie.errors import ConfigError
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
@@ -117,10 +119,13 @@ class CommitFilter:
         self, timeline: Timeline, instant: Instant, read: Callable[[], CommitDetails | None]
     ) -> bool | None:
         """Does a completed instant count? None: `read`, which opens it, can't tell yet."""
-        if instant.action not in self.actions or (not self.services and is_compaction(timeline, instant)):
+        if instant.action not in self.actions:
             return False
-        replaces = instant.action is Action.REPLACECOMMIT and not self.services
-        if not (replaces or self.partitions is not None or self.extra_metadata):
+        kind = None if self.services else timeline.listed_kind(instant)
+        if kind is not None and kind.rewrites:
+            return False
+        unsure = kind is None and not self.services
+        if not (unsure or self.partitions is not None or self.extra_metadata):
             return True
         details = read()
         return None if details is None else self.admits_details(details)

@@ -89,6 +89,12 @@ def golden_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def later_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Timelines that Apache Hudi 1.2.0 wrote: `1.2.0-{v8,v9}/<name>/{table,meta.json}` (see data/golden)."""
+    return unpacked(DATA / "golden/later.tar.xz", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def evolved_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`<name>` and `<name>_answers` of tables of schema-on-read evolution (see support/evolved.py).
 

@@ -165,12 +165,13 @@ def instants(path: str, *, archived: bool = False) -> list[dict[str, Any]]:
     """Instants, oldest first: time, action, state, what commits wrote, and of which instants a rollback, a
     restore or a savepoint is. Raises TableError.
 
-    Those of the active timeline, or, with `archived`, those that were moved out of it.
+    Those of the active timeline, or, with `archived`, those that were moved out of it. The active timeline is
+    also read of tables of versions 8 and 9.
     """
     from hoodie.table.handle import Table
     from hoodie.table.instants import active_instants, archived_instants
 
-    return (archived_instants if archived else active_instants)(Table.open(path))
+    return (archived_instants if archived else active_instants)(Table.open(path, timeline_only=not archived))
 
 
 def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from hoodie.storage.local import TMP_SUFFIX, LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
+from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
 
 STORAGE = LocalStorage()
@@ -88,7 +89,7 @@ def leftovers(path: str | Path) -> list[str]:
     for instant in timeline.commits():
         for stat in CommitMetadata.parse(timeline.read(instant, STORAGE)).write_stats:
             expected[str(stat.path)] = stat.file_size_in_bytes
-    known = {instant.file_name for instant in timeline} | set(timeline.mtimes) | {"hoodie.properties"}
+    known = {ONE.name(instant) for instant in timeline} | set(timeline.mtimes) | {"hoodie.properties"}
     for folder, folders, files in os.walk(base):
         relative = os.path.relpath(folder, base)
         if relative in (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/metadata"):

@@ -31,6 +31,7 @@ from hoodie.timeline.archived import (
 from hoodie.timeline.archived_entry import commit_record
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from tests.golden.test_clean_plans import names, with_deleted
 
 STORAGE = LocalStorage()
@@ -112,7 +113,7 @@ def test_archived_cleans_had_the_plans_that_we_make(golden_tables: Path, name: s
             data = kind.from_record(entry.metadata).to_bytes()
         else:
             continue
-        (meta / entry.instant.file_name).write_bytes(data)
+        (meta / ONE.name(entry.instant)).write_bytes(data)
     loaded = Timeline.load(str(tmp_path / "t"), STORAGE)
     # compactions whose plans are not put back are left out of it, not their commits
     known = tuple(item for item in loaded if item.completed)

@@ -13,6 +13,7 @@ import pytest
 import hoodie
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
+from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from tests.support.faults import Faults, InjectedFault, injected
 from tests.support.hudi_client import HudiServer
@@ -173,8 +174,8 @@ def test_apache_hudi_takes_back_what_we_wrote(
     assert our_plan == theirs_plan
     assert set(our.rollbacks) == set(theirs.rollbacks)
     assert (our.instants, our.version) == (theirs.instants, theirs.version)
-    assert {item.file_name.partition(".")[2] for item in Timeline.load(str(ours))} == {
-        item.file_name.partition(".")[2] for item in table.timeline()
+    assert {ONE.name(item).partition(".")[2] for item in Timeline.load(str(ours))} == {
+        ONE.name(item).partition(".")[2] for item in table.timeline()
     }
     history.back_to(saved)
     table.check("restored", (hudi_015, hudi_12))

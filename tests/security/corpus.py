@@ -17,6 +17,7 @@ from typing import Any
 
 from hoodie.codec.avro import schema_json, write_record
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.layouts.one import ONE
 from tests.security.bombs import BOMBS
 
 OUT = "../../../victim"
@@ -67,7 +68,7 @@ class Lake:
     def newest(self) -> Path:
         """The file of the newest commit."""
         instant = Timeline.load(str(self.table)).commits()[-1]
-        return self.meta / instant.file_name
+        return self.meta / ONE.name(instant)
 
     def write(self, name: str, data: bytes | str = b"") -> None:
         path = self.meta / name

@@ -50,6 +50,7 @@ from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State, is_time
 from hoodie.timeline.intervals import interval_of
+from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.plans import RequestedReplace, RollbackMetadata, RollbackPlan
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from hoodie.timeline.savepoint import SavepointMetadata
@@ -130,7 +131,7 @@ def _bytes(data: Sequence[bytes], make: Callable[..., bytes] = fuzzing.mutated) 
 
 def _names(text: bytes) -> None:
     name = text.decode("utf-8", "surrogatepass")
-    for parse in (Instant.parse, is_time, names.BaseFileName.parse, names.LogFileName.parse, Marker.parse):
+    for parse in (ONE.parse, is_time, names.BaseFileName.parse, names.LogFileName.parse, Marker.parse):
         parse(name)  # type: ignore[operator]
     for parse in (TaskRun.parse, interval_of, archive_version):
         parse(name)  # type: ignore[operator]

@@ -26,6 +26,7 @@ from hoodie.timeline import clock
 from hoodie.timeline.active import META_FOLDER, create_instant
 from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.task_run import RUN_KEY
 from hoodie.timeline.tokens import TOKEN_KEY
 
@@ -132,7 +133,7 @@ def settle(path: str, settled: set[str], chance: random.Random) -> None:
     folder = Path(path, META_FOLDER)
     by_time: dict[str, list[tuple[State, Path]]] = {}
     for file in sorted(folder.iterdir()):
-        known = Instant.parse(file.name)
+        known = ONE.parse(file.name)
         if known is not None and file.name not in settled:
             by_time.setdefault(known.time, []).append((known.state, file))
             settled.add(file.name)

@@ -88,7 +88,7 @@ def test_unknown_keys_are_kept() -> None:
         "operationType": "COMPACT",
         "novel": {"a": [1]},
     }
-    metadata = CommitMetadata.parse(json.dumps(value))
+    metadata = CommitMetadata.parse(json.dumps(value).encode())
     assert metadata.extra == {"novel": {"a": [1]}}
     stat = metadata.partition_to_write_stats["p"][0]
     assert (stat.num_writes, stat.prev_commit) == (0, "null")

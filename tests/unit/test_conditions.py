@@ -22,6 +22,7 @@ from hoodie.errors import ConfigError
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.layouts.one import ONE
 from scripts.environment import ROOT
 
 T1, T2, T3, T4 = (f"2026010{day}000000000" for day in (1, 2, 3, 4))
@@ -33,7 +34,7 @@ def timeline(**files: int) -> Timeline:
     mtimes = {name.removeprefix("t_").replace("__", "."): time for name, time in files.items()}
     best: dict[tuple[str, Action], Instant] = {}
     for name in mtimes:
-        instant = Instant.parse(name)
+        instant = ONE.parse(name)
         assert instant is not None, name
         key = (instant.time, instant.comparable_action)
         if key not in best or best[key].state < instant.state:

@@ -17,6 +17,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.doctor import ERROR, check_table
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.layouts.one import ONE
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS, listing
 
 STORAGE = LocalStorage()
@@ -54,7 +55,7 @@ def table(template: Path, tmp_path: Path) -> Path:
 def damage(table: Path, place: int, content: bytes) -> Path:
     """The n-th commit's file, with another content."""
     instant = Timeline.load(str(table), STORAGE).commits()[place]
-    file = table / ".hoodie" / instant.file_name
+    file = table / ".hoodie" / ONE.name(instant)
     file.write_bytes(content)
     return file
 

@@ -21,6 +21,7 @@ from hoodie.table.doctor import ERROR, NOTE, OK, WARNING, check_table, worst
 from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from scripts.environment import ROOT
 from tests.support.archives import age
 
@@ -54,7 +55,7 @@ def begin(path: str, action: Action, state: State = State.INFLIGHT, age_s: float
     for step in (State.REQUESTED, State.INFLIGHT):
         if step <= state:
             create_instant(STORAGE, path, Instant(PENDING, action, step), b"")
-            file = Path(path, ".hoodie", Instant(PENDING, action, step).file_name)
+            file = Path(path, ".hoodie", ONE.name(Instant(PENDING, action, step)))
             os.utime(file, (time.time() - age_s, time.time() - age_s))
     return Instant(PENDING, action, state)
 

@@ -107,15 +107,20 @@ def test_the_archive_is_mended_all_the_same(half: str, capsys: pytest.CaptureFix
     assert "half-way" in out
 
 
-def test_a_table_of_a_later_version_is_named_so(half: str, tmp_path: Path) -> None:
+def test_a_table_of_a_later_version_is_named_so(whole: str, half: str, tmp_path: Path) -> None:
     """Also by who reads no properties."""
     path = tmp_path / "t"
     shutil.copytree(half, path)
     file = path / ".hoodie" / "hoodie.properties"
-    file.write_text(file.read_text().replace("table.version=6", "table.version=9"))
+    text = file.read_text()
+    file.write_text(text.replace("table.version=6", "table.version=9"))
     with pytest.raises(UnsupportedVersion, match="version 9") as raised:
-        TableReader(str(path)).poll()
+        Timeline.load(str(path))
     assert raised.value.values["version"] == 9
+    assert len(TableReader(str(path)).poll().commits()) == len(Timeline.load(whole).commits())
+    file.write_text(text.replace("table.version=6", "table.version=10"))
+    with pytest.raises(UnsupportedVersion, match="version 10"):
+        TableReader(str(path)).poll()
     file.unlink()
     with pytest.raises(HalfUpgraded, match=r"version \(none\)"):
         TableReader(str(path)).poll()

@@ -12,6 +12,7 @@ import hoodie
 from hoodie.cli import main
 from hoodie.text import lines, visible
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.layouts.one import ONE
 
 #: a window's title, a colour, C1's introducer, DEL, a right-to-left override and isolate, three line breaks
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b0m\x7f\u202egpj.exe\u2066\nWARN forged\r\u2028\x85end"
@@ -162,7 +163,7 @@ def test_blocks_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_table_of_hostile_metadata(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Properties, and what a commit says of itself."""
     instant = Timeline.load(table).commits()[-1]
-    file = Path(table, ".hoodie", instant.file_name)
+    file = Path(table, ".hoodie", ONE.name(instant))
     content = json.loads(file.read_bytes())
     content["operationType"] = HOSTILE
     content["extraMetadata"][HOSTILE] = HOSTILE

@@ -20,9 +20,8 @@ from hoodie.table.heartbeat import (
     read_heartbeats,
     remove_heartbeat,
 )
-from hoodie.table.pending import clustering_plan
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.active import instant_path
+from hoodie.timeline.active import clustering_plan, instant_path
 from hoodie.timeline.instant import Action, Instant, State, is_time
 
 ATTEMPTS = 20

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hoodie.config.versions import NEWEST
+
 
 @dataclass(frozen=True)
 class Unsupported:
@@ -174,7 +176,9 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 _FORMAT = "base files are Parquet"
-_VERSION = "tables are of version 6; Apache Hudi upgrades them"
+_NUMBER, _LAYOUT = str(NEWEST.number), str(NEWEST.layout.value)
+_OF_VERSION = f"that of version {_NUMBER}"
+_VERSION = f"tables are of version {_NUMBER}; Apache Hudi upgrades them"
 #: name: (accepted values, why not others and what instead, property where it is not the name)
 _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hoodie.base.file.format": (("parquet",), _FORMAT, "hoodie.table.base.file.format"),
@@ -203,7 +207,7 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hoodie.table.create.schema": ((), "the schema is that of the first rows; leave it out", ""),
     "hoodie.table.format": (("native",), "tables have Apache Hudi's own format", ""),
     "hoodie.table.index.defs.path": ((), "there are no secondary indexes", ""),
-    "hoodie.table.initial.version": (("6", "six"), _VERSION, ""),
+    "hoodie.table.initial.version": ((_NUMBER, NEWEST.name.lower()), _VERSION, ""),
     "hoodie.table.legacy.payload.class": ((), "set hoodie.datasource.write.payload.class", ""),
     "hoodie.table.log.file.format": (("hoodie_log",), "logs are Apache Hudi's", ""),
     "hoodie.table.metadata.partitions": ((), "there is no metadata table; leave it out", ""),
@@ -217,11 +221,15 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "hoodie.table.log.file.format",
     ),
     "hoodie.table.secondary.indexes.metadata": ((), "there are no secondary indexes", ""),
-    "hoodie.table.version": (("6", "six"), _VERSION, ""),
-    "hoodie.timeline.history.path": (("history",), "the archive is that of version 6", ""),
-    "hoodie.timeline.layout.version": (("1",), _VERSION, ""),
-    "hoodie.timeline.path": (("timeline",), "the timeline is that of version 6, in .hoodie itself", ""),
-    "hoodie.write.table.version": (("6", "six"), _VERSION, "hoodie.table.version"),
+    "hoodie.table.version": ((_NUMBER, NEWEST.name.lower()), _VERSION, ""),
+    "hoodie.timeline.history.path": (("history",), f"the archive is {_OF_VERSION}", ""),
+    "hoodie.timeline.layout.version": ((_LAYOUT,), _VERSION, ""),
+    "hoodie.timeline.path": (
+        ("timeline",),
+        f"the timeline is {_OF_VERSION}, in .hoodie itself",
+        "",
+    ),
+    "hoodie.write.table.version": ((_NUMBER, NEWEST.name.lower()), _VERSION, "hoodie.table.version"),
 }
 
 UNSUPPORTED: Mapping[str, Unsupported] = {

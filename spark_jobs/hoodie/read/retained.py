@@ -12,9 +12,8 @@ from hoodie.read.past import Need, Past, gone, needs_as_of
 from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.storage import Storage
-from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties
-from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.active import Timeline, clustering_plan, meta_path
 from hoodie.timeline.archived import archive_folder, read_archived
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State

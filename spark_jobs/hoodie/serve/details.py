@@ -10,10 +10,10 @@ from hoodie.errors import HoodieError, TableError
 from hoodie.format.names import LogFileName
 from hoodie.serve.instants import Summaries, show
 from hoodie.serve.tables import ShownTable
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import ArchivedEntry, read_archived
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata, WriteStat
-from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 
 #: partitions and files that are listed; the totals count all
 MAX_LISTED = 1000
@@ -59,7 +59,7 @@ def active_details(
         return None
     out = show(table, timeline, summaries, instant, table.beats()).to_dict()
     try:
-        contents, problem = _read(table, instant), None
+        contents, problem = _read(table, timeline, instant), None
     except HoodieError as error:
         contents, problem = Contents(), error.message
     except FileNotFoundError:
@@ -98,35 +98,38 @@ def _choose(instants: Iterable[Instant], time: str, action: str | None) -> Insta
 
 
 def _state_files(table: ShownTable, timeline: Timeline, instant: Instant) -> list[dict[str, Any]]:
-    """The instant's files in `.hoodie`: name, size, modification time in epoch milliseconds."""
-    actions = {instant.action, instant.comparable_action} | {
-        plan for plan, done in COMPLETES_AS.items() if done is instant.action
-    }
-    names = [Instant(instant.time, action, state).file_name for state in State for action in sorted(actions)]
-    names.insert(2, f"{instant.time}.inflight")
+    """The instant's files on the timeline: name, size, modification time in epoch milliseconds."""
+    layout = timeline.layout
+    actions = {instant.action, instant.comparable_action, *layout.plans_of(instant.action)}
+    states = [Instant(instant.time, action, state) for state in State for action in sorted(actions)]
+    states.insert(2, Instant(instant.time, Action.COMMIT, State.INFLIGHT))
+    names = [layout.name(state) for state in [*states, instant]]
     found = []
     for name in dict.fromkeys(names):
-        known = Instant.parse(name)
-        info = table.storage.info(f"{table.base_path}/.hoodie/{name}") if name in timeline.mtimes else None
+        known = layout.parse(name)
+        info = (
+            table.storage.info(f"{table.base_path}/{layout.folder}/{name}")
+            if name in timeline.mtimes
+            else None
+        )
         if known is not None and info is not None and known.comparable_action is instant.comparable_action:
             found.append({"name": name, "size": info.size, "changed_ms": info.mtime_ms})
     return found
 
 
-def _read(table: ShownTable, instant: Instant) -> Contents:
+def _read(table: ShownTable, timeline: Timeline, instant: Instant) -> Contents:
     """Raises TableError, FileNotFoundError, and HoodieError without fastavro."""
-    path = instant_path(table.base_path, instant)
+    path = timeline.path(instant)
     if instant.action in COMMIT_ACTIONS and (instant.completed or instant.action is not Action.REPLACECOMMIT):
         data = table.storage.read(path)
-        parsed = CommitMetadata.completed(data, path) if instant.completed else CommitMetadata.parse(data)
-        return _commit(parsed, planned=not instant.completed)
+        return _commit(timeline.intended(instant, data), planned=not instant.completed)
     if instant.completed:
         known = _COMPLETED.get(instant.action)
         return known[1](_record(known[0], table.storage.read(path))) if known else Contents()
     plan = _PLANS.get(instant.action)
     if plan is None:
         return Contents()
-    requested = instant_path(table.base_path, instant.with_state(State.REQUESTED))
+    requested = timeline.path(instant.with_state(State.REQUESTED))
     data = table.storage.read(requested)
     return plan[1](_record(plan[0], data)) if data else Contents()
 

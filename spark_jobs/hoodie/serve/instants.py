@@ -21,11 +21,11 @@ from hoodie.errors import ConfigError, TableError
 from hoodie.serve.tables import ShownTable
 from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
 from hoodie.timeline.clock import instant_millis, parse_instant
 from hoodie.timeline.commit_details import CommitDetails
-from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.task_run import TaskRun
 
 LIMIT, MAX_LIMIT = 200, 1000
@@ -49,16 +49,13 @@ class StateTimes:
     @classmethod
     def of(cls, timeline: Timeline, instant: Instant) -> StateTimes:
         """By modification times. A completed commit may have been a compaction."""
-        actions = [instant.action, *(plan for plan, done in COMPLETES_AS.items() if done is instant.action)]
+        actions = [instant.action, *timeline.layout.plans_of(instant.action)]
 
         def changed(state: State) -> int | None:
-            names = (Instant(instant.time, action, state).file_name for action in actions)
-            return next((time for name in names if (time := timeline.mtimes.get(name)) is not None), None)
+            times = (timeline.changed_ms(Instant(instant.time, action, state)) for action in actions)
+            return next((time for time in times if time is not None), None)
 
-        inflight = changed(State.INFLIGHT)
-        if inflight is None and instant.action is Action.COMMIT:
-            inflight = timeline.mtimes.get(f"{instant.time}.inflight")
-        return cls(changed(State.REQUESTED), inflight, changed(State.COMPLETED))
+        return cls(changed(State.REQUESTED), changed(State.INFLIGHT), timeline.completion_of(instant))
 
     def told(self, time: str, utc: bool) -> bool:
         """Are these the times of the writes, and not those of a copy?"""
@@ -140,13 +137,13 @@ class Summaries:
         """None while the file can't be read, or is no commit's."""
         if not instant.completed or instant.action not in COMMIT_ACTIONS:
             return None
-        key = (table.base_path, instant, timeline.mtimes.get(instant.file_name))
+        key = (table.base_path, instant, timeline.changed_ms(instant))
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         try:
-            found = CommitDetails.parse(table.storage.read(instant_path(table.base_path, instant)))
+            found = timeline.details(instant, table.storage)
         except (FileNotFoundError, TableError):
             return None
         if found is not None:
@@ -248,11 +245,8 @@ def show(
     """One instant of the active timeline; opens it if it is a completed commit."""
     details = summaries.commit(table, timeline, instant)
     times = StateTimes.of(timeline, instant)
-    planned = any(
-        Instant(instant.time, plan, State.REQUESTED).file_name in timeline.mtimes
-        for plan, done in COMPLETES_AS.items()
-        if instant.action in (plan, done)
-    )
+    kind = timeline.listed_kind(instant)
+    rewrites = kind is not None and kind.rewrites
     beat = beats.get(instant.time) if not instant.completed else None
     return ShownInstant(
         instant,
@@ -261,7 +255,7 @@ def show(
         table.now_ms,
         details,
         beat,
-        service=planned or instant.action in _PLANNED or (details is not None and details.is_service),
+        service=rewrites or instant.action in _PLANNED or (details is not None and details.is_service),
     )
 
 

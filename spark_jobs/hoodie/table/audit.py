@@ -14,7 +14,6 @@ from hoodie.errors import TableError
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
-from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableProperties
 from hoodie.table.view import TimelineView, merged_slices
 from hoodie.table.written import (
@@ -26,7 +25,7 @@ from hoodie.table.written import (
     latest_written,
     wrong_in,
 )
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline, clustering_plan, instant_path
 from hoodie.timeline.archived import archive_folder, read_archived
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.clustering_plan import ClusteringPlan

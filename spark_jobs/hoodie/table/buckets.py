@@ -40,7 +40,7 @@ def refuse_buckets(
     """
     if (props.get(_SETTING) or "").strip().upper() == "BUCKET":
         raise _refusal(timeline.base_path, f"its {_SETTING} says so")
-    if timeline.has(_FOLDER):
+    if timeline.holds(_FOLDER):
         folder = join(meta_path(timeline.base_path), _FOLDER, _CONSISTENT)
         if storage.exists(folder) and storage.names(folder):
             raise _refusal(timeline.base_path, f"{folder} holds its hash ring")

@@ -22,9 +22,9 @@ from hoodie.table.features import features
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.markers import marker_instants
-from hoodie.table.pending import clustering_plan
 from hoodie.table.properties import TableType
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
+from hoodie.timeline.active import clustering_plan
 from hoodie.timeline.archived import archive_folder, unmended
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
@@ -105,7 +105,7 @@ class _Examination:
 
     def age_s(self, instant: Instant) -> int:
         """Seconds since the newest file of an instant was written."""
-        written = self.timeline.mtimes.get(instant.file_name)
+        written = self.timeline.changed_ms(instant)
         return 0 if written is None else max(0, (self.storage.now_ms() - written) // 1000)
 
     def since_last(self, action: Action) -> int:

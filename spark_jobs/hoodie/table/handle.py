@@ -50,18 +50,21 @@ class Table:
     within a bound (see Timeline). For one thread.
     """
 
-    def __init__(self, ref: TableRef, storage: Storage | None = None) -> None:
+    def __init__(self, ref: TableRef, storage: Storage | None = None, *, timeline_only: bool = False) -> None:
         self.ref = ref
+        self._timeline_only = timeline_only
         self.storage = storage or ref.storage()
         self._properties: TableProperties | None = None
         self._timeline: Timeline | None = None
 
     @classmethod
-    def open(cls, path: str, config: Config | None = None, *, rounds: int = 5) -> Table:
+    def open(
+        cls, path: str, config: Config | None = None, *, rounds: int = 5, timeline_only: bool = False
+    ) -> Table:
         """A table that is there. Raises as `TableRef.of`, and TableNotFound, TornProperties,
-        UnsupportedVersion. `rounds`: see `properties.load`.
+        UnsupportedVersion. `rounds`: see `properties.load`. `timeline_only`: see `Timeline.load`.
         """
-        table = cls(TableRef.of(path, config))
+        table = cls(TableRef.of(path, config), timeline_only=timeline_only)
         table.read_properties(rounds=rounds)
         return table
 
@@ -76,7 +79,9 @@ class Table:
 
     def read_properties(self, *, rounds: int = 5) -> TableProperties:
         """The properties as they are now."""
-        self._properties = properties.load(self.storage, self.base_path, rounds=rounds)
+        self._properties = properties.load(
+            self.storage, self.base_path, rounds=rounds, timeline_only=self._timeline_only
+        )
         return self._properties
 
     @property
@@ -92,7 +97,9 @@ class Table:
 
     def refresh(self) -> Timeline:
         """The timeline as it is now."""
-        self._timeline = Timeline.load(self.base_path, self.storage, self._timeline)
+        self._timeline = Timeline.load(
+            self.base_path, self.storage, self._timeline, timeline_only=self._timeline_only
+        )
         return self._timeline
 
     def listing(self) -> FileListing:

@@ -22,7 +22,7 @@ def active_instants(table: Table) -> list[dict[str, Any]]:
         commit = None
         if instant.completed and instant.action in COMMIT_ACTIONS:
             commit = timeline.commit(instant, storage)
-        described = _described(instant, timeline.mtimes.get(instant.file_name), commit)
+        described = _described(instant, timeline.changed_ms(instant), commit)
         out.append({**described, **service_details(timeline, storage, instant)})
     return out
 

@@ -12,37 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hoodie.codec.avro import read_record
-from hoodie.errors import CommitConflict, TableError
+from hoodie.errors import CommitConflict
 from hoodie.storage import Storage
-from hoodie.timeline.active import Timeline, instant_path
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.active import Timeline, clustering_plan
+from hoodie.timeline.instant import Action, Instant
 
 #: (partition path, file id) -> the pending instant
 BusyGroups = Mapping[tuple[str, str], Instant]
 
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
-
-
-def clustering_plan(storage: Storage, base_path: str, instant: Instant) -> Mapping[str, Any] | None:
-    """The plan of a pending replacecommit, a HoodieClusteringPlan record; None for another operation's.
-
-    The requested file tells, whatever the state. One that is torn was killed while it was made: that is None
-    too as long as nothing has been started, and a TableError after that.
-    """
-    path = instant_path(base_path, instant.with_state(State.REQUESTED))
-    try:
-        data = storage.read(path)
-    except FileNotFoundError:
-        return None
-    if not data:
-        return None
-    try:
-        plan: Mapping[str, Any] | None = read_record("HoodieRequestedReplaceMetadata", data)["clusteringPlan"]
-    except TableError:
-        if instant.state is State.REQUESTED:
-            return None
-        raise
-    return plan
 
 
 def busy_groups(timeline: Timeline, storage: Storage) -> BusyGroups:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from hoodie.config import versions
 from hoodie.errors import (
     AlreadyExists,
     CommitConflict,
@@ -27,7 +28,6 @@ from hoodie.errors import (
     StorageError,
     TableNotFound,
     TornProperties,
-    UnsupportedVersion,
 )
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import Storage
@@ -35,11 +35,6 @@ from hoodie.table.untrusted import checked_properties
 
 FILE_NAME = "hoodie.properties"
 BACKUP_NAME = "hoodie.properties.backup"
-
-#: the version that new tables get, and the newest that this package understands
-TABLE_VERSION = 6
-#: the first version whose hoodie.properties always has a checksum
-_CHECKSUM_SINCE = 4
 
 NAME = "hoodie.table.name"
 DATABASE = "hoodie.database.name"
@@ -83,8 +78,8 @@ _FOLDERS = (
 _DEFAULTS = {
     DATABASE: "",
     TYPE: "COPY_ON_WRITE",
-    VERSION: str(TABLE_VERSION),
-    LAYOUT_VERSION: "1",
+    VERSION: str(versions.NEWEST.number),
+    LAYOUT_VERSION: str(versions.NEWEST.layout.value),
     ARCHIVE_FOLDER: "archived",
     BASE_FILE_FORMAT: "PARQUET",
     POPULATE_META_FIELDS: "true",
@@ -225,12 +220,13 @@ def load(
     rounds: int = 5,
     pause_s: float = 0.1,
     sleep: Callable[[float], None] = time.sleep,
+    timeline_only: bool = False,
 ) -> TableProperties:
     """Read the properties, from the backup when the file itself is missing or torn.
 
     Another writer may be replacing the files, so up to `rounds` attempts are made, `pause_s` seconds apart.
     Raises TableNotFound (no `.hoodie`, or no properties in it), TornProperties (no whole file),
-    UnsupportedVersion (written by a newer Hudi).
+    UnsupportedVersion (written by a newer Hudi); `timeline_only`: see Timeline.load.
     """
     problems: list[str] = []
     for attempt in range(rounds):
@@ -240,7 +236,7 @@ def load(
         for path in (properties_path(base_path), backup_path(base_path)):
             texts, problem = _read_whole(storage, path)
             if texts is not None:
-                return _supported(texts, base_path)
+                return _supported(texts, base_path, timeline_only)
             if problem:
                 problems.append(f"{path}: {problem}")
         if not problems and not storage.exists(f"{base_path}/{META_FOLDER}"):
@@ -366,7 +362,7 @@ def _flaw(texts: Mapping[str, str]) -> str | None:
             return f"{CHECKSUM}={texts[CHECKSUM]} but its names give {checksum(texts)}"
         if VERSION not in texts:
             return f"{VERSION} is missing"
-    elif VERSION not in texts or int(version) >= _CHECKSUM_SINCE:
+    elif VERSION not in texts or int(version) >= versions.CHECKSUM_SINCE:
         return f"{CHECKSUM} is missing"
     kind = texts.get(TYPE, "COPY_ON_WRITE").upper()
     if kind not in TableType.__members__:
@@ -374,16 +370,9 @@ def _flaw(texts: Mapping[str, str]) -> str | None:
     return None
 
 
-def _supported(texts: dict[str, str], base_path: str) -> TableProperties:
+def _supported(texts: dict[str, str], base_path: str, timeline_only: bool = False) -> TableProperties:
     props = TableProperties(checked_properties(texts, base_path))
-    if props.version > TABLE_VERSION:
-        raise UnsupportedVersion(
-            f"{base_path} has table version {props.version}; this package reads and writes versions up to "
-            f"{TABLE_VERSION}. Downgrade the table with Apache Hudi (call downgrade_table(table => "
-            f"'{props.name}', to_version => 'SIX')), or use a table written with version {TABLE_VERSION}",
-            path=base_path,
-            version=props.version,
-        )
+    versions.refuse_unsupported(props.version, base_path, props.name, timeline_only=timeline_only)
     return props
 
 

@@ -1,4 +1,4 @@
-"""The active timeline: a listing of `.hoodie`, and the ordered creation of its files.
+"""The active timeline: a listing of its folder, and the ordered creation of its files.
 
 Stdlib only: a sensor loads it in milliseconds. Only the highest state of an instant is kept, as Apache
 Hudi does; the earlier states' files stay on storage.
@@ -7,22 +7,29 @@ Hudi does; the earlier states' files stay on storage.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from hoodie.errors import HalfUpgraded, TableError, TableNotFound, UnsupportedVersion
+from hoodie.config import versions
+from hoodie.errors import HalfUpgraded, TableError, TableNotFound
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import PARTIAL_SUFFIX, Storage, storage_for
-from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, SUFFIXES, Action, Instant, State, is_time
+from hoodie.timeline.clock import instant_millis
+from hoodie.timeline.commit import CommitMetadata, ReadValue
+from hoodie.timeline.commit_details import CommitDetails
+from hoodie.timeline.files import Contents, ModificationTimes
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
+from hoodie.timeline.layout import Layout
+from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.layouts.two import TWO
 
-#: in `.hoodie`, where table versions 8 and later keep their instants
-_LATER_FOLDER = "timeline"
-_LATER_NAME = re.compile(r"\d+(_\d+)?\.[a-z]", re.ASCII)
-#: bytes of completed commits that are kept; more are read again when they are asked for again
-_KEPT_BYTES = 8 << 20
 _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
+_ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
+
+
+_LATER_FOLDER = TWO.folder.rpartition("/")[2]
 
 
 def meta_path(base_path: str) -> str:
@@ -30,98 +37,47 @@ def meta_path(base_path: str) -> str:
 
 
 def instant_path(base_path: str, instant: Instant) -> str:
-    return f"{base_path}/{META_FOLDER}/{instant.file_name}"
-
-
-class ModificationTimes(Mapping[str, int]):
-    """Epoch milliseconds by file name, each looked up when it is first asked for.
-
-    Looking at thousands of files takes longer than listing them, and few times are ever wanted. A name whose
-    file has gone since the listing is there, and its time is a KeyError. `listing` is all of the folder.
-    """
-
-    def __init__(
-        self, storage: Storage, folder: str, listing: frozenset[str], names: Collection[str]
-    ) -> None:
-        self.listing = listing
-        self._storage = storage
-        self._folder = folder
-        self._names = frozenset(names)
-        self._known: dict[str, int] = {}
-
-    def take(self, earlier: ModificationTimes) -> None:
-        """Take over the times that an earlier listing of the folder knows."""
-        self._known = {name: time for name, time in earlier._known.items() if name in self._names}
-
-    def __getitem__(self, name: str) -> int:
-        known = self._known.get(name)
-        if known is None:
-            found = self._storage.info(f"{self._folder}/{name}") if name in self._names else None
-            if found is None:
-                raise KeyError(name)
-            known = self._known[name] = found.mtime_ms
-        return known
-
-    def get(self, name: str, default: Any = None) -> Any:
-        known = self._known.get(name)  # asked for thousands of files at a poll
-        return super().get(name, default) if known is None else known
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-class Contents:
-    """What files of completed commits contain, by name: they never change. Bounded by _KEPT_BYTES."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, bytes] = {}
-        self._left = _KEPT_BYTES
-
-    def get(self, name: str) -> bytes | None:
-        return self._known.get(name)
-
-    def keep(self, name: str, data: bytes) -> None:
-        if 0 < len(data) <= self._left and name not in self._known:
-            self._known[name] = data
-            self._left -= len(data)
-
-    def take(self, earlier: Contents, names: Collection[str]) -> None:
-        """Take over what an earlier listing of the timeline knows of these files."""
-        for name, data in earlier._known.copy().items():
-            if name in names:
-                self.keep(name, data)
+    """Of an instant of layout one, which is the one that is written."""
+    return ONE.path(base_path, instant)
 
 
 @dataclass(frozen=True)
 class Timeline:
     """Instants sorted by (time, action, state), highest state of each.
 
-    `mtimes`: modification times in epoch ms by file name, of the files of all states. `contents`: of
-    completed commits that were read, so that each is read once in an operation.
+    `mtimes`: modification times in epoch ms by file name, of the files of all states. `layout`: how the files
+    are named and what they contain. `utc`: the zone of completion times in names, else the local one.
+    `contents`: of completed commits that were read, so that each is read once in an operation.
     """
 
     base_path: str
     instants: tuple[Instant, ...]
     mtimes: Mapping[str, int]
+    layout: Layout = ONE
+    utc: bool = False
     contents: Contents = field(default_factory=Contents, compare=False, repr=False)
 
     @classmethod
-    def load(cls, base_path: str, storage: Storage | None = None, before: Timeline | None = None) -> Timeline:
+    def load(
+        cls,
+        base_path: str,
+        storage: Storage | None = None,
+        before: Timeline | None = None,
+        *,
+        timeline_only: bool = False,
+    ) -> Timeline:
         """Raises TableNotFound where `.hoodie` is missing, and UnsupportedVersion or HalfUpgraded.
 
         `before`, an earlier load of the same table, is the result itself when no file came or went, and else
         lends the times and the commits that it knows: files of completed instants never change.
+        `timeline_only`: the caller looks at nothing but the timeline, which is read of more table versions.
         """
         storage = storage or storage_for(base_path)
+        earlier = before.mtimes if before is not None else None
+        if before is not None and before.layout is not ONE and before._is_current(storage):
+            return before
         folder = meta_path(base_path)
         listing = frozenset(storage.names(folder))
-        earlier = before.mtimes if before is not None else None
         if isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing:
             return before  # type: ignore[return-value]
         if not listing and not storage.exists(folder):
@@ -129,35 +85,28 @@ class Timeline:
                 f"{base_path} is no Hudi table: {folder} is missing; check the path, or write to it first",
                 path=base_path,
             )
+        layout: Layout = ONE
+        utc = False
         if _LATER_FOLDER in listing:
-            _refuse_later_layout(storage, base_path)
-        best: dict[tuple[str, Action], tuple[str, Action, State]] = {}
-        names: list[str] = []
-        for name in listing:  # thousands at each poll of a sensor, so no Instant for what is not kept
-            time, _, suffix = name.partition(".")
-            kind = SUFFIXES.get(suffix)
-            if kind is None or not is_time(time):
-                continue
-            names.append(name)
-            action, state = kind
-            key = (time, COMPLETES_AS.get(action, action))
-            other = best.get(key)
-            if other is None or other[2] < state:
-                best[key] = (time, action, state)
-        instants = tuple(Instant(*parts) for parts in sorted(best.values()))
-        mtimes = ModificationTimes(storage, folder, listing, names)
-        timeline = cls(base_path, instants, mtimes)
-        if before is not None and isinstance(earlier, ModificationTimes):
+            later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
+            if any(TWO.parse(name) for name in later):  # downgraded tables keep the folder, without instants
+                utc = _later_zone(storage, base_path, timeline_only)
+                layout, listing = TWO, later
+        instants, names = layout.instants(listing)
+        mtimes = ModificationTimes(storage, f"{base_path}/{layout.folder}", listing, names)
+        timeline = cls(base_path, instants, mtimes, layout, utc)
+        if before is not None and isinstance(earlier, ModificationTimes) and before.layout is layout:
             mtimes.take(earlier)
             timeline.contents.take(before.contents, mtimes)
         return timeline
 
+    def _is_current(self, storage: Storage) -> bool:
+        """Whether no file came or went in the timeline's folder since."""
+        names = frozenset(storage.names(f"{self.base_path}/{self.layout.folder}"))
+        return isinstance(self.mtimes, ModificationTimes) and names == self.mtimes.listing
+
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
-
-    def has(self, name: str) -> bool:
-        """Was there a file or folder of this name beside the instants."""
-        return isinstance(self.mtimes, ModificationTimes) and name in self.mtimes.listing
 
     def filter(self, actions: Iterable[Action] | None = None, completed: bool | None = None) -> list[Instant]:
         wanted = None if actions is None else frozenset(actions)
@@ -181,7 +130,7 @@ class Timeline:
         return commits[-1] if commits else None
 
     def holds(self, name: str) -> bool:
-        """Was a file or folder of this name in `.hoodie` when it was listed."""
+        """Was a file or folder of this name in the timeline's folder when it was listed."""
         return isinstance(self.mtimes, ModificationTimes) and name in self.mtimes.listing
 
     def has_partial(self) -> bool:
@@ -216,23 +165,106 @@ class Timeline:
             self.__dict__["_committed_cache"] = cached
         return cached
 
+    def name(self, instant: Instant) -> str:
+        """Of the instant's file."""
+        return self.layout.name(instant)
+
+    def path(self, instant: Instant) -> str:
+        return self.layout.path(self.base_path, instant)
+
+    def has_file(self, instant: Instant) -> bool:
+        """Was the file of this state there, be there a higher state of the instant or not."""
+        return self.layout.name(instant) in self.mtimes
+
+    def changed_ms(self, instant: Instant) -> int | None:
+        """When the instant came into its state, in epoch milliseconds; None if its file has gone since."""
+        if instant.completion is not None:
+            return instant_millis(instant.completion, self.utc)
+        return self.mtimes.get(self.layout.name(instant))
+
+    def completion_of(self, instant: Instant) -> int | None:
+        """When a completed instant was completed, as `changed_ms`; None for another."""
+        return self.changed_ms(instant) if instant.completed else None
+
+    def listed_kind(self, instant: Instant) -> Kind | None:
+        """What an instant does, as the listing tells; None where only its plan distinguishes a clustering
+        from a write.
+        """
+        if (kind := _KINDS.get(instant.action)) is not None:
+            return kind
+        for action in self.layout.plans_of(instant.action):
+            if self.layout.requested_name(instant.time, action) in self.mtimes:
+                return _KINDS[action]
+        return None if instant.action is Action.REPLACECOMMIT else Kind.WRITE
+
+    def kind(self, instant: Instant, storage: Storage | None = None) -> Kind:
+        """What an instant does; reads the requested file of a replacecommit. Raises TableError for a torn one
+        of which the execution has begun.
+        """
+        kind = self.listed_kind(instant)
+        if kind is None:
+            storage = storage or storage_for(self.base_path)
+            plan = clustering_plan(storage, self.base_path, instant, self.layout)
+            kind = Kind.CLUSTERING if plan is not None else Kind.WRITE
+        return kind
+
+    def after(self, time: str | None, instants: Iterable[Instant] | None = None) -> list[Instant]:
+        """Those whose time is greater, of all or of the given ones; all for None."""
+        found = self.instants if instants is None else instants
+        return [instant for instant in found if time is None or instant.time > time]
+
+    def before(self, time: str | None, instants: Iterable[Instant] | None = None) -> list[Instant]:
+        """Those whose time is smaller, of all or of the given ones; all for None."""
+        found = self.instants if instants is None else instants
+        return [instant for instant in found if time is None or instant.time < time]
+
+    def between(
+        self, begin: str | None, end: str | None, instants: Iterable[Instant] | None = None
+    ) -> list[Instant]:
+        """Those whose time is in (begin, end], of all or of the given ones; None is no bound."""
+        return [item for item in self.after(begin, instants) if end is None or item.time <= end]
+
     def read(self, instant: Instant, storage: Storage | None = None) -> bytes:
         """What the instant's file contains. Raises FileNotFoundError where it is gone, unless it was read
         before.
         """
         lasting = instant.completed and instant.action in COMMIT_ACTIONS
-        data = self.contents.get(instant.file_name) if lasting else None
+        name = self.layout.name(instant)
+        data = self.contents.get(name) if lasting else None
         if data is None:
             storage = storage or storage_for(self.base_path)
-            data = storage.read(instant_path(self.base_path, instant))
+            data = storage.read(self.path(instant))
             if lasting:
-                self.contents.keep(instant.file_name, data)
+                self.contents.keep(name, data)
         return data
 
     def commit(self, instant: Instant, storage: Storage | None = None) -> CommitMetadata:
-        """What a completed commit says. Raises FileNotFoundError, and TableError for a damaged file."""
-        data = self.read(instant, storage)
-        return CommitMetadata.completed(data, instant_path(self.base_path, instant))
+        """What a completed commit says, parsed once. Raises FileNotFoundError, and TableError for a damaged
+        file.
+        """
+        name = self.layout.name(instant)
+        found = self.contents.parsed(name)
+        if found is None:
+            data = self.read(instant, storage)
+            found = CommitMetadata.completed(data, self.path(instant), self._value(instant))
+            self.contents.keep_parsed(name, len(data), found)
+        return found
+
+    def details(self, instant: Instant, storage: Storage | None = None) -> CommitDetails | None:
+        """The small part of what a completed commit says, read now; None while its file is empty or torn.
+        Raises FileNotFoundError.
+        """
+        storage = storage or storage_for(self.base_path)
+        return CommitDetails.parse(storage.read(self.path(instant)), self._value(instant))
+
+    def intended(self, instant: Instant, data: bytes) -> CommitMetadata:
+        """What the file of a state says: that of a commit in flight may say nothing. Raises TableError."""
+        if instant.completed:
+            return CommitMetadata.completed(data, self.path(instant), self._value(instant))
+        return CommitMetadata.parse(data, self._value(instant))
+
+    def _value(self, instant: Instant) -> ReadValue:
+        return partial(self.layout.commit_value, instant.action)
 
     def plan(self, instant: Instant, storage: Storage | None = None) -> bytes:
         """The requested file of a pending instant.
@@ -245,46 +277,78 @@ class Timeline:
         try:
             return self.read(requested, storage)
         except FileNotFoundError:
-            path = instant_path(self.base_path, requested)
-            gone = not storage.exists(instant_path(self.base_path, instant))
-            if gone or requested.file_name in self.mtimes:
+            path = self.path(requested)
+            gone = not storage.exists(self.path(instant))
+            if gone or self.has_file(requested):
                 raise
             raise TableError(
                 f"{path} is missing, which holds the plan of {instant}; restore it from a copy, or, if no "
-                f"process is at work on it, delete {instant.file_name} beside it",
+                f"process is at work on it, delete {self.name(instant)} beside it",
                 path=path,
                 instant=instant.time,
             ) from None
 
 
-def _refuse_later_layout(storage: Storage, base_path: str) -> None:
-    """Raises an error where instants lie as table versions 8 and later have them, which are not read here.
+def _later_zone(storage: Storage, base_path: str, timeline_only: bool) -> bool:
+    """Of a table whose instants lie as layout two has them, whether the instants are UTC.
 
-    Downgraded tables keep the folder, without instants.
+    Raises UnsupportedVersion where the version is not read, HalfUpgraded where it has another layout.
     """
-    folder = f"{meta_path(base_path)}/{_LATER_FOLDER}"
-    if not any(map(_LATER_NAME.match, storage.names(folder))):
-        return
     try:
-        found = _VERSION.search(storage.read(f"{meta_path(base_path)}/hoodie.properties"))
+        texts = storage.read(f"{meta_path(base_path)}/hoodie.properties")
     except FileNotFoundError:
-        found = None
+        texts = b""
+    found = _VERSION.search(texts)
     version = int(found[1][:9]) if found else 0
-    if version >= 8:
-        raise UnsupportedVersion(
-            f"{base_path} has table version {version}, whose instants lie in {folder}; downgrade the table "
-            "to version 6 with Apache Hudi, or read it with that",
-            path=base_path,
-            version=version,
-        )
+    if versions.is_of_layout(version, TWO.version):
+        versions.refuse_unsupported(version, base_path, timeline_only=timeline_only)
+        return _ZONE.search(texts) is not None
+    later = " or ".join(str(item.number) for item in versions.VERSIONS.values() if item.layout is TWO.version)
     raise HalfUpgraded(
-        f"instants of {base_path} lie in {folder}, where table version 8 keeps them, but hoodie.properties "
-        f"has version {version or '(none)'}: an upgrade by Apache Hudi 1.x is going on, or failed half-way. "
-        f"Mend the archive (hoodie doctor --repair --table {base_path}) and let Apache Hudi 1.x finish the "
-        "upgrade, which its next write does; or restore .hoodie from a copy",
+        f"instants of {base_path} lie in {base_path}/{TWO.folder}, where table version {later} keeps them, "
+        f"but hoodie.properties has version {version or '(none)'}: an upgrade by Apache Hudi 1.x is going on "
+        f"or failed half-way. Mend the archive (hoodie doctor --repair --table {base_path}) and let Apache "
+        "Hudi 1.x finish the upgrade, which its next write does; or restore .hoodie from a copy",
         path=base_path,
         version=version,
     )
+
+
+_KINDS = {
+    Action.COMPACTION: Kind.COMPACTION,
+    Action.LOGCOMPACTION: Kind.LOG_COMPACTION,
+    Action.CLUSTERING: Kind.CLUSTERING,
+    Action.CLEAN: Kind.CLEAN,
+    Action.ROLLBACK: Kind.ROLLBACK,
+    Action.RESTORE: Kind.RESTORE,
+    Action.SAVEPOINT: Kind.SAVEPOINT,
+    Action.INDEXING: Kind.INDEXING,
+}
+
+
+def clustering_plan(
+    storage: Storage, base_path: str, instant: Instant, layout: Layout = ONE
+) -> Mapping[str, Any] | None:
+    """The plan of a pending replacecommit, a HoodieClusteringPlan record; None for another operation's.
+
+    The requested file tells, whatever the state. One that is torn was killed while it was made: that is None
+    too as long as nothing has been started, and a TableError after that.
+    """
+    try:
+        data = storage.read(layout.path(base_path, instant.with_state(State.REQUESTED)))
+    except FileNotFoundError:
+        return None
+    if not data:
+        return None
+    from hoodie.codec.avro import read_record
+
+    try:
+        plan: Mapping[str, Any] | None = read_record("HoodieRequestedReplaceMetadata", data)["clusteringPlan"]
+    except TableError:
+        if instant.state is State.REQUESTED:
+            return None
+        raise
+    return plan
 
 
 def create_instant(storage: Storage, base_path: str, instant: Instant, data: bytes = b"") -> None:

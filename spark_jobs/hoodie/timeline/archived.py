@@ -246,7 +246,7 @@ def _commit(record: Mapping[str, Any]) -> CommitMetadata:
     }
     if record.get("partitionToReplaceFileIds") is not None:
         value["partitionToReplaceFileIds"] = record["partitionToReplaceFileIds"]
-    return CommitMetadata.parse(json.dumps(value))
+    return CommitMetadata.of(value)
 
 
 #: a field of the Avro model that the JSON does not have

@@ -7,6 +7,7 @@ from typing import Any
 
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 
 #: Hudi keeps this key empty where it once held totals; 0.15.0 always writes it
 _ROLLING_STAT = "ROLLING_STAT"
@@ -72,7 +73,7 @@ def commit_record(commit: CommitMetadata) -> dict[str, Any]:
 def _parsed(instant: Instant, data: bytes) -> CommitMetadata:
     """Of a completed commit a whole one: what it wrote would be forgotten."""
     return (
-        CommitMetadata.completed(data, instant.file_name) if instant.completed else CommitMetadata.parse(data)
+        CommitMetadata.completed(data, ONE.name(instant)) if instant.completed else CommitMetadata.parse(data)
     )
 
 

@@ -7,7 +7,7 @@ for byte what Hudi writes. Keys of other releases are tolerated and kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -26,6 +26,23 @@ MISSING_KEY = "hoodie.delete.missing.keys"
 DROPPED_KEY = "hoodie.insert.dropped.duplicates"
 #: operations whose `schema` is not the table's (format.md 3.1)
 KEEPS_SCHEMA = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+
+
+#: content of a commit's file -> an object with Hudi's keys; see Layout.commit_value
+ReadValue = Callable[[bytes], Mapping[str, Any]]
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def json_object(data: bytes) -> Mapping[str, Any]:
+    """JSON -> its value. Raises ValueError, RecursionError for other content."""
+    text = data.decode()
+    value: Mapping[str, Any] = json.loads(text, parse_constant=_no_number)
+    if "\\u" in text:  # half of a pair, which no UTF-8 has
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 @dataclass(frozen=True)
@@ -162,19 +179,16 @@ class CommitMetadata:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, data: bytes | str) -> CommitMetadata:
-        """JSON -> metadata, a ReplaceCommitMetadata where it names replaced files.
+    def parse(cls, data: bytes, value: ReadValue = json_object) -> CommitMetadata:
+        """A file's content -> metadata, a ReplaceCommitMetadata where it names replaced files.
 
-        Empty input is empty metadata. Raises TableError when the content is torn.
+        Empty input is empty metadata. `value` makes an object of other input. Raises TableError when the
+        content is torn.
         """
         if not data.strip():
             return CommitMetadata()
         try:
-            text = data.decode() if isinstance(data, bytes) else data
-            value = json.loads(text, parse_constant=_no_number)
-            if "\\u" in text:  # half of a pair, which no UTF-8 has
-                json.dumps(value, ensure_ascii=False).encode()
-            return _from_dict(value)
+            return _from_dict(value(data))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise TableError(
                 f"commit metadata can't be read ({error}): {data[:80]!r}…; restore the instant's file, or "
@@ -182,7 +196,12 @@ class CommitMetadata:
             ) from None
 
     @classmethod
-    def completed(cls, data: bytes, path: str) -> CommitMetadata:
+    def of(cls, value: Mapping[str, Any]) -> CommitMetadata:
+        """An object with Hudi's keys -> metadata. Raises TableError for values of other types."""
+        return cls.parse(b"{}", lambda _: value)
+
+    @classmethod
+    def completed(cls, data: bytes, path: str, value: ReadValue = json_object) -> CommitMetadata:
         """As `parse`, of the file of a completed commit, delta commit or replacecommit.
 
         Such a file always names what was written, be it nothing. Raises TableError, which names `path`, when
@@ -191,7 +210,7 @@ class CommitMetadata:
         why = "is empty"
         if data.strip():
             try:
-                found = cls.parse(data)
+                found = cls.parse(data, value)
             except TableError as error:
                 raise _damaged(path, error.message.partition("; restore")[0]) from None
             key = _REPLACED if path.endswith(".replacecommit") else _WRITTEN
@@ -325,10 +344,6 @@ _PARTITION = "partition of a commit"
 _COMMIT_KEYS = frozenset(
     {"partitionToWriteStats", "compacted", "extraMetadata", "operationType", _REPLACED},
 )
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
 
 
 def _texts(value: Mapping[str, Any]) -> dict[str, str | None]:

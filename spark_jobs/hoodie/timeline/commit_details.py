@@ -1,16 +1,16 @@
 """The part of a commit's metadata that waiting and looking need, without its files.
 
-A sensor or a page may have to open a thousand commits of a thousand files each, so only the keys of
-hoodie.timeline.commit.CommitMetadata that are wanted are read, and no object is made per file. Stdlib only.
+A sensor or a page may have to open a thousand commits of a thousand files each, so only the keys that are
+wanted are taken out of the value that hoodie.timeline.commit reads, too, and no object is made per file
+(CommitMetadata takes eight times as long). Stdlib only.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hoodie.timeline.commit import SCHEMA_KEY
+from hoodie.timeline.commit import SCHEMA_KEY, ReadValue, json_object
 
 #: operation types of table services: they rewrite files and change no row
 SERVICE_OPERATIONS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
@@ -28,10 +28,6 @@ _STAT_KEYS = {
 
 #: above Java's longs, which the sums of a table's commits stay far below
 _LONG = 2**63
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
 
 
 @dataclass(frozen=True)
@@ -54,19 +50,21 @@ class CommitDetails:
         return self.operation in SERVICE_OPERATIONS
 
     @classmethod
-    def parse(cls, data: bytes) -> CommitDetails | None:
-        """A completed commit's file -> what it says; None while it is empty or torn."""
+    def parse(cls, data: bytes, value: ReadValue = json_object) -> CommitDetails | None:
+        """A completed commit's file -> what it says; None while it is empty or torn. `value`: as of
+        CommitMetadata.
+        """
         try:
-            value = json.loads(data, parse_constant=_no_number)
-            stats = value.get("partitionToWriteStats") or {}
+            found = value(data)
+            stats = found.get("partitionToWriteStats") or {}
             written = [stat for group in stats.values() for stat in group]
             counts = {name: sum(stat.get(key) or 0 for stat in written) for name, key in _STAT_KEYS.items()}
             counts["num_files"] = sum(stat.get("path") is not None for stat in written)
             if not all(type(count) is int and abs(count) < _LONG for count in counts.values()):
                 return None
-            operation = str(value.get("operationType") or "").upper()
-            replaced = frozenset(value.get("partitionToReplaceFileIds") or ())
-            extra = dict((value.get("extraMetadata") or {}).items())
+            operation = str(found.get("operationType") or "").upper()
+            replaced = frozenset(found.get("partitionToReplaceFileIds") or ())
+            extra = dict((found.get("extraMetadata") or {}).items())
             extra.pop(SCHEMA_KEY, None)
             if not all(isinstance(text, (str, type(None))) for text in extra.values()):
                 return None

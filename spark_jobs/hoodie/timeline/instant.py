@@ -1,9 +1,9 @@
-"""Instants and their file names (table version 6, timeline layout 1; format.md section 2)."""
+"""Instants: one action at one time, in one state (format.md section 2). Their files: `timeline.layout`."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hoodie.format.names import LONGEST_INSTANT
 
@@ -14,6 +14,7 @@ class Action(str, enum.Enum):
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
     REPLACECOMMIT = "replacecommit"
+    CLUSTERING = "clustering"
     COMPACTION = "compaction"
     LOGCOMPACTION = "logcompaction"
     CLEAN = "clean"
@@ -29,8 +30,31 @@ class State(enum.IntEnum):
     COMPLETED = 2
 
 
-#: actions whose completed file stands under another action's name
-COMPLETES_AS = {Action.COMPACTION: Action.COMMIT, Action.LOGCOMPACTION: Action.DELTACOMMIT}
+class Kind(enum.Enum):
+    """What an instant does, whatever the action that its files are named for."""
+
+    WRITE = "write"
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "log compaction"
+    CLUSTERING = "clustering"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    RESTORE = "restore"
+    SAVEPOINT = "savepoint"
+    INDEXING = "indexing"
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether it writes the rows of the table anew, without a change to them."""
+        return self in (Kind.COMPACTION, Kind.LOG_COMPACTION, Kind.CLUSTERING)
+
+
+#: actions whose completed file lies under another action's name
+COMPLETES_AS = {
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOGCOMPACTION: Action.DELTACOMMIT,
+    Action.CLUSTERING: Action.REPLACECOMMIT,
+}
 
 #: completed actions that change which rows a reader sees
 COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
@@ -49,11 +73,15 @@ def is_time(text: str) -> bool:
 
 @dataclass(frozen=True, order=True)
 class Instant:
-    """One action at one time. Times are compared as texts, never as dates."""
+    """One action at one time. Times are compared as texts, never as dates.
+
+    `completion` is the time of completion in the form of an instant's, where a file's name has it.
+    """
 
     time: str
     action: Action
     state: State
+    completion: str | None = field(default=None, compare=False)
 
     @property
     def completed(self) -> bool:
@@ -61,42 +89,12 @@ class Instant:
 
     @property
     def comparable_action(self) -> Action:
-        """compaction counts as commit, log compaction as deltacommit."""
+        """compaction counts as commit, log compaction as deltacommit, clustering as replacecommit."""
         return COMPLETES_AS.get(self.action, self.action)
 
     def with_state(self, state: State) -> Instant:
         action = self.comparable_action if state is State.COMPLETED else self.action
         return Instant(self.time, action, state)
 
-    @property
-    def file_name(self) -> str:
-        return f"{self.time}.{_SUFFIX_OF[self.action, self.state]}"
-
-    @classmethod
-    def parse(cls, name: str) -> Instant | None:
-        """File name -> Instant; None for anything that is not an instant file."""
-        time, _, suffix = name.partition(".")
-        kind = SUFFIXES.get(suffix)
-        if kind is None or not is_time(time):
-            return None
-        return cls(time, *kind)
-
     def __str__(self) -> str:
         return f"{self.time} {self.action.value} {self.state.name.lower()}"
-
-
-#: what stands behind the time in a file's name -> action and state
-SUFFIXES = {
-    "inflight": (Action.COMMIT, State.INFLIGHT),
-    **{action.value: (action, State.COMPLETED) for action in Action},
-    **{
-        f"{action.value}.{state.name.lower()}": (action, state)
-        for action in Action
-        for state in (State.REQUESTED, State.INFLIGHT)
-    },
-}
-
-_SUFFIX_OF = {
-    **{kind: suffix for suffix, kind in reversed(SUFFIXES.items())},
-    **{(service, State.COMPLETED): action.value for service, action in COMPLETES_AS.items()},
-}

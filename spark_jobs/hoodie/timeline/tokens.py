@@ -101,19 +101,19 @@ def find(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None
             data = timeline.read(instant, storage)
         except FileNotFoundError:  # archived, or rolled back, this moment
             continue
-        _check(data, instant)
+        _check(timeline, instant, data)
         if token.encode() not in data and json.dumps(token)[1:-1].encode() not in data:
             continue
-        found = TokenCommit.of(instant, CommitMetadata.completed(data, instant.file_name))
+        found = TokenCommit.of(instant, timeline.intended(instant, data))
         if found is not None and found.token == token:
             return found
     return kept
 
 
-def _check(data: bytes, instant: Instant) -> None:
+def _check(timeline: Timeline, instant: Instant, data: bytes) -> None:
     """TableError for a commit that may have had any token: its file is emptied."""
     if len(data) < _LEAST:
-        CommitMetadata.completed(data, instant.file_name)
+        timeline.intended(instant, data)
 
 
 def all_commits(timeline: Timeline, storage: Storage) -> Iterator[TokenCommit]:
@@ -125,9 +125,9 @@ def all_commits(timeline: Timeline, storage: Storage) -> Iterator[TokenCommit]:
         except FileNotFoundError:  # archived, or rolled back, this moment
             continue
         here.add(instant.time)
-        _check(data, instant)
+        _check(timeline, instant, data)
         if TOKEN_KEY.encode() in data:
-            found = TokenCommit.of(instant, CommitMetadata.completed(data, instant.file_name))
+            found = TokenCommit.of(instant, timeline.intended(instant, data))
             if found is not None:
                 yield found
     for item in storage.list(f"{timeline.base_path}/{_FOLDER}"):

@@ -18,6 +18,7 @@ from hoodie.table.markers import delete_markers
 from hoodie.timeline.active import create_instant, delete_instant, delete_states, instant_path
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
+from hoodie.timeline.layouts.one import ONE
 from hoodie.write import reconcile, rollback
 from hoodie.write.commit import Participants
 
@@ -106,7 +107,7 @@ class WriteAttempt(Attempt):
     def superseded(self) -> bool:
         """Its own files are gone, or a rollback or restore names it. Those of other instants are no sign."""
         timeline = self.table.refresh()
-        mine = {self.pending.file_name, self.pending.with_state(State.REQUESTED).file_name}
+        mine = {ONE.name(self.pending), ONE.name(self.pending.with_state(State.REQUESTED))}
         if not all(map(timeline.holds, mine)):
             return True
         return rollback.is_undone(timeline, self.table.storage, self.pending.time)

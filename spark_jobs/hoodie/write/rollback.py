@@ -21,19 +21,25 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
-from hoodie.table.pending import clustering_plan
 from hoodie.timeline import tokens
-from hoodie.timeline.active import Timeline, create_instant, delete_instant, delete_states, instant_path
+from hoodie.timeline.active import (
+    Timeline,
+    clustering_plan,
+    create_instant,
+    delete_instant,
+    delete_states,
+    instant_path,
+)
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import (
     BOOTSTRAPS,
-    COMPLETES_AS,
     WRITE_ACTIONS,
     Action,
     Instant,
     State,
 )
+from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.plans import (
     InstantInfo,
     RollbackMetadata,
@@ -261,8 +267,8 @@ def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
 
 def _service(storage: Storage, base_path: str, target: Instant) -> Action | None:
     """The service whose commit, or attempt, this is; None for a write's. Its own files tell."""
-    for action, done in COMPLETES_AS.items():
-        for state in (State.REQUESTED, State.INFLIGHT) if done is target.comparable_action else ():
+    for action in ONE.plans_of(target.comparable_action):
+        for state in (State.REQUESTED, State.INFLIGHT):
             if storage.exists(instant_path(base_path, Instant(target.time, action, state))):
                 return action
     return None

@@ -21,6 +21,7 @@ from hoodie.table import properties
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from tests.unit.read.support import GROUP, STORAGE, LogTable, Row, data, deletes, moment
 from tests.unit.write.support import PLAIN, plain
 
@@ -276,7 +277,7 @@ def test_before_the_first_commit(cow: tuple[str, list[str]]) -> None:
 def test_a_begin_before_what_was_archived(cow: tuple[str, list[str]]) -> None:
     path, (first, second, _) = cow
     for state in State:
-        LocalStorage().delete(f"{path}/.hoodie/{Instant(first, Action.COMMIT, state).file_name}")
+        LocalStorage().delete(f"{path}/.hoodie/{ONE.name(Instant(first, Action.COMMIT, state))}")
     (Path(path) / ".hoodie" / "archived" / ".commits_.archive.1_1-0-1").write_bytes(b"")
     for begin in (first, "2001-01-01"):
         with pytest.raises(NotRetained, match=f"begins with commit {second}; older commits are archived"):
@@ -380,7 +381,7 @@ def test_cleans_older_than_all_commits_hide_no_archived_commit(cow: tuple[str, l
     path, (first, *_) = cow
     storage = LocalStorage()
     for state in State:
-        storage.delete(f"{path}/.hoodie/{Instant(first, Action.COMMIT, state).file_name}")
+        storage.delete(f"{path}/.hoodie/{ONE.name(Instant(first, Action.COMMIT, state))}")
     create_instant(STORAGE, path, Instant("20010101000000000", Action.CLEAN, State.COMPLETED))
     create_instant(STORAGE, path, Instant("20010101000000001", Action.ROLLBACK, State.COMPLETED))
     (file,) = Path(path).glob(f"*_{first}.parquet")

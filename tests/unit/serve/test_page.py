@@ -21,6 +21,7 @@ from hoodie.timeline.active import create_instant
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
@@ -217,7 +218,7 @@ def write_times(path: str, instant: str, **seconds: float) -> None:
     """Times of the files of an instant's states, in seconds after it."""
     begun = instant_millis(instant, utc=True) / 1000
     for file in Path(path, ".hoodie").glob(f"{instant}.*"):
-        state = Instant.parse(file.name).state.name.lower()
+        state = ONE.parse(file.name).state.name.lower()
         os.utime(file, (begun + seconds[state],) * 2)
 
 

@@ -34,6 +34,7 @@ from hoodie.timeline.archived import (
 )
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from hoodie.write.transaction import Transaction
 from tests.support.archives import age
 from tests.support.faults import Faults, InjectedFault, Phase, injected
@@ -112,8 +113,8 @@ def test_the_oldest_commits_move_with_all_their_states(table: Pair) -> None:
         f"{time} commit {state}" for time in commits[:5] for state in ("requested", "inflight", "completed")
     ]
     for entry in found:
-        data = before[entry.instant.file_name]
-        assert not (table.path / ".hoodie" / entry.instant.file_name).exists()
+        data = before[ONE.name(entry.instant)]
+        assert not (table.path / ".hoodie" / ONE.name(entry.instant)).exists()
         assert entry.commit is not None
         commit = CommitMetadata.parse(data)
         assert entry.commit.partition_to_write_stats.keys() == commit.partition_to_write_stats.keys()
@@ -180,7 +181,7 @@ def test_compactions_and_delta_commits(tmp_path: Path) -> None:
     assert [item["action"] for item in result.archived] == [item.action.value for item in loaded[:7]]
     found = {entry.instant: entry for entry in entries(pair)}
     for name, plan in plans.items():
-        instant = Instant.parse(name)
+        instant = ONE.parse(name)
         assert instant is not None
         assert found[instant].metadata == plan
         assert found[instant.with_state(State.INFLIGHT)].metadata is None
@@ -401,7 +402,7 @@ def test_empty_instants_are_archived_as_such_but_for_completed_commits(table: Pa
     assert listing(table.path) == before
     emptied.write_bytes(whole)
     archive(table)
-    found = {entry.instant.file_name: entry for entry in entries(table)}
+    found = {ONE.name(entry.instant): entry for entry in entries(table)}
     assert found[f"{commits[1]}.inflight"].commit == CommitMetadata(
         extra_metadata={"ROLLING_STAT": ""}, operation_type="UNKNOWN"
     )

@@ -19,6 +19,7 @@ from hoodie.timeline.clean_plan import ActionInstant
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from tests.support.tables import small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
@@ -328,7 +329,7 @@ def test_a_pending_clustering_keeps_what_it_reads(table: Pair) -> None:
 def test_a_pending_compaction_or_write_bounds_what_may_go(pending: str) -> None:
     """A query of the state it began with stays, even where newer commits are enough."""
     names = [f"{number:017}.deltacommit" for number in (1, 2, 4, 5)] + [f"{3:017}.{pending}"]
-    instants = tuple(sorted(item for item in map(Instant.parse, names) if item))
+    instants = tuple(sorted(item for item in map(ONE.parse, names) if item))
     retention = Retention.of(Config.of({"hoodie.cleaner.commits.retained": 1}), 0, True)
     found = retention.earliest(Timeline("/t", instants, {}))
     assert found is not None

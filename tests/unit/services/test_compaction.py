@@ -23,6 +23,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from hoodie.write.transaction import Transaction
 from tests.support.faults import Faults, InjectedFault, injected
 from tests.support.rows import assert_same_rows
@@ -137,7 +138,7 @@ def test_a_live_writer_is_a_conflict_that_changes_nothing(table: Pair) -> None:
 def test_a_failed_write_is_rolled_back_before_the_plan(table: Pair) -> None:
     failed = "20200101000000000"
     for state in (State.REQUESTED, State.INFLIGHT):
-        (table.path / ".hoodie" / Instant(failed, Action.DELTACOMMIT, state).file_name).touch()
+        (table.path / ".hoodie" / ONE.name(Instant(failed, Action.DELTACOMMIT, state))).touch()
     result = compact(table)
     assert result.rolled_back == [failed]
     assert result.compacted

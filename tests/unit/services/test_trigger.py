@@ -15,7 +15,7 @@ from hoodie.services.clustering.trigger import last_clustering
 from hoodie.services.compaction.trigger import due
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import Instant
+from hoodie.timeline.layouts.one import ONE
 
 STRATEGY = "hoodie.compact.inline.trigger.strategy"
 COMMITS = "hoodie.compact.inline.max.delta.commits"
@@ -24,7 +24,7 @@ SECONDS = "hoodie.compact.inline.max.delta.seconds"
 
 def timeline(*names: str) -> Timeline:
     """Of file names such as `20260101000000000.deltacommit`."""
-    instants = [Instant.parse(name) for name in names]
+    instants = [ONE.parse(name) for name in names]
     assert None not in instants
     return Timeline("/t", tuple(sorted(item for item in instants if item)), {})
 

@@ -32,7 +32,7 @@ from hoodie.table import properties, schema_history
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.timeline import tokens
-from hoodie.timeline.active import META_FOLDER, Timeline, instant_path, meta_path
+from hoodie.timeline.active import META_FOLDER, Timeline, meta_path
 from hoodie.timeline.archived import (
     MERGE_PLAN_NAME,
     archive_files,
@@ -46,13 +46,13 @@ from hoodie.timeline.archived import (
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.layouts.one import ONE
 from hoodie.write import reconcile
 from hoodie.write.transaction import Transaction
 
 _ATTEMPTS = 20
 #: completed action -> the action of the plan that it may come from
-_PLANNED_AS = {done: planned for planned, done in COMPLETES_AS.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
             _write(target, folder, timeline, files, done)
             transaction.check_claim()
             _sweep_aux(storage, base_path, done.choice.instants)
-            _delete(storage, base_path, files)
+            _delete(storage, timeline, files)
         transaction.check_claim()
         merged = merge.merge(storage, folder, target.config)
         done.merged = merged.names if merged else []
@@ -176,7 +176,7 @@ def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:
     """Every state of the instants that has a file, in the order of the instants and of their states."""
     found: dict[tuple[str, Action], list[Instant]] = {}
     for name in timeline.mtimes:
-        instant = Instant.parse(name)
+        instant = timeline.layout.parse(name)
         if instant is not None:
             found.setdefault((instant.time, instant.comparable_action), []).append(instant)
     return [
@@ -193,7 +193,7 @@ def _write(target: ServiceTable, folder: str, timeline: Timeline, files: list[In
     known = _newest(storage, folder)
     records = [
         entry_record(
-            instant, timeline.read(instant, storage), format_millis(timeline.mtimes[instant.file_name], utc)
+            instant, timeline.read(instant, storage), format_millis(_changed_ms(timeline, instant), utc)
         )
         for instant in files
         if instant not in known
@@ -217,18 +217,25 @@ def _write(target: ServiceTable, folder: str, timeline: Timeline, files: list[In
     )
 
 
-def _delete(storage: Storage, base_path: str, files: list[Instant]) -> None:
+def _changed_ms(timeline: Timeline, instant: Instant) -> int:
+    changed = timeline.changed_ms(instant)
+    if changed is None:
+        raise FileNotFoundError(timeline.path(instant))
+    return changed
+
+
+def _delete(storage: Storage, timeline: Timeline, files: list[Instant]) -> None:
     """Pending states first: what stays when this is killed never looks like something to be done."""
     for done in (False, True):
         stage = sorted(item for item in files if item.completed is done)
-        storage.delete_many([instant_path(base_path, instant) for instant in stage])
+        storage.delete_many([timeline.path(instant) for instant in stage])
 
 
 def _sweep_aux(storage: Storage, base_path: str, archived: Iterable[Instant]) -> None:
     """Copies of compaction plans, which releases before table version 6 kept in `.aux`."""
     newest = max((item.time for item in archived if item.action is not Action.CLEAN), default="")
     for item in storage.list(join(meta_path(base_path), ".aux")):
-        found = None if item.is_dir else Instant.parse(item.name)
+        found = None if item.is_dir else ONE.parse(item.name)
         if found is not None and found.time <= newest:
             storage.delete(item.path)
 
@@ -254,8 +261,8 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
 
     def look(instant: Instant) -> bool:
         nonlocal known
-        kinds = (instant.action, _PLANNED_AS.get(instant.action, instant.action))
-        if any(Instant(instant.time, kind, State.REQUESTED).file_name in timeline.mtimes for kind in kinds):
+        actions = (instant.action, *timeline.layout.plans_of(instant.action))
+        if any(timeline.has_file(Instant(instant.time, kind, State.REQUESTED)) for kind in actions):
             return False
         if known is None:
             known = _newest(target.storage, folder)

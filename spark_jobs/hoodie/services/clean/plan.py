@@ -16,9 +16,8 @@ from hoodie.services.clean.slices import Group, Holds, PartitionClean, Partition
 from hoodie.services.planned import DuePlan
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.listing import StorageListing
-from hoodie.table.pending import clustering_plan
 from hoodie.table.view import Listing, TimelineView
-from hoodie.timeline.active import Timeline
+from hoodie.timeline.active import Timeline, clustering_plan
 from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant

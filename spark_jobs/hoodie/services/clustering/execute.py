@@ -15,9 +15,8 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.listing import StorageListing
-from hoodie.table.pending import clustering_plan
 from hoodie.table.view import TimelineView, file_slices
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline, clustering_plan, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
 from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.instant import Action, Instant, State

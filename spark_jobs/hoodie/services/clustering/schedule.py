@@ -31,9 +31,9 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import source_uri, with_source_size
 from hoodie.table.listing import StorageListing
-from hoodie.table.pending import BusyGroups, busy_groups, clustering_plan
+from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
-from hoodie.timeline.active import Timeline
+from hoodie.timeline.active import Timeline, clustering_plan
 from hoodie.timeline.clustering_plan import ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
 

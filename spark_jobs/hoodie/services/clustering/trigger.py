@@ -14,8 +14,7 @@ from hoodie.services.clustering.settings import (
     SCHEDULE_INLINE,
 )
 from hoodie.storage import Storage
-from hoodie.table.pending import clustering_plan
-from hoodie.timeline.active import Timeline
+from hoodie.timeline.active import Timeline, clustering_plan
 from hoodie.timeline.instant import Action, Instant
 
 

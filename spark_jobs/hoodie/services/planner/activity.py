@@ -9,9 +9,8 @@ from typing import Any
 
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
-from hoodie.table.pending import clustering_plan
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.active import Timeline
+from hoodie.timeline.active import Timeline, clustering_plan
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 
 
@@ -68,7 +67,7 @@ class Activity:
         ]
 
     def _of(self, instant: Instant) -> Pending:
-        written = self.timeline.mtimes.get(instant.file_name)
+        written = self.timeline.changed_ms(instant)
         age = max(0, int(time.time() * 1000) - written) if written is not None else 0
         beat = self.live.get(instant.time) or self.dead.get(instant.time)
         verdict = "waiting"

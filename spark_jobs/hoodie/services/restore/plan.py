@@ -9,8 +9,7 @@ from hoodie.services.archive.commits import archived_commits
 from hoodie.services.rollback.eligibility import refuse_savepoints
 from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.pending import clustering_plan
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline, clustering_plan, instant_path
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
 from hoodie.timeline.plans import InstantInfo
 from hoodie.timeline.restore_plan import RestorePlan

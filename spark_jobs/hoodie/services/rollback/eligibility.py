@@ -14,9 +14,8 @@ from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
-from hoodie.table.pending import clustering_plan
 from hoodie.table.view import LogFile, TimelineView, log_files
-from hoodie.timeline.active import Timeline
+from hoodie.timeline.active import Timeline, clustering_plan
 from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import RollbackMetadata
 from hoodie.write import rollback

@@ -1,0 +1,64 @@
+"""Layout one, of table versions up to 7: `.hoodie/<time>.<action>[.<state>]`, commits are JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from hoodie.config.versions import LayoutVersion
+from hoodie.timeline.commit import json_object
+from hoodie.timeline.instant import Action, Instant, State, is_time
+from hoodie.timeline.layout import Layout
+
+_ACTIONS = [action for action in Action if action is not Action.CLUSTERING]
+_COMPLETES_AS = {Action.COMPACTION: Action.COMMIT, Action.LOGCOMPACTION: Action.DELTACOMMIT}
+
+#: what follows the time in a file's name -> action and state
+_KINDS = {
+    "inflight": (Action.COMMIT, State.INFLIGHT),
+    **{action.value: (action, State.COMPLETED) for action in _ACTIONS},
+    **{
+        f"{action.value}.{state.name.lower()}": (action, state)
+        for action in _ACTIONS
+        for state in (State.REQUESTED, State.INFLIGHT)
+    },
+}
+_SUFFIX_OF: dict[tuple[Action, State], str] = {
+    **{kind: suffix for suffix, kind in reversed(_KINDS.items())},
+    **{(service, State.COMPLETED): action.value for service, action in _COMPLETES_AS.items()},
+}
+
+
+class LayoutOne(Layout):
+    version = LayoutVersion.ONE
+    completes_as = _COMPLETES_AS
+
+    def parse(self, name: str) -> Instant | None:
+        time, _, suffix = name.partition(".")
+        kind = _KINDS.get(suffix)
+        return None if kind is None or not is_time(time) else Instant(time, *kind)
+
+    def name(self, instant: Instant) -> str:
+        return f"{instant.time}.{_SUFFIX_OF[instant.action, instant.state]}"
+
+    def instants(self, listing: Collection[str]) -> tuple[tuple[Instant, ...], list[str]]:
+        best: dict[tuple[str, Action], tuple[str, Action, State]] = {}
+        names: list[str] = []
+        for name in listing:  # thousands at each poll of a sensor, so no Instant for what is not kept
+            time, _, suffix = name.partition(".")
+            kind = _KINDS.get(suffix)
+            if kind is None or not is_time(time):
+                continue
+            names.append(name)
+            action, state = kind
+            key = (time, _COMPLETES_AS.get(action, action))
+            other = best.get(key)
+            if other is None or other[2] < state:
+                best[key] = (time, action, state)
+        return tuple(Instant(*parts) for parts in sorted(best.values())), names
+
+    def commit_value(self, action: Action, data: bytes) -> Mapping[str, Any]:
+        return json_object(data)
+
+
+ONE = LayoutOne()

@@ -1,0 +1,93 @@
+"""Layout two, of table versions 8 and 9: `.hoodie/timeline/<time>[_<completion>].<action>[.<state>]`, commits
+are Avro (format.md 15.3; Apache Hudi 1.2.0 InstantFileNameParserV2, CommitMetadataSerDeV2).
+
+Completed files that an upgrade left without a completion time are those of layout one: the file's
+modification time is the completion, the content is JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from hoodie.config.versions import LayoutVersion
+from hoodie.errors import TableError
+from hoodie.format.names import META_FOLDER
+from hoodie.timeline.commit import json_object
+from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State, is_time
+from hoodie.timeline.layout import Layout
+
+_FOLDER = f"{META_FOLDER}/timeline"
+_AVRO = b"Obj\x01"
+
+_PENDING = {
+    "inflight": (Action.COMMIT, State.INFLIGHT),
+    **{
+        f"{action.value}.{state.name.lower()}": (action, state)
+        for action in Action
+        for state in (State.REQUESTED, State.INFLIGHT)
+    },
+}
+_PENDING_SUFFIX = {kind: suffix for suffix, kind in reversed(_PENDING.items())}
+_COMPLETED = {action.value: action for action in Action if action not in COMPLETES_AS}
+
+
+class LayoutTwo(Layout):
+    version = LayoutVersion.TWO
+    folder = _FOLDER
+    has_completion_time = True
+    completes_as = COMPLETES_AS
+    clustering = Action.CLUSTERING
+    logs_name_base_instant = False
+
+    def parse(self, name: str) -> Instant | None:
+        time, _, suffix = name.partition(".")
+        pending = _PENDING.get(suffix)
+        if pending is not None:
+            return Instant(time, *pending) if is_time(time) else None
+        action = _COMPLETED.get(suffix)
+        time, under, completion = time.partition("_")
+        if action is None or not is_time(time) or (under and not is_time(completion)):
+            return None
+        return Instant(time, action, State.COMPLETED, completion or None)
+
+    def name(self, instant: Instant) -> str:
+        if not instant.completed:
+            return f"{instant.time}.{_PENDING_SUFFIX[instant.action, instant.state]}"
+        completion = f"_{instant.completion}" if instant.completion else ""
+        return f"{instant.time}{completion}.{instant.comparable_action.value}"
+
+    def instants(self, listing: Collection[str]) -> tuple[tuple[Instant, ...], list[str]]:
+        best: dict[tuple[str, Action], Instant] = {}
+        names: list[str] = []
+        for name in listing:
+            instant = self.parse(name)
+            if instant is None:
+                continue
+            names.append(name)
+            key = (instant.time, instant.comparable_action)
+            other = best.get(key)
+            if other is None or _rank(other) < _rank(instant):
+                best[key] = instant
+        return tuple(sorted(best.values())), names
+
+    def archive_folder(self, base_path: str, configured: str) -> str:
+        return f"{base_path}/{_FOLDER}/history"
+
+    def commit_value(self, action: Action, data: bytes) -> Mapping[str, Any]:
+        if not data.startswith(_AVRO):
+            return json_object(data)
+        from hoodie.codec.avro import read_record
+
+        replaces = action is Action.REPLACECOMMIT
+        try:
+            return read_record("HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata", data)
+        except TableError as error:
+            raise ValueError(error.message) from None
+
+
+def _rank(instant: Instant) -> tuple[State, str]:
+    return instant.state, instant.completion or ""
+
+
+TWO = LayoutTwo()
