@@ -48,6 +48,21 @@ class HoodieTable:
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     hoodie_conn_id: str | None = None
 
+    if TYPE_CHECKING:  # what is given is wider than what is kept
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            path: str,
+            record_keys: str | Iterable[str],
+            table_type: str = "COPY_ON_WRITE",
+            partition_fields: str | Iterable[str] = (),
+            ordering_field: str | None = None,
+            options: Mapping[str, Any] | None = None,
+            hoodie_conn_id: str | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "record_keys", _columns("record_keys", self.record_keys))
         object.__setattr__(self, "partition_fields", _columns("partition_fields", self.partition_fields))

@@ -23,7 +23,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import environment
+from scripts import environment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,6 +85,7 @@ def airflow_environment(home: Path, days: list[date], dags: Path = EXAMPLES) -> 
         "FLIGHTS_HOME": str(home),
         "FLIGHTS_START": days[0].isoformat(),
         "FLIGHTS_DAYS": str(len(days)),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(environment.ROOT), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -131,7 +132,8 @@ def follow_runs(days: list[date], started: float) -> bool:
     """Start the runs, show what they do; False, with the end of their log, when they failed."""
     command = [
         sys.executable,
-        __file__,
+        "-m",
+        "scripts.demo",
         "--runs",
         "--days",
         str(len(days)),

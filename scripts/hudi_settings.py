@@ -1,6 +1,6 @@
 """Writes spark_jobs/hoodie/config/hudi_settings.tsv: every setting that Apache Hudi declares.
 
-    .venv/bin/python scripts/hudi_settings.py
+    .venv/bin/python -m scripts.hudi_settings
 
 asks the classes of both Spark bundles (scripts/setup fetches them) by reflection. A line is a name, its
 default, and the releases that know it. Bare texts count, too, unless they only begin other names.
@@ -12,7 +12,7 @@ import os
 import subprocess
 from pathlib import Path
 
-import environment
+from scripts import environment
 
 RELEASES = ("0.15.0", "1.2.0")
 TARGET = environment.ROOT / "spark_jobs" / "hoodie" / "config" / "hudi_settings.tsv"

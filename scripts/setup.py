@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from environment import (
+from scripts.environment import (
     HUDI,
     JAVA,
     MAIN,

@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import demo
-import environment
+from scripts import demo, environment
 
 DAYS = [date(2013, 1, 2), date(2013, 1, 3)]
 DAGS = ("waiting", "flights_changed", "day_report", "daily_upserts")

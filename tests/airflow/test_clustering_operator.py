@@ -56,7 +56,7 @@ def test_the_request_and_the_result(
 ) -> None:
     fake.body(f'say("RESULT", {RESULT!r})')
     task = operator(fake, table, mode="execute", instant=T, options={SORT: "city"}, extra_metadata={"by": 7})
-    assert task.execute(context={}) == RESULT  # type: ignore[arg-type]
+    assert task.execute(context={}) == RESULT
     args = fake.call()["args"]
     assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "cluster.py")
     request = fake.request()
@@ -79,7 +79,7 @@ def test_the_other_outcomes_are_no_failures(
     change: dict[str, Any], said: str, fake: FakeSubmit, table: HoodieTable, logged: Callable[[], str]
 ) -> None:
     fake.body(f'say("RESULT", { ({**RESULT, **change})!r})')
-    result = operator(fake, table).execute(context={})  # type: ignore[arg-type]
+    result = operator(fake, table).execute(context={})
     assert result["status"] == change["status"]
     assert said in logged()
 

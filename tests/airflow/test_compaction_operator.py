@@ -66,7 +66,7 @@ def test_the_request_and_the_result(
 ) -> None:
     options = {"hoodie.compact.inline.max.delta.commits": 1}
     task = operator(compacting, table, options=options, extra_metadata={"by": 7})
-    assert task.execute(context={}) == RESULT  # type: ignore[arg-type]
+    assert task.execute(context={}) == RESULT
     args = compacting.call()["args"]
     assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "compact.py")
     assert compacting.request() == {
@@ -96,13 +96,13 @@ def test_the_other_outcomes_are_no_failures(
     change: dict[str, Any], said: str, fake: FakeSubmit, table: HoodieTable, logged: Callable[[], str]
 ) -> None:
     fake.body(f'say("RESULT", { ({**RESULT, **change})!r})')
-    result = operator(fake, table, mode="schedule").execute(context={})  # type: ignore[arg-type]
+    result = operator(fake, table, mode="schedule").execute(context={})
     assert result["status"] == change["status"]
     assert said in logged()
 
 
 def test_one_instant(compacting: FakeSubmit, table: HoodieTable) -> None:
-    operator(compacting, table, mode="execute", instant=T).execute(context={})  # type: ignore[arg-type]
+    operator(compacting, table, mode="execute", instant=T).execute(context={})
     request = compacting.request()
     assert (request["mode"], request["instant"]) == ("execute", T)
 
@@ -119,8 +119,8 @@ def test_templates_reach_the_job(compacting: FakeSubmit, tmp_path: Path) -> None
         )  # fmt: skip
     ti = SimpleNamespace(dag_id="d", task_id="compact", run_id="manual__1", map_index=-1)
     params = {"env": "eu", "mode": "execute", "instant": T, "io": "7"}
-    task.render_template_fields({"params": params, "ds": "2026-01-01", "dag": dag, "task": task, "ti": ti})  # type: ignore[arg-type]
-    task.execute(context={})  # type: ignore[arg-type]
+    task.render_template_fields({"params": params, "ds": "2026-01-01", "dag": dag, "task": task, "ti": ti})
+    task.execute(context={})
     request = compacting.request()
     assert (request["table"], request["mode"], request["instant"]) == (f"{tmp_path}/eu", "execute", T)
     assert request["options"]["hoodie.compaction.target.io"] == "7"
@@ -129,7 +129,7 @@ def test_templates_reach_the_job(compacting: FakeSubmit, tmp_path: Path) -> None
 def test_a_blank_instant_means_all_pending_plans(compacting: FakeSubmit, table: HoodieTable) -> None:
     task = operator(compacting, table, mode="execute", instant="{{ x }}")
     task.instant = " "
-    task.execute(context={})  # type: ignore[arg-type]
+    task.execute(context={})
     assert "instant" not in compacting.request()
 
 
@@ -149,14 +149,14 @@ def test_what_is_wrong_after_rendering_fails_before_the_job(fake: FakeSubmit, ta
     task = operator(fake, table, mode="{{ x }}")
     task.mode = "all"
     with pytest.raises(HoodieConfigurationError, match="mode is 'all'"):
-        task.execute(context={})  # type: ignore[arg-type]
+        task.execute(context={})
     assert not Path(f"{fake.path}.json").exists()
 
 
 def test_a_conflict_is_told_apart(fake: FakeSubmit, table: HoodieTable) -> None:
     fake.body('say("ERROR", {"code": "conflict", "message": "at work", "values": {}}); sys.exit(1)')
     with pytest.raises(HoodieConflictError, match="at work"):
-        operator(fake, table).execute(context={})  # type: ignore[arg-type]
+        operator(fake, table).execute(context={})
 
 
 def test_template_fields_exist(fake: FakeSubmit, table: HoodieTable) -> None:

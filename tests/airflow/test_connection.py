@@ -183,7 +183,12 @@ def test_an_operator_submits_with_what_the_connection_says(
 
     # another connection, by the task: its own warehouse and options
     connect("other", warehouse=str(tmp_path / "other"))
-    given = {"task_id": "w", "table": table, "source": "/in", "spark_binary": str(committing.path)}
+    given: dict[str, Any] = {
+        "task_id": "w",
+        "table": table,
+        "source": "/in",
+        "spark_binary": str(committing.path),
+    }
     task = UpsertOperator(hoodie_conn_id="other", master="local[2]", name="n", **given)
     assert task.execute({})["base_path"] == str(tmp_path / "other" / "orders")
     assert "hoodie.parquet.compression.codec" not in committing.request()["options"]

@@ -147,7 +147,7 @@ WORKER_DEATHS = {
     "before the result": "",
 }
 #: how the same interval is run again
-AGAIN = [
+AGAIN: list[dict[str, Any]] = [
     {"run_id": "scheduled__1"},
     {"run_id": "scheduled__1", "clear_number": 1},
     {"run_id": "backfill__9", "run_type": "backfill"},
@@ -174,7 +174,7 @@ def killed(where: str, job: FakeSubmit, table: HoodieTable, path: str, run_of: d
     if worker == 0:
         try:
             if where == "before submit":
-                HoodieSparkSubmitHook.submit = die  # type: ignore[method-assign, assignment]
+                HoodieSparkSubmitHook.submit = die  # type: ignore[method-assign]
             if where == "before the result":
                 write.record_commit = die  # type: ignore[assignment]
             run(job, table, path, context(**run_of))
@@ -273,7 +273,7 @@ def test_other_runs_of_the_task_are_not_confused(job: FakeSubmit, table: HoodieT
 
 def test_the_token() -> None:
     assert task_token(context()) == f"daily/upsert/-1/{DAY.isoformat()}/{DAY.isoformat()}"
-    none = {"data_interval_start": None, "data_interval_end": None, "logical_date": None}
+    none: dict[str, Any] = {"data_interval_start": None, "data_interval_end": None, "logical_date": None}
     assert task_token(context(**none, partition_key="2026-01")) == "daily/upsert/-1/partition=2026-01"
     assert task_token(context(**none)) == "daily/upsert/-1/run=scheduled__1"
     assert task_token({}) == ""

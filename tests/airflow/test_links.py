@@ -73,9 +73,9 @@ def test_a_service_on_the_worker_has_no_spark_ui(tmp_path: Path, monkeypatch: py
     ti = NotedTi()
     assert task.execute({"ti": ti}) == result  # type: ignore[typeddict-item]
     assert list(ti.pushed) == ["_link_TimelineLink"]
-    commit = links.CommitLink().get_link(task, ti_key=SimpleNamespace())  # type: ignore[arg-type]
+    commit = links.CommitLink().get_link(task, ti_key=SimpleNamespace())
     assert commit == links.timeline_url("/b", "20260101000000000")
-    assert links.SparkUILink().get_link(task, ti_key=SimpleNamespace()) == ""  # type: ignore[arg-type]
+    assert links.SparkUILink().get_link(task, ti_key=SimpleNamespace()) == ""
 
 
 def test_below_the_address_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,7 +175,7 @@ def test_templates_reach_the_job(table: HoodieTable, tmp_path: Path) -> None:
         task = CleanOperator(task_id="clean", table=declared, mode="{{ params.mode }}", options=options)
     params = {"name": "orders", "kept": "1", "mode": "schedule"}
     ti = SimpleNamespace(dag_id="d", task_id="clean", run_id="manual__1", map_index=-1)
-    task.render_template_fields({"params": params, "dag": dag, "task": task, "ti": ti})  # type: ignore[arg-type]
+    task.render_template_fields({"params": params, "dag": dag, "task": task, "ti": ti})
     assert run(task)["status"] == "scheduled"
     for name in (*task.template_fields, *task.template_fields_renderers):
         assert hasattr(task, name), name

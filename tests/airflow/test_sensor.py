@@ -108,7 +108,7 @@ def test_templates(table: Path) -> None:
     for field in (*sensor.template_fields, *sensor.template_fields_renderers):
         assert hasattr(sensor, field)
     params = {"lake": str(table.parent), "after": ""}
-    sensor.render_template_fields({"params": params, "dag": dag, "task": sensor})  # type: ignore[arg-type]
+    sensor.render_template_fields({"params": params, "dag": dag, "task": sensor})
     assert sensor.poke({}).is_done
     sensor.after = "None"
     with pytest.raises(HoodieConfigurationError, match="or ''"):

@@ -32,7 +32,7 @@ ROUTE = "plugin/hoodie-timeline"
 def table(tmp_path_factory: pytest.TempPathFactory) -> WrittenTimeline:
     written = WrittenTimeline.create(tmp_path_factory.mktemp("lake"))
     for number in range(3):
-        written.commit(**{RUN_KEY: f"hourly/upsert/-1/run=run_{number}"})
+        written.commit(extra={RUN_KEY: f"hourly/upsert/-1/run=run_{number}"})
     return written
 
 

@@ -179,8 +179,8 @@ def test_sensors_that_start_from_the_trigger_never_take_a_worker_slot(
     triggerer.start()
     until(lambda: states()["fresh"][0] == "success", triggerer)
     assert states()["commit"][0] == states()["partition"][0] == "deferred"
-    table.commit("day=5", **{"airflow.token": "another"})
-    last = table.commit("day=5", **{"airflow.token": "run-1"})
+    table.commit("day=5", extra={"airflow.token": "another"})
+    last = table.commit("day=5", extra={"airflow.token": "run-1"})
     until(lambda: all(state not in ("deferred", None) for state, _ in states().values()), triggerer)
     found = states()
     assert {task: state for task, (state, _) in found.items()} == {

@@ -297,7 +297,7 @@ def test_a_dag_of_deferred_sensors(load_dag: Callable[[str], Any], table: Writte
 
 def test_polls_without_spark_and_arrow(table: WrittenTimeline) -> None:
     """Sensor, its trigger and the watcher of an asset, in a process that has no data packages."""
-    table.commit(token="t")
+    table.commit(extra={"token": "t"})
     code = """
 import asyncio, sys
 class Wall:

@@ -167,7 +167,7 @@ def test_many_watchers_share_one_poll(table: WrittenTimeline, monkeypatch: pytes
     async def scenario() -> dict[int, list[str]]:
         triggerer = Triggerer()
         for wanted in ({}, {"actions": ["deltacommit"]}, {"partition": "day=1"}, {"services": True}):
-            triggerer.run(watcher(table, **wanted))  # type: ignore[arg-type]
+            triggerer.run(watcher(table, **wanted))
         for number in range(6):
             table.commit(f"day={number}", Action.DELTACOMMIT if number % 2 else Action.COMMIT)
             await asyncio.sleep(0.03)

@@ -48,13 +48,15 @@ class WrittenTimeline:
         partition: str = "2026-01-01",
         action: Action = Action.COMMIT,
         begun: Instant | None = None,
-        **extra: str,
+        extra: Mapping[str, str] | None = None,
     ) -> str:
         """A commit of rows; `extra` is its extra metadata. Returns its instant."""
         stat = WriteStat(
             path=f"{partition}/f", file_id="f-0", num_writes=3, num_inserts=2, num_update_writes=1
         )
-        metadata = CommitMetadata({partition: (stat,)}, extra_metadata=extra, operation_type="UPSERT")
+        metadata = CommitMetadata(
+            {partition: (stat,)}, extra_metadata=dict(extra or {}), operation_type="UPSERT"
+        )
         time = self.complete(begun or self.begin(action), metadata)
         self.commits.append(time)
         return time

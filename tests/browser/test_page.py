@@ -44,8 +44,8 @@ def site(golden_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     names = ("long", "empty", "torn", "runs")
     written = {name: WrittenTimeline.create(folder, name) for name in names}
     written["long"].fill(1200)
-    written["runs"].commit(**{RUN_KEY: "hourly/upsert/-1/run=r1"})
-    written["runs"].commit(EVIL, note=EVIL)
+    written["runs"].commit(extra={RUN_KEY: "hourly/upsert/-1/run=r1"})
+    written["runs"].commit(EVIL, extra={"note": EVIL})
     Path(written["torn"].path, ".hoodie", "hoodie.properties").write_text("hoodie.table.name=torn\n")
     tables = {name: table.path for name, table in written.items()}
     for name in ("all_instants", "mor_archived"):

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from tests.support.arrow import arrow_schema
 from tests.support.rows import assert_same_rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("region", pa.string()), ("val", pa.int64())])
+SCHEMA = arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("region", pa.string()), ("val", pa.int64())])
 OPTIONS = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "region",

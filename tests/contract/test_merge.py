@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from hoodie.config.key import Config
 from hoodie.merge import MERGERS, Merger, merger
+from tests.support.arrow import arrow_schema
 
 NAMES = ["event_time", "commit_time", "overwrite_non_defaults", "partial_update"]
-SCHEMA = pa.schema(
+SCHEMA = arrow_schema(
     [
         ("key", pa.string()),
         ("part", pa.string()),

@@ -141,7 +141,7 @@ def rows_of(path: str) -> dict[str, int]:
 def hudi_rs_rows(path: str) -> dict[str, int]:
     batches = HudiTableBuilder.from_base_uri(path).build().read(HudiReadOptions())
     rows = pa.Table.from_batches(batches) if batches else pa.table({"id": [], "value": []})
-    return dict(zip(rows.column("id").to_pylist(), rows.column("value").to_pylist(), strict=True))
+    return {row["id"]: row["value"] for row in rows.to_pylist()}
 
 
 def strangers(path: str) -> list[str]:

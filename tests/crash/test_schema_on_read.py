@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import hoodie
@@ -15,6 +14,7 @@ from hoodie.format.internal_schema import parse_history
 from hoodie.pipeline import write
 from hoodie.write.operation import Operation, WriteRequest
 from tests.crash.scenarios import copy_table
+from tests.support.arrow import pc
 from tests.support.evolved import changed, commits
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.rows import assert_same_rows

@@ -40,11 +40,13 @@ def table(tables: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A copy of one table, with a source of its own."""
     shutil.copytree(tables / request.param, tmp_path / request.param)
     point(tmp_path / request.param / "table", tmp_path / request.param / "source")
-    return tmp_path / request.param / "table"
+    path: Path = tmp_path / request.param / "table"
+    return path
 
 
 def read(table: Path, **how: Any) -> pa.Table:
-    return hoodie.read_table(str(table), options=allowed(table), **how)
+    found: pa.Table = hoodie.read_table(str(table), options=allowed(table), **how)
+    return found
 
 
 def write(rows: pa.Table, table: Path, operation: str = "upsert") -> Any:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, NotRetained
+from tests.support.arrow import pc
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
 from tests.support.rows import META_COLUMNS, assert_same_rows
 
@@ -54,7 +54,8 @@ def _ask(folder: Path, file: str, **more: Any) -> pa.Table:
         "asof": {"as_of": times[0] if times else ""},
         "inc": {"query": "incremental", "begin": times[0], "end": times[-1]} if times else {},
     }
-    return hoodie.read_table(str(folder / "table"), **asked[kind], **more)
+    found: pa.Table = hoodie.read_table(str(folder / "table"), **asked[kind], **more)
+    return found
 
 
 def _expected(folder: Path, file: str) -> pa.Table:

@@ -5,16 +5,18 @@ A module with a leading underscore, and one named in `shared`, is no plugin but 
 
 from __future__ import annotations
 
+from typing import Any
+
 from importlinter import Contract, ContractCheck, fields, output
 
 
 class PluginFolders(Contract):
     type_name = "plugin_folders"
 
-    folders = fields.ListField(subfield=fields.StringField())
-    shared = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+    folders: Any = fields.ListField(subfield=fields.StringField())
+    shared: Any = fields.SetField(subfield=fields.StringField(), required=False, default=set())
 
-    def check(self, graph, verbose):
+    def check(self, graph: Any, verbose: bool) -> Any:
         found = []
         for folder in self.folders:
             if folder not in graph.modules:
@@ -33,6 +35,6 @@ class PluginFolders(Contract):
             ]
         return ContractCheck(kept=not found, metadata={"found": found})
 
-    def render_broken_contract(self, check):
+    def render_broken_contract(self, check: Any) -> None:
         for importer, plugin in check.metadata["found"]:
             output.print_error(f"{importer} imports the plugin {plugin}", bold=False)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from importlinter import Contract, ContractCheck, output
 
 
 class PrivateModules(Contract):
     type_name = "private_modules"
 
-    def check(self, graph, verbose):
+    def check(self, graph: Any, verbose: bool) -> Any:
         found = []
         for module in sorted(graph.modules):
             package, _, name = module.rpartition(".")
@@ -21,6 +23,6 @@ class PrivateModules(Contract):
             ]
         return ContractCheck(kept=not found, metadata={"found": found})
 
-    def render_broken_contract(self, check):
+    def render_broken_contract(self, check: Any) -> None:
         for importer, module in check.metadata["found"]:
             output.print_error(f"{importer} imports {module}, which is private to its package", bold=False)

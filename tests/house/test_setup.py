@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import environment
+from scripts import environment, setup
 from scripts.environment import java_fits, java_version
 from tests.conftest import require
 
@@ -19,14 +19,6 @@ def fake_java(home: Path, script: str) -> Path:
     java.write_text(f"#!/bin/sh\n{script}\n")
     java.chmod(0o755)
     return java
-
-
-@pytest.fixture
-def setup(monkeypatch: pytest.MonkeyPatch) -> object:
-    monkeypatch.syspath_prepend(str(environment.ROOT / "scripts"))
-    import setup
-
-    return setup
 
 
 @pytest.mark.parametrize(
@@ -55,7 +47,7 @@ def test_java_home_is_asked_before_the_path(tmp_path: Path) -> None:
     assert not java_fits({"PATH": str(tmp_path)})
 
 
-def test_the_wrapper_drops_one_argument_and_keeps_the_others_as_they_are(setup, tmp_path: Path) -> None:
+def test_the_wrapper_drops_one_argument_and_keeps_the_others_as_they_are(tmp_path: Path) -> None:
     runtime = tmp_path / "run time"
     fake_java(runtime, 'printf "%s|" "$@"')
     (runtime / "lib").mkdir()
@@ -85,7 +77,7 @@ def fake_apt(folder: Path, script: str) -> Path:
 
 @pytest.mark.parametrize("root", [True, False])
 def test_a_browser_is_installed_where_there_is_none(
-    setup, root: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chromium = tmp_path / "chromium"
     making = f'[ "$3" = -qq ] && [ "$4" = install ] && printf "" > "{chromium}" && /bin/chmod +x "{chromium}"'
@@ -105,7 +97,7 @@ def test_a_browser_is_installed_where_there_is_none(
 
 
 def test_a_browser_that_cannot_be_installed_is_no_end(
-    setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls = fake_apt(tmp_path, "exit 100")
     monkeypatch.setenv("PATH", str(tmp_path))

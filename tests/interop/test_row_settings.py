@@ -9,6 +9,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import ValidationFailed
+from tests.support.arrow import arrow_schema
 from tests.support.hudi_client import HudiError, HudiServer
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import OFF, PAYLOAD, TYPE, TYPES
@@ -16,7 +17,7 @@ from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
-SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string()), ("part", pa.string())])
+SCHEMA = arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string()), ("part", pa.string())])
 OPTIONS = {
     **OFF,
     "hoodie.datasource.write.recordkey.field": "id",

@@ -31,7 +31,8 @@ def _ours(table: Path) -> pa.Table:
     hoodie.write_table(rows, str(table))
     gone = before.filter(pc.is_in(before["id"], pa.array(["k007"]))).select(["id", "region"])
     hoodie.write_table(gone, str(table), operation="delete")
-    return hoodie.read_table(str(table))
+    found: pa.Table = hoodie.read_table(str(table))
+    return found
 
 
 @pytest.mark.parametrize("name", full_but({"evolved_mor"}, ["evolved_cow", "evolved_mor"]))

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import hoodie
@@ -236,7 +237,7 @@ class Machine:
                 raise
             self._count("looks at a past that is gone")
 
-    def _read(self, **query: str) -> Rows:
+    def _read(self, **query: Any) -> Rows:
         return counted_table(hoodie.read_table(str(self.path), **query))
 
     def _exists(self) -> bool:

@@ -14,8 +14,8 @@ from hoodie.engine.local import LocalEngine
 from hoodie.errors import ConfigError, ConflictError, SchemaError, TableError
 from hoodie.pipeline import write
 from hoodie.write.operation import Operation, WriteRequest
-from tests.model.flavor import Flavor
-from tests.model.world import Change, Row, World
+from tests.model.flavor import Flavor, Row
+from tests.model.world import Change, World
 from tests.support.tables import SMALL_SCHEMA, as_table
 
 KEY_SCHEMA = pa.schema([SMALL_SCHEMA.field(name) for name in ("id", "region")])

@@ -64,7 +64,7 @@ def _varint(number: int) -> bytes:
 
 
 def log_block(table: pa.Table, instant: str = NEW, schema: str = "{}") -> bytes:
-    headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema}
+    headers: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema}
     return b"".join(map(bytes, encode_block(BlockType.PARQUET_DATA, headers, parquet(table))))
 
 

@@ -115,7 +115,7 @@ def archived(**values: Any) -> Case:
         }
         datum = write_datum("HoodieArchivedMetaEntry", record)
         content = struct.pack(">iii", 3, 1, len(datum)) + datum
-        headers = {HeaderKey.SCHEMA: json.dumps(schema_json("HoodieArchivedMetaEntry"))}
+        headers: dict[int, str] = {HeaderKey.SCHEMA: json.dumps(schema_json("HoodieArchivedMetaEntry"))}
         data = b"".join(map(bytes, encode_block(BlockType.AVRO_DATA, headers, [content])))
         lake.write("archived/.commits_.archive.1_1-0-1", data)
 

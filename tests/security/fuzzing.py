@@ -204,7 +204,11 @@ def _value(chance: random.Random, schema: Any, named: dict[str, Any], depth: int
     bits = {"int": 31, "long": 63}.get(kind)
     if bits:
         return chance.choice([number for number in _NUMBERS if -(1 << bits) <= number < 1 << bits])
-    plain = {"null": None, "boolean": chance.random() < 0.5, "double": chance.choice((0.0, -1.5, 1e308))}
+    plain: dict[str, Any] = {
+        "null": None,
+        "boolean": chance.random() < 0.5,
+        "double": chance.choice((0.0, -1.5, 1e308)),
+    }
     plain |= {"float": 0.5, "bytes": b"\0\xff"}
     return plain[kind] if kind in plain else _text(chance)
 

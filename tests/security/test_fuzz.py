@@ -28,13 +28,14 @@ from hoodie.config.key import Config
 from hoodie.errors import HoodieError
 from hoodie.format import names
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
-from hoodie.format.bloom import BloomFilter, BloomType, in_range
+from hoodie.format.bloom import BloomFilter, in_range
 from hoodie.format.hfile import HFileReader
 from hoodie.format.internal_schema import InternalSchema, parse_history
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.schema import from_avro
+from hoodie.format.settings import BloomType
 from hoodie.jobs._main import parse_request, read_request
 from hoodie.storage import Storage, storage_for
 from hoodie.table import properties, schema_history
@@ -132,9 +133,9 @@ def _bytes(data: Sequence[bytes], make: Callable[..., bytes] = fuzzing.mutated) 
 def _names(text: bytes) -> None:
     name = text.decode("utf-8", "surrogatepass")
     for parse in (ONE.parse, is_time, names.BaseFileName.parse, names.LogFileName.parse, Marker.parse):
-        parse(name)  # type: ignore[operator]
+        parse(name)
     for parse in (TaskRun.parse, interval_of, archive_version):
-        parse(name)  # type: ignore[operator]
+        parse(name)
     for check in (names.relative_path, names.file_name, names.file_id, names.instant_time):
         with contextlib.suppress(HoodieError):
             check(name, "name")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import hoodie
 from tests.spark.answers import Servers
+from tests.support.arrow import pc
 from tests.support.bootstrap import allowed, unpacked
 from tests.support.moved import UNVERIFIED, store_elsewhere
 from tests.support.rows import assert_same_rows
@@ -128,4 +128,4 @@ def test_queries_equal_what_apache_hudi_answers(
             expected = expected.select(arguments["columns"])
         assert set(columns) == set(expected.column_names)
         assert_same_rows(pq.read_table(out), expected, meta=True, what=f"{table} {file.stem}")
-    assert said["even"] == sum(ts % 2 == 0 for ts in expected["ts"].to_pylist())
+    assert said["even"] == sum(row["ts"] % 2 == 0 for row in expected.to_pylist())

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tests.support.arrow import arrow_schema
 from tests.support.hudi_client import THREE_LEVEL_LISTS, HudiServer
 
 ENABLED = {"hoodie.schema.on.read.enable": "true"}
@@ -70,7 +71,7 @@ def first_rows(start: int, stop: int, ts: int) -> pa.Table:
         }
         for i in range(start, stop)
     ]
-    return pa.Table.from_pylist(rows, schema=pa.schema(list(fields.items())))
+    return pa.Table.from_pylist(rows, schema=arrow_schema(list(fields.items())))
 
 
 #: by rounds: what changes, before rows are written in the new columns

@@ -317,7 +317,11 @@ def test_nothing_to_add_or_ask() -> None:
 def test_bad_keys_leave_the_filter_as_it_was() -> None:
     bloom = BloomFilter.create(10, 0.1)
     before = bloom.to_string()
-    for keys, message in [(["a", None], "1 of 2 record keys are null"), (["a", ""], "empty string")]:
+    wrong: list[tuple[list[Any], str]] = [
+        (["a", None], "1 of 2 record keys are null"),
+        (["a", ""], "empty string"),
+    ]
+    for keys, message in wrong:
         with pytest.raises(InputError, match=message):
             bloom.add(pa.array(keys))
         with pytest.raises(InputError, match=message):
@@ -526,7 +530,7 @@ def test_footers_of_real_hudi(golden_tables: Path, table: str, entries: int, fpp
         if ".hoodie" in path.parts or not path.stat().st_size:
             continue
         file = pq.ParquetFile(path)
-        footer = {key.decode(): value.decode() for key, value in file.metadata.metadata.items()}
+        footer = {key.decode(): value.decode() for key, value in (file.metadata.metadata or {}).items()}
         keys = file.read(["_hoodie_record_key"]).column(0)
         assert key_range(keys) == (footer[MIN_KEY_KEY], footer[MAX_KEY_KEY])
         text = footer[BLOOM_FILTER_KEY]

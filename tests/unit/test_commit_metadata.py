@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,7 +167,7 @@ def test_numbers_that_are_null_are_none() -> None:
 
 
 def test_layout_of_empty_values() -> None:
-    value = {"a": {}, "b": [], "c": ["x", {"d": 'é"\n'}], "e": None, "f": True}
+    value: dict[str, Any] = {"a": {}, "b": [], "c": ["x", {"d": 'é"\n'}], "e": None, "f": True}
     text = """{
   "a" : { },
   "b" : [ ],

@@ -68,7 +68,7 @@ def found(
 ) -> str | None:
     reader = Reader({time: CommitDetails(name) for time, name in (operations or {}).items()})
     hit = Commits(CommitFilter(actions), **bounds).find(reader, line)
-    return hit and hit.instant.time
+    return None if hit is None else hit.instant.time
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from hoodie.format.evolution import conform, evolve, read_as
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import array_of, canonical, from_avro, map_of
 from hoodie.timeline.commit import CommitMetadata
+from tests.support.arrow import arrow_schema
 
 UTC_MICROS = pa.timestamp("us", "UTC")
 NUMBERS = [pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()]
@@ -150,7 +151,7 @@ def test_every_difference_is_listed() -> None:
 
 
 def test_missing_columns_as_null() -> None:
-    table = pa.schema(
+    table = arrow_schema(
         [
             pa.field("a", pa.int32()),
             pa.field("b", pa.string(), nullable=False),

@@ -184,7 +184,7 @@ def test_a_job_says_no_secret(
         progress("test", f"with {secret}")
         if told:
             raise RuntimeError(f"refused {secret}")
-        return replace(write(*args, progress=progress, **kwargs), warnings=(f"about {secret}",))
+        return replace(write(*args, progress=progress, **kwargs), warnings=[f"about {secret}"])
 
     monkeypatch.setattr(hoodie, "write_table", talking)
     for last in ("RESULT", "ERROR"):

@@ -27,6 +27,7 @@ from hoodie.format.schema import (
     type_text,
 )
 from hoodie.timeline.commit import CommitMetadata
+from tests.support.arrow import arrow_schema
 
 UTC_MICROS = pa.timestamp("us", "UTC")
 
@@ -232,7 +233,9 @@ def test_unsupported_types(dtype: pa.DataType, remedy: str) -> None:
 
 
 def test_all_problems_at_once() -> None:
-    schema = pa.schema([("a", pa.uint64()), ("b", pa.time32("s")), ("ok", pa.int32()), ("x y", pa.int32())])
+    schema = arrow_schema(
+        [("a", pa.uint64()), ("b", pa.time32("s")), ("ok", pa.int32()), ("x y", pa.int32())]
+    )
     with pytest.raises(InputError) as caught:
         canonical(schema)
     for part in ("'a' has type uint64", "'b' has type time32[s]", "'x y' is no Avro name"):
@@ -270,11 +273,11 @@ def test_names_that_avro_takes() -> None:
 @pytest.mark.parametrize("name", [*meta_fields.META_COLUMNS, "_hoodie_operation", "_HOODIE_Record_Key"])
 def test_reserved_columns(name: str) -> None:
     with pytest.raises(InputError, match=rf"reserved columns {name}.*drop or rename"):
-        canonical(pa.schema([pa.field("a", pa.int32()), pa.field(name, pa.string())]))
+        canonical(arrow_schema([pa.field("a", pa.int32()), pa.field(name, pa.string())]))
 
 
 def test_delete_marker_is_an_ordinary_column() -> None:
-    schema = pa.schema([pa.field("a", pa.int32()), pa.field("_hoodie_is_deleted", pa.bool_())])
+    schema = arrow_schema([pa.field("a", pa.int32()), pa.field("_hoodie_is_deleted", pa.bool_())])
     assert canonical(schema) == schema
     with pytest.raises(InputError, match="_hoodie_is_deleted has type string"):
         canonical(pa.schema([pa.field("_hoodie_is_deleted", pa.string())]))
@@ -296,7 +299,7 @@ def test_meta_columns() -> None:
 
 
 def test_local_timestamps_of_another_writer() -> None:
-    schema = pa.schema([pa.field("a", pa.timestamp("us")), pa.field("b", pa.timestamp("ms", "UTC"))])
+    schema = arrow_schema([pa.field("a", pa.timestamp("us")), pa.field("b", pa.timestamp("ms", "UTC"))])
     avro = to_avro(schema, "t")
     assert avro["fields"][0]["type"][1] == {"type": "long", "logicalType": "local-timestamp-micros"}
     assert avro["fields"][1]["type"][1] == {"type": "long", "logicalType": "timestamp-millis"}

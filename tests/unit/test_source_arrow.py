@@ -16,6 +16,7 @@ import hoodie
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, target_schema
 from hoodie.source.arrow import read
+from tests.support.arrow import arrow_schema
 
 CSV = """\
 id,n,price,at,zoned,day,time,text,quoted,nothing
@@ -90,7 +91,7 @@ def test_csv_types_are_inferred_as_spark_does(tmp_path: Path) -> None:
 
 
 def test_the_tables_types_win_over_inferred_ones(tmp_path: Path) -> None:
-    known = pa.schema(
+    known = arrow_schema(
         [("id", pa.string()), ("n", pa.int32()), ("price", pa.decimal128(9, 2)), ("absent", pa.date32())]
     )
     found = rows(write(tmp_path / "a.csv", CSV), known)
@@ -193,7 +194,7 @@ def test_a_source_without_rows_is_a_source(tmp_path: Path) -> None:
     assert rows(str(tmp_path / "none.parquet")).schema == pa.schema([("id", pa.int32())])
     header = rows(write(tmp_path / "none.csv", "id,n\n"), pa.schema([("id", pa.int32())]))
     assert header.num_rows == 0
-    assert header.schema == pa.schema([("id", pa.int32()), ("n", pa.string())])
+    assert header.schema == arrow_schema([("id", pa.int32()), ("n", pa.string())])
 
 
 @pytest.mark.parametrize("name", ["nosuch.parquet", "no/*.csv", "empty", "zero.csv", "zero.json"])

@@ -16,11 +16,12 @@ from hoodie.errors import InputError
 from hoodie.source import Source
 from hoodie.source import arrow as local
 from hoodie.source import spark as distributed
+from tests.support.arrow import arrow_schema
 from tests.unit.test_source_arrow import CSV
 
 pytestmark = pytest.mark.spark
 
-KNOWN = pa.schema(
+KNOWN = arrow_schema(
     [("id", pa.int32()), ("price", pa.decimal128(9, 2)), ("a", pa.list_(pa.float64())), ("day", pa.date32())]
 )
 

@@ -1,6 +1,6 @@
 """Settings that Apache Hudi 0.15.0 and 1.2.0 know, from hudi_settings.tsv beside this module.
 
-The file lists all of them, those that a Key declares here, too; `python scripts/hudi_settings.py` makes it
+The file lists all of them, those that a Key declares here, too; `python -m scripts.hudi_settings` makes it
 from Hudi's own classes. A name that no Key declares has no effect here: where ignoring its value would lose
 rows, safety or what other systems are told, `config.unsupported` refuses it, else it is a warning.
 """

@@ -115,7 +115,7 @@ def raw_values(avro: Avro, array: Any) -> list[Any]:
             for value in array.to_pylist()
         ]
     if pa.types.is_temporal(array.type):
-        return array.cast(pa.int32() if kind == "int" else pa.int64()).to_pylist()
+        array = array.cast(pa.int32() if kind == "int" else pa.int64())
     return array.to_pylist()
 
 

@@ -56,7 +56,7 @@ def test_rows_become_the_very_bytes_of_fastavro(case: Case) -> None:
 
 
 @st.composite
-def _layout(draw: st.DrawFn, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _layout(draw: st.DrawFn, column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """The same values as slices of longer arrays, in several chunks, as dictionaries, with 64-bit offsets."""
     array = column.combine_chunks()
     form = draw(st.sampled_from(["plain", "dictionary", "large", "view", "narrow"]))
@@ -68,7 +68,8 @@ def _layout(draw: st.DrawFn, column: pa.ChunkedArray) -> pa.ChunkedArray:
     elif form == "view" and textual:
         array = array.cast(pa.string_view() if pa.types.is_string(array.type) else pa.binary_view())
     elif form == "narrow" and array.type == pa.int64() and not array.null_count and len(array):
-        least, most = min(array.to_pylist()), max(array.to_pylist())
+        values: list[Any] = array.to_pylist()
+        least, most = min(values), max(values)
         if least >= -128 and most < 128:
             array = array.cast(pa.int8())
     before, after = draw(st.integers(0, 9)), draw(st.integers(0, 3))

@@ -91,7 +91,8 @@ def test_bytes_that_follow_are_a_table_error(case: Case, data: st.DataObject) ->
     records = unframed(case.data)
     assume(records)
     records[-1] += extra
-    for columns in (None, []):
+    choices: list[list[str] | None] = [None, []]
+    for columns in choices:
         with pytest.raises(TableError, match="bytes follow its last value"):
             decode_records(framed(records), len(records), case.text, columns)
 

@@ -15,6 +15,7 @@ from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
 from hoodie.keygen import key_generator
 from hoodie.keygen._text import escape
+from tests.support.arrow import arrow_schema
 
 KEY = "hoodie.datasource.write.recordkey.field"
 PATH = "hoodie.datasource.write.partitionpath.field"
@@ -64,7 +65,7 @@ MOMENT = dt.datetime(2024, 1, 1, 12, 0, 0, 123456, tzinfo=dt.timezone.utc)
         (pa.array([1704110400123456789], pa.timestamp("ns")), ["1704110400123456"]),
     ],
 )
-def test_texts_of_keys(values: pa.Array, expected: list[str]) -> None:
+def test_texts_of_keys(values: pa.Array[Any], expected: list[str]) -> None:
     assert keys(pa.table({"k": values})) == expected
 
 
@@ -188,7 +189,7 @@ def test_types_without_text(kind: pa.DataType) -> None:
         paths(rows, "k", key="i")
 
 
-SCHEMA = pa.schema([("k", pa.string()), ("p", pa.string()), ("t", pa.int64())])
+SCHEMA = arrow_schema([("k", pa.string()), ("p", pa.string()), ("t", pa.int64())])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hoodie.keygen import key_generator
 from hoodie.keygen._java_float import double_text, float_text
 
 ANSWERS = json.loads(Path(__file__).with_name("hudi_0_15_0.json").read_text(encoding="utf-8"))
-TYPES = {
+TYPES: dict[str, Any] = {
     "long": pa.int64(),
     "int": pa.int32(),
     "double": pa.float64(),
@@ -24,10 +24,10 @@ TYPES = {
     "ts": pa.timestamp("us", "UTC"),
     "date": pa.date32(),
 }
-RAW = {"ts": pa.int64(), "date": pa.int32()}
+RAW: dict[str, Any] = {"ts": pa.int64(), "date": pa.int32()}
 
 
-def column(case: dict[str, Any], values: list[str | None]) -> pa.Array:
+def column(case: dict[str, Any], values: list[str | None]) -> pa.Array[Any]:
     kind = TYPES[case["type"]]
     if case["type"] == "string":
         return pa.array(values, kind)
@@ -43,7 +43,9 @@ def paths(case: dict[str, Any], values: list[str | None]) -> list[str]:
         "hoodie.datasource.write.keygenerator.type": "TIMESTAMP",
     }
     rows = pa.table({"v": column(case, values)})
-    return key_generator(Config.of(options), rows.schema).partition_paths(rows).to_pylist()
+    found: Any = key_generator(Config.of(options), rows.schema).partition_paths(rows)
+    names: list[str] = found.to_pylist()
+    return names
 
 
 @pytest.mark.parametrize("case", ANSWERS["paths"], ids=lambda case: "|".join(case["options"].values())[:60])

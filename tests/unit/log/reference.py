@@ -11,6 +11,8 @@ from typing import Any
 
 import fastavro
 
+from hoodie.storage.local import LocalStorage
+
 MAGIC = b"#HUDI#"
 CORRUPT = 2
 KNOWN_TYPES = (0, 1, 3, 4, 5, 6)
@@ -146,7 +148,7 @@ def read_avro(schema: str, content: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-class OneFile:
+class OneFile(LocalStorage):
     """A storage with one file, in memory; it notes how much was read and by which lengths."""
 
     def __init__(self, data: bytes) -> None:

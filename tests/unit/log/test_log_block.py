@@ -26,7 +26,7 @@ def test_a_rollback_block_is_the_105_bytes_of_apache_hudi() -> None:
 @pytest.mark.parametrize("content", [b"", b"\x00" * 1000, [b"one", bytearray(b"two"), memoryview(b"three")]])
 def test_a_block_has_its_parts_in_order(content: bytes | list[bytes]) -> None:
     whole = content if isinstance(content, bytes) else b"".join(content)
-    headers = {
+    headers: dict[int, str] = {
         HeaderKey.SCHEMA: '"\u00e4"',
         HeaderKey.INSTANT_TIME: "001",
         HeaderKey.COMPACTED_BLOCK_TIMES: "1,2",

@@ -18,9 +18,10 @@ from hoodie.format.log_file import LogFileWriter
 from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
 from hoodie.storage.local import LocalStorage
+from tests.support.arrow import arrow_schema
 from tests.unit.log.reference import block
 
-TABLE = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("tags", pa.map_(pa.string(), pa.int32()))])
+TABLE = arrow_schema([("id", pa.int64()), ("day", pa.date32()), ("tags", pa.map_(pa.string(), pa.int32()))])
 ROWS = [{"id": i, "day": dt.date(2024, 1, 1), "tags": [("a", i)]} for i in range(25)]
 TEXT = to_avro_text(TABLE, "t")
 

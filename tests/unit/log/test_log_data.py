@@ -17,10 +17,11 @@ from hoodie.format.log_block import BlockType, LogBlock
 from hoodie.format.log_data import encode_data_block, read_data_block, record_count
 from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
+from tests.support.arrow import arrow_schema
 from tests.unit.log.reference import avro_content, avro_records
 
-TABLE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
-ROWS = [{"id": 1, "name": "a", "price": 0.5}, {"id": 2, "name": None, "price": None}]
+TABLE = arrow_schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
+ROWS: list[dict[str, Any]] = [{"id": 1, "name": "a", "price": 0.5}, {"id": 2, "name": None, "price": None}]
 TEXT = to_avro_text(TABLE, "t")
 SCHEMA: dict[str, Any] = json.loads(TEXT)
 
@@ -92,7 +93,7 @@ def contents() -> list[Any]:
 @pytest.mark.parametrize(("item", "content"), contents())
 def test_rows_come_in_the_types_of_the_table(item: LogBlock, content: bytes) -> None:
     """Columns that came later are null, those that were dropped are left out, narrow types are widened."""
-    now = pa.schema([("price", pa.string()), ("id", pa.float64()), ("tags", pa.list_(pa.string()))])
+    now = arrow_schema([("price", pa.string()), ("id", pa.float64()), ("tags", pa.list_(pa.string()))])
     rows = read_data_block(item, content, now)
     assert rows.schema == now
     assert rows.to_pylist() == [

@@ -22,9 +22,10 @@ from hoodie.format.log_data import (
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
+from tests.support.arrow import arrow_schema
 from tests.unit.log.reference import OneFile, walk
 
-TABLE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
+TABLE = arrow_schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
 TEXT = to_avro_text(TABLE, "t")
 #: what a content of these sizes may take in memory, also where a damaged byte claims more
 MEMORY = 64 << 20

@@ -13,11 +13,12 @@ import pytest
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
 from hoodie.merge import Merger, Outcome, merger
+from tests.support.arrow import arrow_schema
 
 PAYLOAD = "hoodie.datasource.write.payload.class"
 MODE = "hoodie.record.merge.mode"
 NAN, INF = float("nan"), float("inf")
-SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("op", pa.string())])
+SCHEMA = arrow_schema([("k", pa.int64()), ("ts", pa.int64()), ("op", pa.string())])
 
 
 def made(schema: pa.Schema, ordering: str | None = "ts", **more: str) -> Merger:
@@ -45,7 +46,7 @@ def made(schema: pa.Schema, ordering: str | None = "ts", **more: str) -> Merger:
     ],
     ids=lambda values: str(values.type),
 )
-def test_order_of_every_type(rising: pa.Array) -> None:
+def test_order_of_every_type(rising: pa.Array[Any]) -> None:
     count = len(rising)
     for first in range(count):
         for second in range(count):
@@ -95,7 +96,7 @@ def test_ordering_column_that_does_not_fit() -> None:
     with pytest.raises(ConfigError, match="has no order"):
         made(pa.schema([("ts", pa.list_(pa.int8()))]))
     with pytest.raises(InputError, match="has to be boolean, not string"):
-        made(pa.schema([("ts", pa.int8()), ("_hoodie_is_deleted", pa.string())]))
+        made(arrow_schema([("ts", pa.int8()), ("_hoodie_is_deleted", pa.string())]))
 
 
 def test_delete_marker() -> None:
@@ -206,7 +207,9 @@ def test_own_merger() -> None:
 
 
 def test_partial_update_in_words() -> None:
-    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("name", pa.string()), ("price", pa.int64())])
+    schema = arrow_schema(
+        [("k", pa.int64()), ("ts", pa.int64()), ("name", pa.string()), ("price", pa.int64())]
+    )
     it = made(schema, **{PAYLOAD: "partial_update"})
     batch = pa.table({"k": [1, 1], "ts": [2, 1], "name": [None, "old"], "price": [20, 10]}, schema)
     assert it.combine(batch, batch["k"]).to_pylist() == [{"k": 1, "ts": 2, "name": "old", "price": 20}]
@@ -217,7 +220,7 @@ def test_partial_update_in_words() -> None:
 
 
 def test_meta_columns_come_from_the_incoming_row() -> None:
-    schema = pa.schema([("_hoodie_file_name", pa.string()), ("k", pa.int64()), ("ts", pa.int64())])
+    schema = arrow_schema([("_hoodie_file_name", pa.string()), ("k", pa.int64()), ("ts", pa.int64())])
     stored = pa.table({"_hoodie_file_name": ["old"], "k": [1], "ts": [9]}, schema)
     incoming = pa.table({"_hoodie_file_name": pa.nulls(1, pa.string()), "k": [1], "ts": [1]}, schema)
     for name in ("partial_update", "overwrite_non_defaults"):

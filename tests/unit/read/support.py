@@ -26,11 +26,12 @@ from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from tests.support.arrow import arrow_schema
 
 Row = dict[str, Any]
 STORAGE = LocalStorage()
 GROUP = "00000000-0000-0000-0000-000000000000-0"
-SCHEMA = pa.schema(
+SCHEMA = arrow_schema(
     [
         ("key", pa.string()),
         ("ts", pa.int64()),

@@ -15,6 +15,7 @@ from hoodie.errors import TableError
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.spark_values import value_expressions
 from hoodie.table.properties import TableProperties
+from tests.support.arrow import arrow_schema
 from tests.support.moved import UNVERIFIED, store_elsewhere
 
 FROM_PATH = {"hoodie.datasource.read.extract.partition.values.from.path": "true"}
@@ -110,7 +111,7 @@ def told(**more: str) -> PathColumns:
         "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
         **more,
     }
-    return PathColumns.of(TableProperties(texts), pa.schema([("p", pa.string()), ("n", pa.int32())]))
+    return PathColumns.of(TableProperties(texts), arrow_schema([("p", pa.string()), ("n", pa.int32())]))
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,14 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.write.operation import WriteResult
+from tests.support.arrow import arrow_schema
 from tests.unit.read.support import Row
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS
 
 STORAGE = LocalStorage()
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 OPTIONS: dict[str, Any] = {KEY: "id", PARTITION: "region", ORDERING: "ts", **SMALL_FILTERS, **OFF}
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
+SCHEMA = arrow_schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 TYPE = "hoodie.datasource.write.table.type"
 RETAINED = "hoodie.cleaner.fileversions.retained"
 VERSIONS = {
@@ -54,7 +55,7 @@ def write(path: Path, found: list[Row], operation: str = "upsert", **options: An
 
 def read(path: Path, **query: Any) -> list[tuple[str, str, int]]:
     found = hoodie.read_table(str(path), columns=SCHEMA.names, **query).to_pylist()
-    return sorted(tuple(row.values()) for row in found)  # type: ignore[arg-type, misc]
+    return sorted(tuple(row.values()) for row in found)
 
 
 def expected(*found: Row) -> list[tuple[str, str, int]]:

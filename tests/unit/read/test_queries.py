@@ -317,7 +317,8 @@ def test_files_that_the_cleaner_took_without_saying_until_when(cow: tuple[str, l
     assert answer(path, "val", as_of=first) == ["a1", "b1"]
     (gone,) = Path(path).glob(f"*_{first}.parquet")
     gone.unlink()
-    for query in ({"as_of": first}, {"begin": "000", "end": first}):
+    queries: list[dict[str, Any]] = [{"as_of": first}, {"begin": "000", "end": first}]
+    for query in queries:
         with pytest.raises(NotRetained, match=f"before what the cleaner kept: {gone.name} is gone"):
             hoodie.read_table(path, **query)
     assert answer(path, "val", as_of=second) == ["a1", "b2", "c2"]
@@ -330,7 +331,9 @@ def test_a_write_in_flight_before_a_commit(mor: LogTable) -> None:
     """Its rows may come later, so what is answered now would not be answered then."""
     STORAGE.delete(f"{mor.path}/.hoodie/{moment(3)}.deltacommit")
     mor.instant(3, State.INFLIGHT)
-    for query in ({"begin": "000"}, {"begin": moment(1)}, {"as_of": moment(4)}, {"as_of": "2024-01-02"}):
+    queries: list[dict[str, Any]] = [{"begin": "000"}, {"begin": moment(1)}]
+    queries += [{"as_of": moment(4)}, {"as_of": "2024-01-02"}]
+    for query in queries:
         with pytest.raises(TableBusy, match=rf"write {moment(3)} is in flight.*commits up to {moment(2)}"):
             hoodie.read_table(mor.path, **query)
     options = {HOLES: "BLOCK"}
@@ -345,7 +348,8 @@ def test_a_write_in_flight_at_the_very_time(mor: LogTable) -> None:
     """It is part of what was asked for."""
     STORAGE.delete(f"{mor.path}/.hoodie/{moment(3)}.deltacommit")
     mor.instant(3, State.INFLIGHT)
-    for query in ({"as_of": moment(3)}, {"begin": moment(1), "end": moment(3)}):
+    queries: list[dict[str, Any]] = [{"as_of": moment(3)}, {"begin": moment(1), "end": moment(3)}]
+    for query in queries:
         with pytest.raises(TableBusy, match=rf"write {moment(3)} is in flight"):
             hoodie.read_table(mor.path, **query)
     assert answer(mor.path, "a", as_of=moment(3), options={HOLES: "BLOCK"}) == ["x2", "y1"]
@@ -360,7 +364,9 @@ def test_the_newest_write_in_flight_is_no_hole(mor: LogTable) -> None:
 
 
 def test_pending_clustering_is_no_hole(mor: LogTable) -> None:
-    plan = {"clusteringPlan": {"inputGroups": [], "strategy": None, "extraMetadata": None, "version": 1}}
+    plan: dict[str, Any] = {
+        "clusteringPlan": {"inputGroups": [], "strategy": None, "extraMetadata": None, "version": 1}
+    }
     request = write_record("HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", **plan})
     time = moment(3)[:-3] + "299"
     create_instant(STORAGE, mor.path, Instant(time, Action.REPLACECOMMIT, State.REQUESTED), request)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import hoodie
 from hoodie.errors import InputError, TableError
 from hoodie.format.evolution import read_changed
+from tests.support.arrow import pc
 from tests.support.evolved import commits
 from tests.support.rows import assert_same_rows
 

@@ -218,7 +218,9 @@ def write_times(path: str, instant: str, **seconds: float) -> None:
     """Times of the files of an instant's states, in seconds after it."""
     begun = instant_millis(instant, utc=True) / 1000
     for file in Path(path, ".hoodie").glob(f"{instant}.*"):
-        state = ONE.parse(file.name).state.name.lower()
+        found = ONE.parse(file.name)
+        assert found is not None
+        state = found.state.name.lower()
         os.utime(file, (begun + seconds[state],) * 2)
 
 
@@ -298,10 +300,10 @@ def test_texts_of_task_runs(text: str | None, run: TaskRun | None) -> None:
 
 def test_the_run_that_wrote_is_a_link(table: WrittenTimeline) -> None:
     token, run = "d/t/-1/2026-01-01/2026-01-02", "d/t/-1/run=scheduled__2026-01-02T00:00:00+00:00"
-    table.commit(**{TOKEN_KEY: token, RUN_KEY: run})
-    table.commit(**{TOKEN_KEY: "d/t.u/2/2026-01-01/2026-01-02"})
-    table.commit(**{RUN_KEY: "d/t/2/run=r"})
-    table.commit(**{TOKEN_KEY: "mine"})
+    table.commit(extra={TOKEN_KEY: token, RUN_KEY: run})
+    table.commit(extra={TOKEN_KEY: "d/t.u/2/2026-01-01/2026-01-02"})
+    table.commit(extra={RUN_KEY: "d/t/2/run=r"})
+    table.commit(extra={TOKEN_KEY: "mine"})
     runs = [item["run"] for item in listed(asker({"orders": table.path}, "http://airflow:8080/air"))]
     assert runs[0]["stands_for"] == "2026-01-01/2026-01-02"
     assert [run and run["href"].removeprefix("http://airflow:8080/air/dags/d") for run in runs] == [
@@ -376,7 +378,7 @@ def test_a_table_without_instants(ask: Ask) -> None:
 def test_long_commits_are_cut(table: WrittenTimeline, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hoodie.serve.details.MAX_LISTED", 3)
     written = [table.commit(f"p={number}") for number in range(5)]
-    stats = {}
+    stats: dict[str, Any] = {}
     for one in written:
         data = Path(table.path, ".hoodie", f"{one}.commit").read_bytes()
         stats |= dict(CommitMetadata.parse(data).partition_to_write_stats)

@@ -67,7 +67,7 @@ def check_kept(table: Pair, before: pa.Table, what: str = "") -> None:
     """All rows are there once, with their commit times and sequence numbers."""
     after = meta_rows(table.path)
     assert_same_rows(after, before, what=what)
-    numbers = after.column("_hoodie_commit_seqno").to_pylist()
+    numbers: list[Any] = after.column("_hoodie_commit_seqno").to_pylist()
     assert sorted(numbers) == sorted(before.column("_hoodie_commit_seqno").to_pylist())
     table.check(what)
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.services.clean_support import Pair, written
+from tests.unit.services.clean_support import written
+from tests.unit.write.support import Pair
 
 
 @pytest.fixture

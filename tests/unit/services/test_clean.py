@@ -95,9 +95,11 @@ def test_what_is_on_the_timeline_afterwards(table: Pair) -> None:
 
 def test_versions_are_kept(table: Pair) -> None:
     times = commits(table)
-    result = clean(
-        table, **{POLICY.replace(".", "__"): "KEEP_LATEST_FILE_VERSIONS", VERSIONS.replace(".", "__"): 2}
-    )
+    versions: dict[str, Any] = {
+        POLICY.replace(".", "__"): "KEEP_LATEST_FILE_VERSIONS",
+        VERSIONS.replace(".", "__"): 2,
+    }
+    result = clean(table, **versions)
     assert instants_of(files(table)) == set(times[4:])
     assert (result.earliest, plan_of(table, result.instant).earliest) == ("", None)
     assert result_of(table, result.instant).earliest == ""
@@ -219,7 +221,7 @@ def test_a_pending_compaction_keeps_what_it_reads(tmp_path: Path) -> None:
     hoodie.compact_table(str(pair.path), mode="schedule", options=now)
     for version in (6, 7, 8):
         pair.write(small_rows(range(30), version))
-    versions = {
+    versions: dict[str, Any] = {
         POLICY.replace(".", "__"): "KEEP_LATEST_FILE_VERSIONS",
         VERSIONS.replace(".", "__"): 1,
         "hoodie__clean__max__commits": 0,

@@ -165,7 +165,7 @@ def test_what_can_not_be_deleted_is_recorded_and_tried_again(table: Pair, stuck:
 
 def test_an_automatic_clean_that_can_not_delete_warns(table: Pair, stuck: set[str]) -> None:
     stuck |= {name.split("/")[1] for name in files(table)}
-    options = {"hoodie__clean__automatic": "true", "hoodie__cleaner__commits__retained": 2}
+    options: dict[str, Any] = {"hoodie__clean__automatic": "true", "hoodie__cleaner__commits__retained": 2}
     (warning,) = table.write(small_rows(range(30), 7), **options).warnings
     assert warning.startswith("12 old files could not be deleted, such as ")
     assert warning.endswith("; the next clean tries again")
@@ -232,7 +232,7 @@ def test_settings_are_checked_against_each_other_before_any_write(tmp_path: Path
     for options, said in wrong:
         for service in (hoodie.clean_table, hoodie.archive_table):
             with pytest.raises(ConfigError, match=said):
-                service(str(pair.path), options=options)  # type: ignore[operator]
+                service(str(pair.path), options=options)
     allowed = {RETAINED: 21, "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
     assert hoodie.clean_table(str(pair.path), options=allowed).status == "skipped"
 

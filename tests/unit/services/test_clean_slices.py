@@ -114,7 +114,7 @@ def test_files_that_are_not_committed_are_let_be() -> None:
     names = [base("a", 1), base("a", 2), base("a", 3), base("b", 2), "readme.txt"]
     found = partition(names, [1, 3])
     assert taken(found, None, versions=1) == ({base("a", 1)}, False)
-    assert found.strangers
+    assert found.other_files
 
 
 @pytest.mark.parametrize("saved", [base("a", 1), log("a", 1), log("a", 1, 2)])

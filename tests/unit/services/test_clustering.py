@@ -332,7 +332,8 @@ def test_a_pending_clustering_gives_way_where_it_may(table: Pair) -> None:
     )
     planned = cluster(table.path, "schedule", options={SORT: "id"})
     updates = [row for row in small_rows(range(12), 9) if row["region"] != "us"]
-    result = table.write(updates, **{ROLL_BACK.replace(".", "__"): True})
+    given: dict[str, Any] = {ROLL_BACK.replace(".", "__"): True}
+    result = table.write(updates, **given)
     assert result.rolled_back == [planned.instant]
     left = list(timeline(table.path).pending())
     assert [item.time for item in left] == [kept.instant]

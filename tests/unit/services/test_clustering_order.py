@@ -129,7 +129,7 @@ def test_spilled_rows_come_in_the_same_order(
     assert sorted(found.column("n").to_pylist()) == list(range(len(rows)))
     assert found.column_names == table.column_names
     if layout is Layout.LINEAR:
-        keys = [("a", "ascending"), ("b", "ascending"), ("c", "ascending")]
+        keys = [(name, "ascending") for name in "abc"]
         expected = table.take(pc.sort_indices(table, sort_keys=keys))
         for name in ("a", "b", "c"):
             assert _texts(found.column(name)) == _texts(expected.column(name))

@@ -171,7 +171,7 @@ def test_what_a_compaction_makes(table: Pair) -> None:
         updates, deletes = updates + stat.num_update_writes, deletes + stat.num_deletes
         records += stat.total_log_records
         footer = footer_of(STORAGE, str(path))
-        keys = pq.ParquetFile(path).read(["_hoodie_record_key"]).column(0).to_pylist()
+        keys: list[Any] = pq.ParquetFile(path).read(["_hoodie_record_key"]).column(0).to_pylist()
         assert (footer["hoodie_min_record_key"], footer["hoodie_max_record_key"]) == (min(keys), max(keys))
         with BaseFileReader(STORAGE, str(path)) as reader:
             bloom = reader.bloom()
@@ -448,7 +448,10 @@ def test_the_strategy_decides(table: Pair) -> None:
 
 
 def test_inline_compaction_after_a_write(table: Pair) -> None:
-    inline = {"hoodie__compact__inline": True, "hoodie__compact__inline__max__delta__commits": 5}
+    inline: dict[str, Any] = {
+        "hoodie__compact__inline": True,
+        "hoodie__compact__inline__max__delta__commits": 5,
+    }
     assert table.write(small_rows(range(3), 4), **inline).warnings == []
     assert "commit completed" not in states(table)
     result = table.write(small_rows(range(6), 5), **inline)
@@ -459,7 +462,10 @@ def test_inline_compaction_after_a_write(table: Pair) -> None:
 
 
 def test_inline_scheduling_after_a_write(table: Pair) -> None:
-    inline = {"hoodie__compact__schedule__inline": True, "hoodie__compact__inline__max__delta__commits": 1}
+    inline: dict[str, Any] = {
+        "hoodie__compact__schedule__inline": True,
+        "hoodie__compact__inline__max__delta__commits": 1,
+    }
     table.write(small_rows(range(3), 4), **inline)
     (planned,) = compact_pending(table)
     table.write(small_rows(range(100, 103), 1), "bulk_insert")

@@ -131,5 +131,7 @@ def test_commits_count_from_the_last_of_two_clusterings(tmp_path: Path) -> None:
 
 
 def clustering_plan_bytes() -> bytes:
-    plan = {"clusteringPlan": {"inputGroups": [], "strategy": None, "extraMetadata": None, "version": 1}}
+    plan: dict[str, Any] = {
+        "clusteringPlan": {"inputGroups": [], "strategy": None, "extraMetadata": None, "version": 1}
+    }
     return write_record("HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", **plan})

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 import hoodie
 from hoodie.write.operation import WriteResult
+from tests.support.arrow import arrow_schema
 from tests.support.oracle import Mode, Model
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table
@@ -39,7 +40,7 @@ OPTIONS: dict[str, Any] = {KEY: "id", PARTITION: "region", ORDERING: "ts", **SMA
 
 #: key, ordering and one value, no partition
 PLAIN: dict[str, Any] = {KEY: "id", ORDERING: "ts", **SMALL_FILTERS}
-PLAIN_SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string())])
+PLAIN_SCHEMA = arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string())])
 
 
 def plain(*rows: tuple[str, int, str | None], schema: pa.Schema = PLAIN_SCHEMA) -> pa.Table:
@@ -73,7 +74,7 @@ def data_files(table: Path, partition: str | None = None) -> list[Path]:
 
 def stored_keys(file: Path) -> list[str]:
     """Record keys of a base file, in file order."""
-    return pq.ParquetFile(file).read(["_hoodie_record_key"]).column(0).to_pylist()
+    return pq.ParquetFile(file).read(["_hoodie_record_key"]).column(0).to_pylist()  # type: ignore[return-value]
 
 
 class Pair:

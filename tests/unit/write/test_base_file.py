@@ -122,7 +122,9 @@ def _strip(file: Path, *names: str) -> None:
     parquet = pq.ParquetFile(file)
     rows = parquet.read()
     kept = {
-        k: v for k, v in parquet.metadata.metadata.items() if k.decode() not in names and k != b"ARROW:schema"
+        k: v
+        for k, v in (parquet.metadata.metadata or {}).items()
+        if k.decode() not in names and k != b"ARROW:schema"
     }
     with pq.ParquetWriter(file, rows.schema.remove_metadata(), store_schema=False) as writer:
         writer.write_table(rows.replace_schema_metadata(None))

@@ -12,10 +12,11 @@ import pytest
 
 import hoodie
 from hoodie.errors import HoodieError, SchemaError
+from tests.support.arrow import arrow_schema
 from tests.support.rows import assert_same_rows
 from tests.unit.write.support import KEY, NULL_FOR_MISSING, ORDERING, PARTITION, PLAIN, listing, plain, values
 
-OLD = pa.schema(
+OLD = arrow_schema(
     [("id", pa.string()), ("ts", pa.int64()), ("n", pa.int32()), ("s", pa.struct([("x", pa.int32())]))]
 )
 
@@ -142,7 +143,7 @@ def test_incompatible_schemas_are_refused_before_anything_is_written(
 
 
 def test_all_differences_are_told_at_once(table: Path) -> None:
-    schema = pa.schema([("id", pa.string()), ("ts", pa.string()), ("n", pa.binary())])
+    schema = arrow_schema([("id", pa.string()), ("ts", pa.string()), ("n", pa.binary())])
     rows = pa.Table.from_pylist([{"id": "a", "ts": "x", "n": b""}], schema=schema)
     with pytest.raises(SchemaError) as caught:
         hoodie.write_table(rows, str(table))
@@ -151,8 +152,10 @@ def test_all_differences_are_told_at_once(table: Path) -> None:
 
 def test_a_narrow_key_column_finds_its_rows(tmp_path: Path) -> None:
     """Keys are texts: 1 of an int column and 1.0 of the table's doubles are one key."""
-    wide = pa.schema([("id", pa.float64()), ("part", pa.float64()), ("ts", pa.int64()), ("v", pa.string())])
-    narrow = pa.schema([("id", pa.int32()), ("part", pa.int32()), ("ts", pa.int64()), ("v", pa.string())])
+    wide = arrow_schema(
+        [("id", pa.float64()), ("part", pa.float64()), ("ts", pa.int64()), ("v", pa.string())]
+    )
+    narrow = arrow_schema([("id", pa.int32()), ("part", pa.int32()), ("ts", pa.int64()), ("v", pa.string())])
     row = {"id": 1, "part": 2, "ts": 1, "v": "old"}
     options = {KEY: "id", PARTITION: "part", ORDERING: "ts"}
     hoodie.write_table(pa.Table.from_pylist([row], schema=wide), str(tmp_path / "t"), options=options)
@@ -236,7 +239,7 @@ def test_insert_and_bulk_insert_evolve_too(tmp_path: Path) -> None:
     table = str(tmp_path / "t")
     hoodie.write_table(plain(("a", 1, "x")), table, options=PLAIN)
     for number, operation in enumerate(("insert", "bulk_insert")):
-        schema = pa.schema(
+        schema = arrow_schema(
             [("id", pa.string()), ("ts", pa.int64()), ("val", pa.string()), ("extra", pa.int32())]
         )
         rows = pa.Table.from_pylist([{"id": f"n{number}", "ts": 1, "extra": number}], schema=schema)

@@ -15,6 +15,7 @@ from hoodie.format.names import LogFileName
 from hoodie.format.schema import from_avro
 from hoodie.table import properties
 from hoodie.timeline.active import Timeline
+from tests.support.arrow import arrow_schema
 from tests.support.oracle import Mode
 from tests.support.rows import assert_same_rows
 from tests.support.storages import wrapped
@@ -226,7 +227,7 @@ def test_blocks_and_files_of_limited_size(tmp_path: Path, form: str, file_size: 
     """A block is flushed at its size, a file ends after the block that fills it; each has its statistics."""
     pair = MorPair(tmp_path / "t", {**WITHOUT_PARTITION, **NO_PACKING, BLOCK_FORMAT: form}, partition=())
     pair.write(small_rows(range(400), 1))
-    limits = {LOG_SIZE.replace(".", "__"): file_size, BLOCK_SIZE.replace(".", "__"): 15_000}
+    limits: dict[str, Any] = {LOG_SIZE.replace(".", "__"): file_size, BLOCK_SIZE.replace(".", "__"): 15_000}
     rows = small_rows(range(300), 2) + small_rows(range(300, 400), 2, deleted=True)
     result = pair.write(rows, **limits)
     logs = log_paths(pair.path)
@@ -254,7 +255,7 @@ def test_blocks_and_files_of_limited_size(tmp_path: Path, form: str, file_size: 
 def test_more_rows_than_the_memory_budget(tmp_path: Path) -> None:
     pair = MorPair(tmp_path / "t", {**WITHOUT_PARTITION, **NO_PACKING}, partition=())
     pair.write(small_rows(range(3000), 1))
-    budget = {BUDGET.replace(".", "__"): 1 << 16}
+    budget: dict[str, Any] = {BUDGET.replace(".", "__"): 1 << 16}
     result = pair.write(small_rows(range(3000), 2) + small_rows(range(500), 3, deleted=True), **budget)
     assert (result.num_updates, result.num_deletes) == (2500, 500)
     assert all(block.content_length < 1 << 15 for log in log_paths(pair.path) for block in blocks(log))
@@ -302,7 +303,7 @@ def test_insert_packs_too_and_looks_at_no_key(tmp_path: Path) -> None:
 
 def test_new_columns_and_wider_types_above_older_logs(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    narrow = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("n", pa.int32())])
+    narrow = arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("n", pa.int32())])
 
     def write(rows: list[dict[str, Any]], schema: pa.Schema, **more: Any) -> None:
         table = pa.Table.from_pylist(rows, schema=schema)
@@ -310,7 +311,7 @@ def test_new_columns_and_wider_types_above_older_logs(tmp_path: Path) -> None:
 
     write([{"id": key, "ts": 1, "n": 1} for key in "abcd"], narrow)
     write([{"id": "a", "ts": 2, "n": 2}], narrow)
-    wide = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("n", pa.float64()), ("new", pa.string())])
+    wide = arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("n", pa.float64()), ("new", pa.string())])
     write([{"id": "b", "ts": 3, "n": 3.5, "new": "x"}], wide)
     write([{"id": "c", "ts": 4, "n": 4}], narrow, **{NULL_FOR_MISSING: True})
     expected = [("a", 2.0, None), ("b", 3.5, "x"), ("c", 4.0, None), ("d", 1.0, None)]
@@ -321,7 +322,7 @@ def test_new_columns_and_wider_types_above_older_logs(tmp_path: Path) -> None:
         ("a", 1, None),
         ("b", 9, None),
         ("d", 9, None),
-        schema=pa.schema([("id", pa.string()), ("ts", pa.int64()), ("_hoodie_is_deleted", pa.bool_())]),
+        schema=arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("_hoodie_is_deleted", pa.bool_())]),
     )
     flags = rows.set_column(2, "_hoodie_is_deleted", pa.array([True, True, True]))
     hoodie.write_table(flags, str(path), options={**PLAIN_MOR, NULL_FOR_MISSING: True})

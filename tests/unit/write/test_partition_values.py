@@ -10,6 +10,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import InputError
+from tests.support.arrow import arrow_schema
 from tests.support.rows import assert_same_rows
 from tests.unit.write.support import (
     HIVE_STYLE,
@@ -22,7 +23,7 @@ from tests.unit.write.support import (
     values,
 )
 
-SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("region", pa.string()), ("val", pa.int32())])
+SCHEMA = arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("region", pa.string()), ("val", pa.int32())])
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 #: value -> (folder, folder with URL encoding)
 FOLDERS = {
@@ -67,7 +68,7 @@ def _rows(regions: list[str | None], version: int = 1) -> pa.Table:
 @pytest.mark.parametrize("encode", [False, True], ids=["raw", "encoded"])
 @pytest.mark.parametrize("hive", [False, True], ids=["bare", "hive"])
 def test_every_value_has_its_folder_and_is_found_again(tmp_path: Path, hive: bool, encode: bool) -> None:
-    expected = {value: folders[encode] for value, folders in FOLDERS.items()}
+    expected: dict[str | None, str] = {value: folders[encode] for value, folders in FOLDERS.items()}
     if encode:
         expected |= ENCODED_ONLY
     regions = list(expected)

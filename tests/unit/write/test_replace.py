@@ -224,7 +224,8 @@ def test_a_partition_is_another_one_than_that_with_a_blank_more(tmp_path: Path) 
     hoodie.write_table(pa.table({"id": regions, "ts": [1] * 5, "region": regions}), path, options=OPTIONS)
 
     def left() -> list[str]:
-        return hoodie.read_table(path, columns=["region"]).column(0).to_pylist()
+        found: list[str] = hoodie.read_table(path, columns=["region"]).column(0).to_pylist()
+        return found
 
     with pytest.raises(InputError, match=r"no partition 'y ' with rows in the table; the nearest are y,"):
         hoodie.delete_partitions(path, ["y "])

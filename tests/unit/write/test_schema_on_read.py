@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, SchemaError, TableError, ValidationFailed
 from hoodie.format.internal_schema import parse_history
+from tests.support.arrow import pc
 from tests.support.evolved import changed, commits, rename
 from tests.support.rows import assert_same_rows
 
@@ -29,7 +29,8 @@ def table(request: pytest.FixtureRequest, evolved_tables: Path, tmp_path: Path) 
 
 
 def rows_of(table: Path, **more: Any) -> pa.Table:
-    return hoodie.read_table(str(table), meta=False, **more)
+    found: pa.Table = hoodie.read_table(str(table), meta=False, **more)
+    return found
 
 
 def without(rows: pa.Table, *ids: str) -> pa.Table:

@@ -98,7 +98,7 @@ def test_files_are_what_hudis_readers_take(tmp_path: Path) -> None:
         assert "c_arr.list.element" in columns, "three-level lists"
         assert "c_map.key_value.key" in columns
         assert parquet.metadata.row_group(0).column(0).compression == "ZSTD"
-        assert b"ARROW:schema" not in parquet.metadata.metadata
+        assert b"ARROW:schema" not in (parquet.metadata.metadata or {})
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_incoming_layouts_that_only_arrow_knows(tmp_path: Path) -> None:
         (pa.array([dt.datetime(2024, 1, 1)]).cast(pa.timestamp("us")), ["1704067200000000"]),
     ],
 )
-def test_key_columns_of_every_type(tmp_path: Path, keys: pa.Array, expected: list[str]) -> None:
+def test_key_columns_of_every_type(tmp_path: Path, keys: pa.Array[Any], expected: list[str]) -> None:
     def rows(value: str) -> pa.Table:
         return pa.table({"id": keys, "ts": pa.array([1] * len(keys)), "val": pa.array([value] * len(keys))})
 

@@ -11,8 +11,8 @@ from hoodie.config.known import hudi_settings
 from hoodie.errors import ConfigError, HoodieError, TableMismatch
 from hoodie.storage import storage_for
 from hoodie.table import properties
-from tests.support.tables import as_table, small_rows
-from tests.unit.write.support import OPTIONS, SMALL_SCHEMA, listing
+from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.unit.write.support import OPTIONS, listing
 
 ROWS = as_table(small_rows(range(4), 1), SMALL_SCHEMA)
 #: (setting, value that a new table can't have, value that it has)

@@ -57,7 +57,7 @@ def _random_batch(rng: random.Random, keys: int, most: int) -> list[Row]:
     return rows
 
 
-LAYOUTS = {
+LAYOUTS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "simple": ({PARTITION: "region"}, ("region",)),
     "hive style": ({PARTITION: "region", HIVE_STYLE: True}, ("region",)),
     "no partition": ({PARTITION: ""}, ()),
