@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from hoodie.engine import Engine, Task
 from hoodie.engine.files import FileFrame
+from tests.support.arrow import arrow_schema
 
-SCHEMA = pa.schema(
+SCHEMA = arrow_schema(
     [("kind", pa.int32()), ("place", pa.string()), ("file", pa.string()), ("bucket", pa.int32())]
 )
 #: pairs that are the same when they are put together without care
