@@ -81,7 +81,7 @@ def test_the_results_page_names_the_fields_of_each_result() -> None:
     assert told == {name: own - common for name, own in results.items()}
 
 
-def descendants(cls: type) -> Iterator[type]:
+def descendants(cls: type[Any]) -> Iterator[type]:
     for child in cls.__subclasses__():
         yield child
         yield from descendants(child)

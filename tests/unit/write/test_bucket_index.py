@@ -107,4 +107,4 @@ def test_looking_for_buckets_lists_no_other_partition(
     hoodie.write_table(rows("d0", "d1"), str(table), options=OPTIONS)
     monkeypatch.setattr("hoodie.table.listing.StorageListing.partitions", pytest.fail)
     hoodie.write_table(rows("d0"), str(table))
-    assert Timeline.load(str(table)).has("hoodie.properties")
+    assert Timeline.load(str(table)).holds("hoodie.properties")
