@@ -6,6 +6,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any
 
 from hoodie.config import pages
 from hoodie.config.catalogue import declared, keys
