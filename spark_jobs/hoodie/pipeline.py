@@ -37,6 +37,7 @@ from hoodie.storage import Storage
 from hoodie.table.bootstrap import check_sources
 from hoodie.table.buckets import refuse_numbered
 from hoodie.table.handle import Table, TableRef
+from hoodie.table.partition import ensure_partition
 from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline import tokens
@@ -263,6 +264,8 @@ def _write(rows: Prepared, transaction: Transaction, progress: ProgressCallback)
         profile.relist(plan.context.snapshot, table.listing().files)
     _spare_pending(profile, plan, table.storage, table.timeline)
     transaction.inflight(profile.inflight(operation.metadata_name))
+    for partition in sorted(profile.unmarked):
+        ensure_partition(table.storage, table.base_path, partition, transaction.instant)
     stats = rows.write(transaction.instant, progress) if profile.rows else {}
     progress("commit", f"instant {transaction.instant}")
     counts = {MISSING_KEY: profile.missing, DROPPED_KEY: profile.dropped}
@@ -299,7 +302,7 @@ def _spare_pending(
     refuse_updates(busy, profile.groups)
     refuse_busy(busy, profile.replaced)
     profile.busy = frozenset(busy)
-    if first and plan.context.index is not None:
+    if first and plan.context.index is not None and not plan.context.index.sees_logs:
         refuse_hidden_keys(storage, timeline, plan.context.snapshot, profile.slices)
     return hindrances
 

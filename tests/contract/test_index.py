@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.config.key import Config
+from hoodie.errors import ConfigError, InputError
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.index import Index, Scope
+from hoodie.index.locations import LOOK_UP, KeySearch, Locations
+from hoodie.merge.commit_time import CommitTime
+from hoodie.read.file_slice import read_slice
+from hoodie.read.log_merge import SliceContext
+from hoodie.table.handle import Table, TableRef
+from hoodie.table.skeleton import open_base
+from hoodie.table.view import FileSlice, TimelineView
+from hoodie.write.operation import Operation
 from tests.support.arrow import arrow_schema
 from tests.support.rows import assert_same_rows
 
@@ -24,6 +38,95 @@ OPTIONS = {
     "hoodie.parquet.small.file.limit": 0,
     "hoodie.index.bloom.num_entries": 100,
     "hoodie.index.bloom.fpp": 0.2,
+}
+
+
+class Everywhere(Index):
+    """A toy whose scope is the table: it reads the slices of every partition."""
+
+    scope = Scope.TABLE
+    partitions: ClassVar[set[str]] = set()
+
+    def __init__(self, *, config: Config) -> None: ...
+
+    def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
+        Everywhere.partitions = {slice_.partition for slice_ in slices}
+        search = KeySearch(keys)
+        for number, slice_ in enumerate(slices):
+            assert slice_.base is not None
+            with open_base(table.storage(), slice_.base, None) as reader:
+                search.look(reader, number)
+        return search.locations()
+
+
+class Merged(Index):
+    """A toy that sees logs, and knows in which file a key is but not in which row."""
+
+    sees_logs = True
+
+    def __init__(self, *, config: Config) -> None: ...
+
+    def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
+        opened = Table(table)
+        context = SliceContext(
+            schema=pa.schema([(RECORD_KEY, pa.string())]),
+            snapshot=TimelineView.of(opened.timeline, opened.storage),
+            merger=CommitTime(None),
+            ordering=None,
+            budget=1 << 20,
+            spill_path="",
+        )
+        found = []
+        for number, slice_ in enumerate(slices):
+            stored = pa.concat_tables(read_slice(opened.storage, slice_, context, [RECORD_KEY]))
+            known = set(stored.column(RECORD_KEY).to_pylist())
+            mine = [place for place, key in enumerate(keys.to_pylist()) if key in known]
+            found.append((number, np.array(mine, np.int32), np.full(len(mine), LOOK_UP, np.int32)))
+        return Locations.of(found)
+
+
+class Tagging(Everywhere):
+    """Inserts go to their keys, too."""
+
+    scope = Scope.PARTITION
+
+    def requires_tagging(self, operation: Operation) -> bool:
+        return operation in (Operation.UPSERT, Operation.DELETE, Operation.INSERT)
+
+
+class Greedy(Tagging):
+    def requires_tagging(self, operation: Operation) -> bool:
+        return True
+
+
+class Lazy(Tagging):
+    def requires_tagging(self, operation: Operation) -> bool:
+        return False
+
+
+class Placing(Tagging):
+    def place(self, partition: str, keys: pa.Array[Any]) -> pa.Array[Any]:
+        return pa.array(["00000000-0000-0000-0000-000000000000-0"] * len(keys))
+
+
+class Wrong(Tagging):
+    def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
+        return Locations.of([(len(slices), np.zeros(1, np.int32), np.zeros(1, np.int32))])
+
+
+def own(cls: type) -> dict[str, str]:
+    return {"hoodie.index.class": f"{__name__}:{cls.__name__}"}
+
+
+INDEXES = {
+    "SIMPLE": {"hoodie.index.type": "SIMPLE"},
+    "BLOOM": {"hoodie.index.type": "BLOOM"},
+    "BLOOM without ranges": {
+        "hoodie.index.type": "BLOOM",
+        "hoodie.bloom.index.prune.by.ranges": False,
+    },
+    "scope TABLE": own(Everywhere),
+    "sees logs": own(Merged),
 }
 
 
@@ -47,20 +150,117 @@ def _apply(model: dict[tuple[str, str], dict[str, Any]], rows: list[dict[str, An
             model[key] = row
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "BLOOM without ranges"])
-def test_random_upserts(tmp_path: Path, index: str, seed: int) -> None:
+CASES = [
+    (name, seed) for name in INDEXES for seed in range(1 if "hoodie.index.class" in INDEXES[name] else 3)
+]
+
+
+@pytest.mark.parametrize(("index", "seed"), CASES)
+def test_random_upserts_and_deletes(tmp_path: Path, index: str, seed: int) -> None:
     rng = random.Random(seed)
-    options = {**OPTIONS, "hoodie.index.type": index.split()[0]}
-    if "without" in index:
-        options["hoodie.bloom.index.prune.by.ranges"] = False
+    options = {**OPTIONS, **INDEXES[index]}
     model: dict[tuple[str, str], dict[str, Any]] = {}
     for version in range(6):
         rows = _batch(rng, version)
         _apply(model, rows)
         table = pa.Table.from_pylist(rows, SCHEMA)
         hoodie.write_table(table, str(tmp_path / "t"), options=options)
-    expected = pa.Table.from_pylist(list(model.values()), SCHEMA)
+    gone = {(row["region"], row["id"]): row for row in _batch(rng, 6)}
+    result = hoodie.write_table(
+        pa.Table.from_pylist(list(gone.values()), SCHEMA),
+        str(tmp_path / "t"),
+        operation="delete",
+        options=options,
+    )
+    assert (result.num_deletes, result.num_missing) == (len(model.keys() & gone), len(gone.keys() - model))
+    expected = pa.Table.from_pylist([row for key, row in model.items() if key not in gone], SCHEMA)
     assert_same_rows(hoodie.read_table(str(tmp_path / "t")), expected)
     groups = hoodie.file_groups(str(tmp_path / "t"))
     assert len(groups) > 6, "the test means to have several files in a partition"
+
+
+def _rows(*rows: tuple[str, str, int]) -> pa.Table:
+    made = [{"id": key, "ts": value, "region": region, "val": value} for key, region, value in rows]
+    return pa.Table.from_pylist(made, SCHEMA)
+
+
+def _values(table: Path) -> dict[tuple[str, str], int]:
+    rows = hoodie.read_table(str(table), options={"hoodie.read.verify.files": "false"}).to_pylist()
+    return {(row["region"], row["id"]): row["val"] for row in rows}
+
+
+@pytest.mark.parametrize("operation", ["upsert", "delete"])
+def test_a_record_that_is_stored_in_another_partition_is_refused(tmp_path: Path, operation: str) -> None:
+    table, options = tmp_path / "t", {**OPTIONS, **own(Everywhere)}
+    hoodie.write_table(_rows(("a", "eu", 1), ("b", "us", 1)), str(table), options=options)
+    moved = _rows(("a", "us", 2), ("b", "us", 2))
+    with pytest.raises(InputError, match=r"1 records of partition 'us' .* in partition 'eu'") as refused:
+        hoodie.write_table(moved, str(table), operation=operation, options=options)
+    assert Everywhere.partitions == {"eu", "us"}
+    assert refused.value.values == {"partition": "us", "stored_partition": "eu"}
+    assert _values(table) == {("eu", "a"): 1, ("us", "b"): 1}
+    assert len(hoodie.instants(str(table))) == 1
+    hoodie.write_table(_rows(("a", "eu", 3), ("c", "us", 3)), str(table), options=options)
+    assert _values(table) == {("eu", "a"): 3, ("us", "b"): 1, ("us", "c"): 3}
+
+
+def test_an_index_that_sees_logs_updates_keys_that_only_a_log_has(tmp_path: Path) -> None:
+    """As tables of Flink have them; the writer asks the index what it sees, and refuses none of these."""
+    table = tmp_path / "t"
+    options = {**OPTIONS, **own(Merged), "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    hoodie.write_table(_rows(("a", "eu", 1), ("b", "eu", 1)), str(table), options=options)
+    hoodie.write_table(_rows(("a", "eu", 2)), str(table), options=options)
+    (base,) = table.glob("eu/*.parquet")
+    base.unlink()
+    options |= {"hoodie.write.verify.files": "false"}
+    hoodie.write_table(_rows(("a", "eu", 3), ("c", "eu", 3)), str(table), options=options)
+    assert _values(table) == {("eu", "a"): 3, ("eu", "c"): 3}
+    gone = hoodie.write_table(_rows(("a", "eu", 4)), str(table), operation="delete", options=options)
+    assert (gone.num_deletes, gone.num_missing) == (1, 0)
+    assert _values(table) == {("eu", "c"): 3}
+
+
+def test_inserts_go_to_their_keys_where_the_index_says_so(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    hoodie.write_table(_rows(("a", "eu", 1)), str(table), options=OPTIONS)
+    for index, count in ((Everywhere, 2), (Tagging, 2)):
+        options = {**OPTIONS, **own(index), "hoodie.merge.allow.duplicate.on.inserts": False}
+        name = "b" if index is Everywhere else "a"
+        hoodie.write_table(_rows((name, "eu", 9)), str(table), operation="insert", options=options)
+        assert len(hoodie.file_groups(str(table))) == count
+    assert _values(table) == {("eu", "a"): 9, ("eu", "b"): 9}
+
+
+@pytest.mark.parametrize(
+    ("index", "operation", "message"),
+    [
+        (Greedy, "bulk_insert", r"answers requires_tagging\(BULK_INSERT\) with True, which is not supported"),
+        (Lazy, "upsert", r"answers requires_tagging\(UPSERT\) with False, which is not supported"),
+        (Lazy, "delete", r"answers requires_tagging\(DELETE\) with False"),
+        (
+            Placing,
+            "upsert",
+            "the index Placing chooses the file groups of new records, which is not",
+        ),
+        (Wrong, "upsert", "the index Wrong located keys outside of what it was asked"),
+    ],
+)
+def test_what_the_writer_does_not_do_for_an_index_is_refused(
+    tmp_path: Path, index: type[Index], operation: str, message: str
+) -> None:
+    table = tmp_path / "t"
+    hoodie.write_table(_rows(("a", "eu", 1)), str(table), options=OPTIONS)
+    new = _rows(("a", "eu", 2), ("b", "eu", 2))
+    with pytest.raises(ConfigError, match=message):
+        hoodie.write_table(new, str(table), operation=operation, options={**OPTIONS, **own(index)})
+    assert (_values(table), len(hoodie.instants(str(table)))) == ({("eu", "a"): 1}, 1)
+
+
+def test_the_metadata_file_of_a_partition_comes_back(tmp_path: Path) -> None:
+    """Readers look for a partition by it; who takes it away takes the rows out of sight."""
+    table = tmp_path / "t"
+    hoodie.write_table(_rows(("a", "eu", 1), ("b", "us", 1)), str(table), options=OPTIONS)
+    (table / "eu" / ".hoodie_partition_metadata").unlink()
+    assert _values(table) == {("us", "b"): 1}
+    hoodie.write_table(_rows(("a", "eu", 2)), str(table), options=OPTIONS)
+    assert _values(table) == {("eu", "a"): 2, ("us", "b"): 1}

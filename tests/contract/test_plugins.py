@@ -15,12 +15,14 @@ from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError, TableMismatch
 from hoodie.index import INDEXES, Index
+from hoodie.index.locations import Locations
 from hoodie.index.settings import INDEX_CLASS
 from hoodie.index.simple import SimpleIndex
-from hoodie.index.tags import Tags
 from hoodie.keygen import KEY_GENERATORS, KeyGenerator
 from hoodie.merge import MERGERS
 from hoodie.merge.commit_time import CommitTime
+from hoodie.table.handle import TableRef
+from hoodie.table.view import FileSlice
 
 FOLDERS: dict[str, Plugins[Any]] = {
     "hoodie.index": INDEXES,
@@ -72,9 +74,9 @@ class Counting(SimpleIndex):
     def __init__(self, *, config: Config) -> None:
         assert config[INDEX_CLASS]
 
-    def tag(self, storage: Any, files: Sequence[Any], keys: Any) -> Tags:
+    def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: Any) -> Locations:
         Counting.looked += 1
-        return super().tag(storage, files, keys)
+        return super().locate(table, slices, keys)
 
 
 class Hashed(KeyGenerator):
@@ -144,7 +146,7 @@ def test_an_index_of_ones_own(tmp_path: Path) -> None:
             own(CommitTime),
             f"hoodie.index.class='{own(CommitTime)}' is no index: derive it from hoodie.index.Index",
         ),
-        (own(Index), "is no index: it lacks tag; see hoodie.index.Index"),
+        (own(Index), "is no index: it lacks locate; see hoodie.index.Index"),
         (
             "org.apache.hudi.index.Mine",
             "expected a Python class as module:Class; Java",

@@ -1,14 +1,11 @@
-"""Indexes: which base file does a record live in. Base class and registry.
-
-`tag` is called on executors, once for a partition and a chunk of keys; the files are the partition's
-latest committed base files.
-"""
+"""Indexes: which file group contains the record of a key. Base class and registry."""
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
@@ -18,17 +15,52 @@ from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hoodie.index.tags import Tags
-    from hoodie.storage import Storage
-    from hoodie.table.view import BaseFile
+    from hoodie.index.locations import Locations
+    from hoodie.table.handle import TableRef
+    from hoodie.table.view import FileSlice
+    from hoodie.write.operation import Operation
+
+
+class Scope(enum.Enum):
+    """Where a key names one record: in its partition, or in the whole table."""
+
+    PARTITION = "partition"
+    TABLE = "table"
 
 
 class Index(ABC):
-    """Picklable. A caller's own class is called with the keyword argument `config`."""
+    """Made on the driver, pickled, and asked on executors: `locate` and `place` keep nothing between calls.
+
+    A caller's own class (`hoodie.index.class`) is called with the keyword argument `config`.
+    """
+
+    scope: ClassVar[Scope] = Scope.PARTITION
+    #: does `locate` find keys that only log files contain (Apache Hudi: canIndexLogFiles). Where it does not,
+    #: the writer refuses partitions that contain such keys, and asks the logs which located keys are deleted
+    sees_logs: ClassVar[bool] = False
+
+    def requires_tagging(self, operation: Operation) -> bool:
+        """Does the writer bring the operation's records to where their keys are stored? For upserts and
+        deletes the answer is yes. Records of other operations are new ones, unless the index says so.
+        """
+        return operation.tags
 
     @abstractmethod
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:
-        """Where the keys, which are distinct, are stored; of several files that have a key, the last one."""
+    def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
+        """Where `keys`, which are distinct texts, are stored.
+
+        `slices` are the latest committed ones, oldest base file first: those of the keys' partition or, with
+        the scope TABLE, of all partitions. Slices without a base file are among them if the index sees logs.
+        Called on executors, once for each partition (TABLE: once) of a chunk of the input.
+        """
+
+    def place(self, partition: str, keys: pa.Array[Any]) -> pa.Array[Any] | None:
+        """The file ids, a text for each, of the file groups that `keys` of new records belong to.
+
+        None: the writer packs new records into small and new file groups. Asked for operations that require
+        tagging, with keys that `locate` did not find.
+        """
+        return None
 
 
 INDEXES = Plugins(

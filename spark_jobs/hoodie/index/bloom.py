@@ -1,7 +1,7 @@
 """BLOOM: prune files by key range, then by bloom filter, then look exactly (filters lie in one direction).
 
 The filter decides about a whole file: one key that it may contain makes the file a candidate, whose keys
-are then compared exactly, so the filter is asked only until its first yes.
+are then compared exactly, so keys are tested only until the first that passes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from hoodie.config.key import Config
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.bloom import KeyHashes, in_range
 from hoodie.index import Index
+from hoodie.index.locations import KeySearch, Locations
 from hoodie.index.settings import PRUNE_BY_RANGES
-from hoodie.index.tags import Tags, mark_found
-from hoodie.storage import Storage
+from hoodie.table.handle import TableRef
 from hoodie.table.skeleton import open_base
-from hoodie.table.view import BaseFile
+from hoodie.table.view import FileSlice
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class BloomIndex(Index):
     def make(cls, config: Config) -> BloomIndex:
         return cls(config[PRUNE_BY_RANGES])
 
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:
-        tags = Tags.of(len(keys))
-        everything = KeyHashes(keys)
-        for position, file in enumerate(files):
-            with open_base(storage, file, None) as reader:
-                if self._candidate(reader, keys, everything):
-                    mark_found(reader, keys, tags, position)
-        return tags
+    def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
+        storage, search, hashes = table.storage(), KeySearch(keys), KeyHashes(keys)
+        for number, slice_ in enumerate(slices):
+            if slice_.base is not None:
+                with open_base(storage, slice_.base, None) as reader:
+                    if self._candidate(reader, keys, hashes):
+                        search.look(reader, number)
+        return search.locations()
 
     def _candidate(self, reader: BaseFileReader, keys: pa.Array[Any], hashes: KeyHashes) -> bool:
         mask = None

@@ -1,4 +1,4 @@
-"""SIMPLE: compare with the keys of the partition's latest files."""
+"""SIMPLE: compare with the keys of the partition's latest base files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.index import Index
-from hoodie.index.tags import Tags, mark_found
-from hoodie.storage import Storage
+from hoodie.index.locations import KeySearch, Locations
+from hoodie.table.handle import TableRef
 from hoodie.table.skeleton import open_base
-from hoodie.table.view import BaseFile
+from hoodie.table.view import FileSlice
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,10 @@ class SimpleIndex(Index):
     def make(cls, config: Config) -> SimpleIndex:
         return cls()
 
-    def tag(self, storage: Storage, files: Sequence[BaseFile], keys: pa.Array[Any]) -> Tags:
-        tags = Tags.of(len(keys))
-        for position, file in enumerate(files):
-            with open_base(storage, file, None) as reader:
-                mark_found(reader, keys, tags, position)
-        return tags
+    def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
+        storage, search = table.storage(), KeySearch(keys)
+        for number, slice_ in enumerate(slices):
+            if slice_.base is not None:
+                with open_base(storage, slice_.base, None) as reader:
+                    search.look(reader, number)
+        return search.locations()

@@ -8,8 +8,8 @@ instead of a conversion of every row.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,13 @@ from hoodie.errors import CODES, HoodieError
 #: kinds of rows in a staged frame
 ROWS, SUMMARY, ERROR = 0, 1, 2
 
-#: partition and file_id name the file group ("" file_id: inserts); reducer and bucket (the number of the
-#: file-group write) are set when the rows are placed
+#: rows of `partition` that go to the file group `file_id` ("": new records) of `stored_partition`, which is
+#: another one only for an index whose scope is the table; reducer and bucket (the number of the file-group
+#: write) are set when the rows are placed
 _COLUMNS: dict[str, pa.DataType] = {
     "kind": pa.int32(),
     "partition": pa.string(),
+    "stored_partition": pa.string(),
     "file_id": pa.string(),
     "reducer": pa.int32(),
     "bucket": pa.int32(),
@@ -47,6 +49,7 @@ def blob_row(
     return {
         "kind": kind,
         "partition": partition,
+        "stored_partition": partition,
         "file_id": file_id,
         "reducer": 0,
         "bucket": 0,
@@ -99,18 +102,29 @@ def values(batch: pa.RecordBatch, name: str) -> list[Any]:
     return column
 
 
-def rows_batch(blobs: list[tuple[str, str, int, bytes]]) -> pa.RecordBatch:
+class Blob(NamedTuple):
+    """Rows of one group (see BLOB_SCHEMA) as an IPC message."""
+
+    partition: str
+    stored_partition: str
+    file_id: str
+    rows: int
+    payload: bytes
+
+
+def rows_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
     count = len(blobs)
     zeros = pa.array(np.zeros(count, dtype=np.int32))
     return pa.RecordBatch.from_arrays(
         [
             pa.array(np.full(count, ROWS, dtype=np.int32)),
-            pa.array([blob[0] for blob in blobs], pa.string()),
-            pa.array([blob[1] for blob in blobs], pa.string()),
+            pa.array([blob.partition for blob in blobs], pa.string()),
+            pa.array([blob.stored_partition for blob in blobs], pa.string()),
+            pa.array([blob.file_id for blob in blobs], pa.string()),
             zeros,
             zeros,
-            pa.array([blob[2] for blob in blobs], pa.int64()),
-            pa.array([blob[3] for blob in blobs], pa.binary()),
+            pa.array([blob.rows for blob in blobs], pa.int64()),
+            pa.array([blob.payload for blob in blobs], pa.binary()),
         ],
         schema=BLOB_SCHEMA,
     )

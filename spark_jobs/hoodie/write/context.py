@@ -19,7 +19,7 @@ from hoodie.write.duplicates import Duplicates
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation
 
-#: travels with a row: where the index found its key in the file group's base file (see index.Tags.rows)
+#: travels with a row: where the index found its key in the file group's base file (see index.locations)
 STORED_ROW = "_hoodie_stored_row"
 #: columns of travelling rows before the data columns
 LEADING = 2
@@ -67,6 +67,11 @@ class WriteContext:
     @property
     def base_path(self) -> str:
         return self.table.uri
+
+    @property
+    def tags(self) -> bool:
+        """Do rows go to where their keys are stored; else the index only says which keys are known."""
+        return self.index is not None and self.index.requires_tagging(self.operation)
 
     @property
     def incoming_schema(self) -> pa.Schema:

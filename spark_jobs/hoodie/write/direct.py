@@ -17,14 +17,14 @@ from hoodie.config.key import Config
 from hoodie.engine import Task
 from hoodie.engine.files import FileFrame, FileScan, Piece, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
-from hoodie.index.tags import NOWHERE
+from hoodie.index.locations import NOWHERE
 from hoodie.table.handle import Table
 from hoodie.write.blobs import SUMMARY, error_message, message
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
+from hoodie.write.incoming import key_columns, keyed_rows, travelling
 from hoodie.write.partition_check import check_apart, check_partition
 from hoodie.write.settings import SORT_MODE
-from hoodie.write.tagging import key_columns, keyed_rows, travelling
 from hoodie.write.workload import Assignment, FileGroupWrite, WorkloadProfile
 
 

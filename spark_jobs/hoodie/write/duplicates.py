@@ -20,7 +20,7 @@ from hoodie.codec.arrays import Bools, array, whole
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, DuplicateKey
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.index.tags import NOWHERE, Tags
+from hoodie.index.locations import NOWHERE, Positions
 from hoodie.merge.commit_time import CommitTime
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
@@ -102,14 +102,14 @@ def _policy(config: Config) -> Known:
 
 
 def known_keys(
-    context: WriteContext, storage: Storage, files: Sequence[FileSlice], keys: pa.Array[Any], tags: Tags
+    context: WriteContext, storage: Storage, files: Sequence[FileSlice], keys: pa.Array[Any], found: Positions
 ) -> Bools:
-    """Which of the distinct `keys` the slices show, of which `tags` tells the base files: one that a log has
-    deleted since is not there any more. Memory: as `read_slice`, for slices with logs.
+    """Which of the distinct `keys` the slices show; `found` has the slice whose base file has it: a key that
+    a log has deleted since is not there any more. Memory: as `read_slice`, for slices with logs.
     """
-    known: Bools = tags.files != NOWHERE
+    known: Bools = found != NOWHERE
     for number, slice_ in enumerate(files):
-        mine = np.flatnonzero(tags.files == number)
+        mine = np.flatnonzero(found == number)
         if slice_.logs and len(mine):
             mine_keys, live = keys.take(array(mine)), np.zeros(len(mine), dtype=np.bool_)
             for rows in read_slice(storage, slice_, _slice_context(context), [RECORD_KEY]):

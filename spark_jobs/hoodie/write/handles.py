@@ -87,7 +87,8 @@ class OutputFile:
         self._relative = join(partition, self.name)
         kind = MarkerType.MERGE if base else MarkerType.CREATE
         create_marker(storage, context.base_path, instant, Marker(self._relative, kind))
-        ensure_partition(storage, context.base_path, partition, instant)
+        if base is None:  # beside a stored file it is there, or the writer has made it at its begin
+            ensure_partition(storage, context.base_path, partition, instant)
         sink = storage.output(join(context.base_path, self._relative))
         self._writer = BaseFileWriter(sink, context.file_schema, context.avro_schema, context.files)
         self._instant = instant

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
-from hoodie.index.tags import REPEATED
+from hoodie.index.locations import LOOK_UP
 from hoodie.read.matching import Part, Places
 from hoodie.write.context import STORED_ROW
 
@@ -16,13 +16,13 @@ from hoodie.write.context import STORED_ROW
 def places_in(reader: BaseFileReader, parts: Sequence[Part]) -> Places:
     """The rows of a base file that `parts` have the keys of; the file is the one that the index looked at.
 
-    No key is compared again, except where a file holds a key twice.
+    No key is compared again, except where the index leaves that to the writer (LOOK_UP).
     """
-    if any(_repeats(part) for part in parts):
+    if any(_looks_up(part) for part in parts):
         return Places.looked_up(reader.record_keys(READ_BATCH_ROWS), reader.rows, parts)
     told = [part.rows.column(STORED_ROW).to_numpy() for part in parts]
     return Places.told(told, reader.rows)
 
 
-def _repeats(part: Part) -> bool:
-    return bool(pc.any(pc.equal(part.rows.column(STORED_ROW), pa.scalar(REPEATED, pa.int32()))).as_py())
+def _looks_up(part: Part) -> bool:
+    return bool(pc.any(pc.equal(part.rows.column(STORED_ROW), pa.scalar(LOOK_UP, pa.int32()))).as_py())

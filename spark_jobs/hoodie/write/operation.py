@@ -35,7 +35,7 @@ class Operation(enum.Enum):
 
     @property
     def tags(self) -> bool:
-        """Does the index look where the keys are stored."""
+        """Do its rows go to where their keys are stored; of others an index may ask it (requires_tagging)."""
         return self in (Operation.UPSERT, Operation.DELETE)
 
     @property

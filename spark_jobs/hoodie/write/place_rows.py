@@ -16,7 +16,7 @@ from hoodie.codec.key_split import FILE_GROUP_SEED, key_fractions
 from hoodie.engine import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.write.blobs import BLOB_SCHEMA, ROWS, decode_rows, encode_rows, rows_batch, values
+from hoodie.write.blobs import BLOB_SCHEMA, ROWS, Blob, decode_rows, encode_rows, rows_batch, values
 from hoodie.write.workload import Assignment
 
 T = TypeVar("T")
@@ -58,11 +58,11 @@ class PlaceRows:
             yield self._labelled(kept, numbers)
 
     def _cut(self, partition: str, payload: pa.Buffer, shares: Shares) -> pa.RecordBatch:
-        blobs: list[tuple[str, str, int, bytes]] = []
+        blobs: list[Blob] = []
         numbers: list[int] = []
         for number, piece in self._split(partition, payload, shares):
             for blob, count in encode_rows(piece):
-                blobs.append((partition, "", count, blob))
+                blobs.append(Blob(partition, partition, "", count, blob))
                 numbers.append(number)
         return self._labelled(rows_batch(blobs), numbers)
 

@@ -17,8 +17,8 @@ from hoodie.format.evolution import evolve
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import canonical, record_full_name, to_avro_text
 from hoodie.format.settings import NULL_FOR_MISSING
-from hoodie.index import index_for
-from hoodie.index.settings import INDEX_TYPE, IndexType
+from hoodie.index import Index, index_for
+from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
 from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
 from hoodie.keygen.settings import PARTITIONPATH_FIELD, RECORDKEY_FIELD
@@ -184,7 +184,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         avro_schema=avro_text,
         keys=shape.keys,
         merger=shape.merger,
-        index=index_for(config) if operation.tags or duplicates.known is not Known.NONE else None,
+        index=_index(config, operation, duplicates),
         duplicates=duplicates,
         sort=operation.fills_new_groups and config[SORT_MODE].sorts,
         snapshot=snapshot,
@@ -219,6 +219,22 @@ def _table_schema(storage: Storage, props: TableProperties | None, timeline: Tim
     found = TableSchema.load(timeline, storage, props)
     found.check_fields(props)
     return found
+
+
+def _index(config: Config, operation: Operation, duplicates: Duplicates) -> Index | None:
+    """The index that the rows of the operation are looked up with, if they are."""
+    known = duplicates.known is not Known.NONE
+    if not (operation.tags or known or (config[INDEX_CLASS] and operation.brings_rows)):
+        return None
+    index = index_for(config)
+    tags = index.requires_tagging(operation)
+    if tags == operation.tags or (tags and not operation.fills_new_groups):
+        return index if tags or known else None
+    raise ConfigError(
+        f"{INDEX_CLASS.name}={config[INDEX_CLASS]} answers requires_tagging({operation.name}) with {tags}, "
+        f"which is not supported; let it answer {not tags}, or use another index",
+        value=str(config[INDEX_CLASS]),
+    )
 
 
 def _logs(config: Config, shape: _Shape, name: str, full_name: str | None) -> LogFormat | None:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.config.key import Config
+from hoodie.errors import InputError
 from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
 from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView, merged_slices
@@ -51,7 +52,7 @@ class WorkloadProfile:
     is how many rows of a delete have a key that is not there, `dropped` how many rows of an insert were left
     out as their key is. `replaced` are the latest slices, by partition, that the write takes out of sight;
     `absent` the partitions to delete, or to overwrite with no rows, that are not there. `listed` are the
-    partitions that were looked into.
+    partitions that were looked into, `unmarked` those of them whose metadata file is missing.
     """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -64,17 +65,23 @@ class WorkloadProfile:
     replaced: dict[str, list[FileSlice]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
     listed: set[str] = field(default_factory=set)
+    unmarked: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> WorkloadProfile:
-        """Raises InputError when a partition lies inside another."""
+        """Raises InputError when a partition lies inside another, and for records that are stored in another
+        partition than theirs.
+        """
         profile = cls()
         for summary in summaries:
             profile.input_partitions += 1
             profile.missing += summary["missing"]
             profile.dropped += summary["dropped"]
             profile.listed.update(summary["listed"])
-            for partition, file_id, rows, size, samples in summary["groups"]:
+            profile.unmarked.update(summary["unmarked"])
+            for partition, stored_partition, file_id, rows, size, samples in summary["groups"]:
+                if partition != stored_partition:
+                    raise _moved(partition, stored_partition, rows)
                 total = profile.groups.setdefault((partition, file_id), [0, 0])
                 total[0] += rows
                 total[1] += size
@@ -182,6 +189,16 @@ class Assignment:
             "reducer": pa.array([self.reducers[bucket] for bucket in places.values()], pa.int32()),
         }
         return pa.table(columns)
+
+
+def _moved(partition: str, stored_partition: str, rows: int) -> InputError:
+    return InputError(
+        f"{rows} records of partition {partition!r} have keys that the index finds in partition "
+        f"{stored_partition!r}; moving records between partitions is not supported yet: write them with the "
+        "partition that they are stored in, or use an index that looks in one partition",
+        partition=partition,
+        stored_partition=stored_partition,
+    )
 
 
 def told_slice(base_path: str, partition: str, told: Sequence[Any]) -> FileSlice:

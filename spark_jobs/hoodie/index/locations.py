@@ -1,0 +1,97 @@
+"""Where keys are stored, and the exact look into base files that indexes end with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+
+Positions = npt.NDArray[np.int32]
+
+#: what stands for a slice or a row where a key is not stored; `Locations` have no entry for such a key
+NOWHERE = -1
+#: a row of `Locations` that the writer looks up by the key: the index does not know it, or there are several
+LOOK_UP = -2
+
+
+@dataclass(frozen=True)
+class Locations:
+    """The answer of `Index.locate`: entry i says that a key is stored in a slice.
+
+    `keys` and `slices` hold positions in the arguments of `locate`, `rows` the row in the slice's base file
+    or LOOK_UP. A key has one entry for every slice that contains it, and none if it is not stored.
+    """
+
+    keys: Positions
+    slices: Positions
+    rows: Positions
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[int, Positions, Positions]]) -> Locations:
+        """From (slice, keys, rows) of every slice."""
+        if not found:
+            none = np.empty(0, dtype=np.int32)
+            return cls(none, none, none)
+        slices = [np.full(len(keys), number, dtype=np.int32) for number, keys, _ in found]
+        keys, rows = [item[1] for item in found], [item[2] for item in found]
+        return cls(np.concatenate(keys), np.concatenate(slices), np.concatenate(rows))
+
+    def last(self, keys: int) -> tuple[Positions, Positions]:
+        """(slice, row) of each key: of several slices the last, NOWHERE for a key that is not stored."""
+        slices, rows = np.full(keys, NOWHERE, dtype=np.int32), np.full(keys, NOWHERE, dtype=np.int32)
+        order: Any = (
+            slice(None) if (np.diff(self.slices) >= 0).all() else np.argsort(self.slices, kind="stable")
+        )
+        slices[self.keys[order]] = self.slices[order]
+        rows[self.keys[order]] = self.rows[order]
+        return slices, rows
+
+
+#: a key column larger than this (bytes, uncompressed) is looked at in batches
+_WHOLE_COLUMN_BYTES = 64 << 20
+
+
+class KeySearch:
+    """The exact look for distinct keys in base files, one after the other.
+
+    Memory: twelve bytes a key that is found, and the key column of one file up to 64 MiB, else a batch of it.
+    """
+
+    def __init__(self, keys: pa.Array[Any]) -> None:
+        self._keys = keys
+        self._rows: Positions = np.full(len(keys), NOWHERE, dtype=np.int32)
+        self._found: list[tuple[int, Positions, Positions]] = []
+
+    def look(self, reader: BaseFileReader, number: int) -> None:
+        """Search the base file of the slice `number`; each slice once."""
+        step = READ_BATCH_ROWS if reader.key_column_bytes() > _WHOLE_COLUMN_BYTES else None
+        start = 0
+        pieces: list[Positions] = []
+        repeated = False
+        for stored in reader.record_keys(step):
+            hits: Any = pc.index_in(stored, value_set=self._keys)
+            places: Positions = hits.fill_null(NOWHERE).to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(places != NOWHERE)
+            found = places[rows]
+            again = self._rows[found] != NOWHERE
+            self._rows[found] = start + rows
+            again |= self._rows[found] != start + rows
+            self._rows[found[again]] = LOOK_UP
+            repeated = repeated or bool(again.any())
+            pieces.append(found)
+            start += len(stored)
+        keys = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
+        keys = np.unique(keys) if repeated else keys
+        if len(keys):
+            self._found.append((number, keys, self._rows[keys]))
+            self._rows[keys] = NOWHERE
+
+    def locations(self) -> Locations:
+        return Locations.of(self._found)

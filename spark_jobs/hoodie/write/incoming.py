@@ -1,0 +1,68 @@
+"""Incoming rows on their way to the index: chunks, keys and partition paths, the types of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.codec.arrays import whole
+from hoodie.format.evolution import check_texts, conform
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.write.context import STORED_ROW, WriteContext
+
+CHUNK_BYTES = 128 << 20
+CHUNK_ROWS = 1 << 20
+
+
+def key_columns(context: WriteContext, rows: pa.Table) -> pa.Table:
+    """`rows` with their key columns in the table's types: 1 of an int column is 1.0 in a double one."""
+    for name in context.keys.key_columns:
+        field = context.schema.field(name).with_nullable(True)
+        index = rows.schema.get_field_index(name)
+        if index >= 0 and rows.schema.field(index).type != field.type:
+            converted = conform(rows.select([name]), pa.schema([field]))
+            rows = rows.set_column(index, field, converted.column(0))
+    return rows
+
+
+def keyed_rows(
+    context: WriteContext, rows: pa.Table
+) -> tuple[pa.Array[Any], pa.DictionaryArray[Any, Any], pa.Table]:
+    """(record keys, partition paths, the rows in the table's schema, as far as they are wanted). Raises
+    InputError for bad keys.
+    """
+    tops = (name.split(".")[0] for name in context.keys.key_columns)
+    check_texts(rows, {*tops, *context.incoming_schema.names})
+    keyed = key_columns(context, rows)
+    keys = whole(context.keys.record_keys(keyed))
+    paths = context.keys.partition_codes(keyed)
+    wanted = context.incoming_schema
+    if not wanted.names:
+        return keys, paths, rows.select([])
+    return keys, paths, conform(rows, wanted, null_for_missing=context.null_for_missing)
+
+
+def travelling(keys: pa.Array[Any], rows: pa.Table, stored: pa.Array[Any]) -> pa.Table:
+    """Rows as `WriteContext.travel_schema` has them."""
+    leading = [pa.field(RECORD_KEY, pa.string()), pa.field(STORED_ROW, pa.int32())]
+    columns: list[Any] = [keys, stored, *rows.columns]
+    return pa.Table.from_arrays(columns, schema=pa.schema([*leading, *rows.schema]))
+
+
+def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches gathered to tables of at most CHUNK_BYTES or CHUNK_ROWS, whichever comes first."""
+    held: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if held and (size + batch.nbytes > CHUNK_BYTES or rows + batch.num_rows > CHUNK_ROWS):
+            yield pa.Table.from_batches(held)
+            held, size, rows = [], 0, 0
+        held.append(batch)
+        size += batch.nbytes
+        rows += batch.num_rows
+    if held:
+        yield pa.Table.from_batches(held)
