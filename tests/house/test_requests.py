@@ -19,7 +19,7 @@ OPTIONS = {
     "hoodie.datasource.write.precombine.field": "ts",
 }
 #: calls beside the openings of data files
-UPSERT, QUERY, QUERY_PARTITION = 31, 8, 1
+UPSERT, QUERY, QUERY_PARTITION = 29, 8, 1
 #: these list folders that hold no data files
 LISTERS = {
     "concurrency/heartbeats.py",
