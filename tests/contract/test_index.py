@@ -118,7 +118,7 @@ def own(cls: type) -> dict[str, str]:
     return {"hoodie.index.class": f"{__name__}:{cls.__name__}"}
 
 
-INDEXES = {
+INDEXES: dict[str, dict[str, Any]] = {
     "SIMPLE": {"hoodie.index.type": "SIMPLE"},
     "BLOOM": {"hoodie.index.type": "BLOOM"},
     "BLOOM without ranges": {
