@@ -18,6 +18,21 @@ if TYPE_CHECKING:
     from hoodie.services.results import ServiceResult
 
 
+@dataclass(frozen=True)
+class Lazy:
+    """A function of a module that is imported when it is called."""
+
+    module: str
+    name: str
+
+    def load(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name)
+        return found
+
+    def __call__(self, *args: Any) -> Any:
+        return self.load()(*args)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Turn:
     """A service's turn in a run of all services: lower numbers first. `name` is the planner's for it."""
@@ -51,12 +66,3 @@ class Service:
     def needs_engine(self) -> bool:
         """Is its work distributed, on Spark or on the local engine?"""
         return issubclass(self.request, RewriteRequest)
-
-
-def lazily(module: str, name: str) -> Callable[..., Any]:
-    """A function of a module that is imported when it is called."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(importlib.import_module(module), name)(*args, **kwargs)
-
-    return call

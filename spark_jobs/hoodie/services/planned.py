@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ConflictError
 from hoodie.progress import ProgressCallback, silent
-from hoodie.services.request import MODES
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
@@ -21,17 +20,6 @@ from hoodie.write.transaction import Transaction
 
 #: a service's plan
 P = TypeVar("P")
-
-
-def check_mode(mode: str, instant: str | None = None) -> None:
-    """Raises ConfigError for an unknown mode, and for an instant in one that does not execute it alone."""
-    if mode not in MODES:
-        raise ConfigError(f"mode is {mode!r}; use one of {', '.join(MODES)}", mode=mode)
-    if instant and mode != "execute":
-        raise ConfigError(
-            f"instant {instant} is for mode execute, which runs that plan only; leave it out for {mode}",
-            instant=instant,
-        )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from hoodie.errors import ConfigError
 from hoodie.progress import ProgressCallback, silent
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False
     progress: ProgressCallback = silent
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a field of this service that has a wrong value."""
+        for name, item in self.own().items():
+            _check(name, item, getattr(self, name))
 
     @classmethod
     def own(cls) -> dict[str, Field[Any]]:
@@ -90,3 +96,25 @@ class RewriteRequest(PlannedRequest):
     instant: str | None = asked(None, doc="with --mode execute: this pending plan only", metavar="T")
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     engine: Callable[[], Engine] = local_engine
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.instant and self.mode != "execute":
+            raise ConfigError(
+                f"instant {self.instant} is for mode execute, which runs that plan only; leave it out for "
+                f"{self.mode}",
+                instant=self.instant,
+            )
+
+
+def _check(name: str, item: Field[Any], value: Any) -> None:
+    if value is None and item.default is None:
+        return
+    if choices := choices_of(item):
+        if value not in choices:
+            raise ConfigError(f"{name} is {value!r}; use one of {', '.join(choices)}", **{name: str(value)})
+    elif item.default is False:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is {value!r}; give true or false", **{name: str(value)})
+    elif not isinstance(value, str):
+        raise ConfigError(f"{name} is {value!r}; give a text", **{name: str(value)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hoodie.services.description import Service, lazily
+from hoodie.services.description import Lazy, Service
 from hoodie.services.request import Request, asked
 
 
@@ -17,8 +17,8 @@ SERVICE = Service(
     name="cancel",
     doc="take a pending compaction or clustering off the timeline, with what a failed attempt left",
     request=CancelRequest,
-    run=lazily("hoodie.services.rollback.run", "cancel_plan"),
-    text=lazily("hoodie.services.rollback.text", "cancel_text"),
+    run=Lazy("hoodie.services.rollback.run", "cancel_plan"),
+    text=Lazy("hoodie.services.rollback.text", "cancel_text"),
     function="cancel_plan",
     operator="CancelOperator",
 )

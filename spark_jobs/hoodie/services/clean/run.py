@@ -10,7 +10,7 @@ from hoodie.errors import CommitConflict
 from hoodie.services.clean.execute import CleanedPlan, execute, read_plan
 from hoodie.services.clean.plan import View, make, savepointed_files, why_not_due, why_nothing
 from hoodie.services.clean.policy import Retention
-from hoodie.services.planned import DuePlan, PlannedService, check_mode
+from hoodie.services.planned import DuePlan, PlannedService
 from hoodie.services.request import PlannedRequest
 from hoodie.services.results import ServiceResult
 from hoodie.services.retention import check_retention
@@ -92,7 +92,6 @@ class Cleaning(PlannedService[CleanPlan, CleanedPlan]):
 
 def clean(request: PlannedRequest) -> CleanResult:
     """Plan, carry out or both; see PlannedService.run. Raises HoodieError."""
-    check_mode(request.mode)
     target = ServiceTable.open(request.table, request.options)
     check_retention(target.config)
     refuse(target.props, "clean", "cleaned", Feature.OTHER_BASE_FILES)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hoodie.format.names import join
 from hoodie.services.clustering.execute import check, execute, pending, read_plan
 from hoodie.services.clustering.schedule import plan_now
-from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan, check_mode
+from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan
 from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
@@ -66,7 +66,6 @@ def cluster(request: RewriteRequest) -> ClusteringResult:
 
     Raises ConfigError, too, for sort columns that can't be used; nothing is changed then.
     """
-    check_mode(request.mode, request.instant)
     target = ServiceTable.open(request.table, request.options, request.extra_metadata)
     check(target)
     service = Clustering(target, request.engine, request.progress)

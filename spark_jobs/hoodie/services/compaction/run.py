@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hoodie.format.names import join
 from hoodie.services.compaction.execute import check, execute, read_plan
 from hoodie.services.compaction.schedule import plan_now
-from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan, check_mode
+from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan
 from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
@@ -59,7 +59,6 @@ class Compaction(RewriteService[CompactionPlan]):
 
 def compact(request: RewriteRequest) -> CompactionResult:
     """Schedule, execute or both; returns when all commits are visible. See PlannedService.run."""
-    check_mode(request.mode, request.instant)
     target = ServiceTable.open(request.table, request.options, request.extra_metadata)
     check(target)
     service = Compaction(target, request.engine, request.progress)

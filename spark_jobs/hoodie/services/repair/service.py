@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from hoodie.services.description import Service, Turn, lazily
+from hoodie.services.description import Lazy, Service, Turn
 from hoodie.services.request import Request
 
 SERVICE = Service(
     name="repair",
     doc="roll failed writes back, and sweep what killed processes left",
     request=Request,
-    run=lazily("hoodie.services.repair.run", "repair"),
-    text=lazily("hoodie.services.repair.text", "repair_text"),
-    turn=Turn(number=20, name="repair", entry=lazily("hoodie.services.repair.entry", "RepairEntry")),
+    run=Lazy("hoodie.services.repair.run", "repair"),
+    text=Lazy("hoodie.services.repair.text", "repair_text"),
+    turn=Turn(number=20, name="repair", entry=Lazy("hoodie.services.repair.entry", "RepairEntry")),
     public=False,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hoodie.services.description import Service, Turn, lazily
+from hoodie.services.description import Lazy, Service, Turn
 from hoodie.services.request import Request, asked
 
 
@@ -17,9 +17,9 @@ SERVICE = Service(
     name="restore",
     doc="take the table back to a savepoint, or another commit; finishes a restore that was killed",
     request=RestoreRequest,
-    run=lazily("hoodie.services.restore.run", "restore"),
-    text=lazily("hoodie.services.restore.text", "restore_text"),
-    turn=Turn(number=10, name="restore", entry=lazily("hoodie.services.restore.entry", "RestoreEntry")),
+    run=Lazy("hoodie.services.restore.run", "restore"),
+    text=Lazy("hoodie.services.restore.text", "restore_text"),
+    turn=Turn(number=10, name="restore", entry=Lazy("hoodie.services.restore.entry", "RestoreEntry")),
     function="restore_table",
     operator="RestoreOperator",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hoodie.services.description import Service, lazily
+from hoodie.services.description import Lazy, Service
 from hoodie.services.request import Request, asked
 
 
@@ -17,8 +17,8 @@ SERVICE = Service(
     name="rollback",
     doc="roll one instant back: a failed one, or the newest commit",
     request=RollbackRequest,
-    run=lazily("hoodie.services.rollback.run", "rollback_instant"),
-    text=lazily("hoodie.services.rollback.text", "rollback_text"),
+    run=Lazy("hoodie.services.rollback.run", "rollback_instant"),
+    text=Lazy("hoodie.services.rollback.text", "rollback_text"),
     function="rollback_table",
     operator="RollbackOperator",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hoodie.services.description import Service, lazily
+from hoodie.services.description import Lazy, Service
 from hoodie.services.request import Request, asked
 
 
@@ -22,8 +22,8 @@ SERVICE = Service(
     name="savepoint",
     doc="keep the files of a commit from the cleaner, so that the table can go back to it",
     request=SavepointRequest,
-    run=lazily("hoodie.services.savepoint.run", "savepoint"),
-    text=lazily("hoodie.services.savepoint.text", "savepoint_text"),
+    run=Lazy("hoodie.services.savepoint.run", "savepoint"),
+    text=Lazy("hoodie.services.savepoint.text", "savepoint_text"),
     function="savepoint_table",
     operator="SavepointOperator",
 )

@@ -1,0 +1,33 @@
+"""The table of docs/services.md: `python -m hoodie.services.pages`."""
+
+from __future__ import annotations
+
+from hoodie.services.catalogue import public
+from hoodie.services.description import Service
+
+_HEAD = ("Service", "What it does", "Python", "Airflow", "Runs on")
+#: around the table in docs/services.md
+BEGIN = "<!-- made by: python -m hoodie.services.pages -->"
+END = "<!-- end -->"
+
+
+def markdown() -> str:
+    """The table, between the lines that mark it on the page."""
+    rows = [_HEAD, tuple("---" for _ in _HEAD), *map(_row, public().values())]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([BEGIN, "", *lines, "", END])
+
+
+def _row(service: Service) -> tuple[str, ...]:
+    asked = "".join(f" `--{name.replace('_', '-')}`" for name in service.request.own())
+    return (
+        f"`hoodie {service.name}`{asked}",
+        service.doc,
+        f"`{service.function}`" if service.function else "",
+        f"`{service.operator}`" if service.operator else "",
+        "Spark, or locally" if service.needs_engine else "one process",
+    )
+
+
+if __name__ == "__main__":
+    print(markdown())
