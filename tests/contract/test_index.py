@@ -23,6 +23,8 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView
+from hoodie.timeline.instant import Instant
+from hoodie.write.commit import Commit, CommitParticipant
 from hoodie.write.operation import Operation
 from tests.support.arrow import arrow_schema
 from tests.support.rows import assert_same_rows
@@ -112,6 +114,31 @@ class Placing(Tagging):
 class Wrong(Tagging):
     def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
         return Locations.of([(len(slices), np.zeros(1, np.int32), np.zeros(1, np.int32))])
+
+
+class Noting(CommitParticipant):
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+
+    def begin(self, table: Table) -> None:
+        self.notes.append("begin")
+
+    def prepare(self, commit: Commit) -> None:
+        self.notes.append(f"prepare {commit.instant.action.value}")
+        if "fail" in self.notes:
+            raise InputError("the index is not there")
+
+    def undo(self, table: Table, instant: Instant) -> None:
+        self.notes.append("undo")
+
+
+class Outside(Everywhere):
+    """One that changes something outside with every commit."""
+
+    notes: ClassVar[list[str]] = []
+
+    def participant(self, table: Table) -> CommitParticipant:
+        return Noting(Outside.notes)
 
 
 def own(cls: type) -> dict[str, str]:
@@ -264,3 +291,16 @@ def test_the_metadata_file_of_a_partition_comes_back(tmp_path: Path) -> None:
     assert _values(table) == {("us", "b"): 1}
     hoodie.write_table(_rows(("a", "eu", 2)), str(table), options=OPTIONS)
     assert _values(table) == {("eu", "a"): 2, ("us", "b"): 1}
+
+
+def test_an_index_takes_part_in_commits(tmp_path: Path) -> None:
+    """Those of writes and services whose settings name it; it hears of what it prepared in vain."""
+    table, options = tmp_path / "t", {**OPTIONS, **own(Outside)}
+    Outside.notes.clear()
+    hoodie.write_table(_rows(("a", "eu", 1)), str(table), operation="bulk_insert", options=options)
+    assert Outside.notes == ["begin", "prepare commit"]
+    Outside.notes[:] = ["fail"]
+    with pytest.raises(InputError, match="the index is not there"):
+        hoodie.write_table(_rows(("a", "eu", 2)), str(table), options=options)
+    assert Outside.notes == ["fail", "begin", "prepare commit", "undo"]
+    assert _values(table) == {("eu", "a"): 1}

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hoodie.index.locations import Locations
-    from hoodie.table.handle import TableRef
+    from hoodie.table.handle import Table, TableRef
     from hoodie.table.view import FileSlice
+    from hoodie.write.commit import CommitParticipant
     from hoodie.write.operation import Operation
 
 
@@ -62,6 +63,13 @@ class Index(ABC):
         """
         return None
 
+    def participant(self, table: Table) -> CommitParticipant | None:
+        """What has to change with every commit of the table, such as an index outside; None: nothing.
+
+        Called on the driver, once for every write and table service whose settings name this index.
+        """
+        return None
+
 
 INDEXES = Plugins(
     kind="index",
@@ -83,3 +91,11 @@ def index_for(config: Config) -> Index:
             f"{INDEX_TYPE.name}={kind} is not supported yet; set it to SIMPLE or BLOOM", value=kind
         )
     return INDEXES.load(INDEX_TYPE.name, kind)(config=config)
+
+
+def index_participants(config: Config, table: Table) -> tuple[CommitParticipant, ...]:
+    """What takes part in commits for the index that the settings name."""
+    if not config[INDEX_CLASS] and config[INDEX_TYPE].value not in INDEXES.places:
+        return ()
+    found = index_for(config).participant(table)
+    return () if found is None else (found,)

@@ -21,15 +21,15 @@ from hoodie.errors import CODES, HoodieError
 ROWS, SUMMARY, ERROR = 0, 1, 2
 
 #: rows of `partition` that go to the file group `file_id` ("": new records) of `stored_partition`, which is
-#: another one only for an index whose scope is the table; reducer and bucket (the number of the file-group
-#: write) are set when the rows are placed
+#: another one only for an index whose scope is the table; write (the number of the file-group write) and
+#: reducer are set when the rows are placed
 _COLUMNS: dict[str, pa.DataType] = {
     "kind": pa.int32(),
     "partition": pa.string(),
     "stored_partition": pa.string(),
     "file_id": pa.string(),
     "reducer": pa.int32(),
-    "bucket": pa.int32(),
+    "write": pa.int32(),
     "rows": pa.int64(),
     "payload": pa.binary(),
 }
@@ -52,7 +52,7 @@ def blob_row(
         "stored_partition": partition,
         "file_id": file_id,
         "reducer": 0,
-        "bucket": 0,
+        "write": 0,
         "rows": rows,
         "payload": payload,
     }

@@ -70,7 +70,7 @@ class PlaceRows:
         reducers = [self.assignment.reducers[number] for number in numbers]
         columns = batch.columns
         columns[BLOB_SCHEMA.get_field_index("reducer")] = pa.array(reducers, pa.int32())
-        columns[BLOB_SCHEMA.get_field_index("bucket")] = pa.array(numbers, pa.int32())
+        columns[BLOB_SCHEMA.get_field_index("write")] = pa.array(numbers, pa.int32())
         return pa.RecordBatch.from_arrays(columns, schema=BLOB_SCHEMA)
 
     def _split(self, partition: str, payload: pa.Buffer, shares: Shares) -> Iterator[tuple[int, pa.Table]]:

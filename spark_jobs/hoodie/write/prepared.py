@@ -87,7 +87,7 @@ class _Tagged(Prepared):
         else:
             rows = engine.filter(self.blobs, "kind", (ROWS,))
             placed = engine.left_join(rows, assignment.table, ("partition", "file_id"))
-        shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "bucket")
+        shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "write")
         return engine.map_batches(shuffled, WriteFileGroups(context, instant, assignment.writes), BLOB_SCHEMA)
 
 

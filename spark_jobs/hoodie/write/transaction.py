@@ -34,6 +34,7 @@ from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.concurrency.queue import Rank
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, Fenced
+from hoodie.index import index_participants
 from hoodie.progress import ProgressCallback, silent
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, create_instant, delete_states
@@ -70,7 +71,11 @@ class Transaction:
         self.instant = ""
         self._utc = utc
         self._metadata_table = MetadataTableRemoval()
-        self.participants: Participants = (self._metadata_table, *participants)
+        self.participants: Participants = (
+            self._metadata_table,
+            *index_participants(config, table),
+            *participants,
+        )
         self._gate = ExclusiveGate(table, config, utc, progress)
         self._repair = Repair(table, self._gate, self.participants, utc)
         self._taken = False

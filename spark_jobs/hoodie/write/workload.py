@@ -177,7 +177,7 @@ class Assignment:
 
     @property
     def table(self) -> pa.Table:
-        """bucket and reducer by partition and file id, which is "" for inserts, when nothing is cut."""
+        """write and reducer by partition and file id, which is "" for inserts, when nothing is cut."""
         places = {
             **self.updates,
             **{(partition, ""): shares[0][0] for partition, shares in self.inserts.items()},
@@ -185,8 +185,8 @@ class Assignment:
         columns = {
             "partition": pa.array([partition for partition, _ in places], pa.string()),
             "file_id": pa.array([file_id for _, file_id in places], pa.string()),
-            "bucket": pa.array(places.values(), pa.int32()),
-            "reducer": pa.array([self.reducers[bucket] for bucket in places.values()], pa.int32()),
+            "write": pa.array(places.values(), pa.int32()),
+            "reducer": pa.array([self.reducers[number] for number in places.values()], pa.int32()),
         }
         return pa.table(columns)
 

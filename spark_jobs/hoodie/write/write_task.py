@@ -65,7 +65,7 @@ class WriteFileGroups:
 def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:
     for batch in batches:
         payloads: Any = batch.column("payload")
-        for row, number in enumerate(values(batch, "bucket")):
+        for row, number in enumerate(values(batch, "write")):
             yield number, payloads[row].as_buffer()
 
 
