@@ -1,0 +1,101 @@
+"""The install lines of the README work as they are: a wheel of this checkout, in clean environments."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tomllib
+
+from scripts.environment import ROOT
+from tests.conftest import require
+from tests.house.test_docs import blocks
+
+[LINES] = (text.splitlines() for text in blocks(ROOT / "README.md", "bash") if "pip install" in text)
+BUILD = LINES[0]
+EXTRAS = {extra[1]: line for line in LINES[1:] if (extra := re.search(r"\[(\w+)\]\"", line))}
+#: what of this process's environment an installation needs: where the index is, how it is reached, Java
+KEPT = re.compile(r"HOME|LANG|TMPDIR|JAVA_HOME|(PIP|SSL|REQUESTS)_.*|.*_proxy", re.IGNORECASE)
+KEY = "hoodie.datasource.write.recordkey.field=id"
+UPSERT = f"hoodie upsert --table lake/orders --source orders.csv --option {KEY}"
+
+
+class Place:
+    """A copy of the checkout and a clean environment, whose commands come first on PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+        self.folder = folder / "checkout"
+        for name in files.decode().split("\0"):
+            if name and not name.startswith("tests/") and (ROOT / name).is_file():
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, self.folder / name)
+        base = Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
+        subprocess.run([base, "-m", "venv", folder / "env"], check=True)
+        kept = {name: value for name, value in os.environ.items() if KEPT.fullmatch(name)}
+        path = f"{folder / 'env' / 'bin'}:{os.environ['PATH']}"
+        self.environ = {**kept, "PATH": path, "AIRFLOW_HOME": str(folder / "airflow")}
+        (self.folder / "orders.csv").write_text("id,amount\n1,2.5\n2,3.5\n")
+
+    def run(self, line: str) -> str:
+        command = ["bash", "-euc", line]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """One in which the README's first line made the wheel."""
+    made = Place(tmp_path)
+    probe = "python -m pip download --quiet --no-deps --dest probe hatchling"
+    reached = subprocess.run(["bash", "-c", probe], cwd=made.folder, env=made.environ, check=False)
+    require(reached.returncode == 0, "no package index")
+    made.run(BUILD)
+    return made
+
+
+def test_the_readme_has_a_line_for_each_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(EXTRAS) == set(extras)
+    assert len(EXTRAS) == len(LINES) - 1
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_local(place: Place) -> None:
+    place.run(EXTRAS["local"])
+    assert "usage: hoodie" in place.run("hoodie --help")
+    place.run(UPSERT)
+    assert "3.5" in place.run("hoodie read --table lake/orders --where 'id = 2'")
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.spark
+def test_spark(place: Place) -> None:
+    place.run(EXTRAS["spark"])
+    place.run(f"{UPSERT} --engine spark --master 'local[1]'")
+    assert "hoodie_commit_time" in place.run("hoodie read --table lake/orders --json").replace(
+        "_hoodie", "hoodie"
+    )
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.airflow
+def test_airflow_and_lineage(place: Place) -> None:
+    place.run(EXTRAS["airflow"])
+    assert "airflow-hoodie" in place.run("airflow providers list --output plain")
+    assert "hoodie_commits" in place.run("airflow plugins --output plain")
+    place.run("python -c 'import airflow_hoodie as a; [getattr(a, name) for name in a.__all__]'")
+    place.run(EXTRAS["openlineage"])
+    place.run("python -c 'import airflow_hoodie.lineage_facets'")
+    place.run("python -m pip check")
