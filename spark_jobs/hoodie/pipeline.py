@@ -59,6 +59,10 @@ from hoodie.write.workload import WorkloadProfile
 _ATTEMPTS = 3
 
 
+class PlanOutdated(Exception):
+    """Another writer's commit came between the plan of a write and its begin: plan anew."""
+
+
 def write(
     engine: Engine, frame: Frame, request: WriteRequest, progress: ProgressCallback = silent
 ) -> WriteResult:
@@ -90,6 +94,7 @@ def _committed(
     started = time.monotonic()
     table = Table(TableRef.of(request.path, Config.of(request.options)))
     schema = _schema(engine, frame)
+    repaired: list[Transaction] = []
     for first in (True, *[False] * (_ATTEMPTS - 1)):
         earlier, plan = _resolved(table, request, schema)
         if done := _done_before(table, request, earlier, progress):
@@ -107,11 +112,13 @@ def _committed(
                 if plan.outdated(table):
                     table.read_properties()
                     plan = resolve(table, request, schema)
-            written = _attempt(engine, frame, plan, transaction, progress)
-            if written is not None:
-                metadata, profile = written
+            try:
+                metadata, profile = _attempt(engine, frame, plan, transaction, progress)
+            except PlanOutdated:
+                repaired.append(transaction)
+            else:
                 seconds = time.monotonic() - started
-                result = _result(plan, transaction, metadata, seconds)
+                result = _result(plan, [*repaired, transaction], metadata, seconds)
                 warnings = _remember(transaction, plan, metadata, earlier)
                 warnings = [*result.warnings, *profile.warnings, *warnings]
                 return replace(result, warnings=warnings), plan.config, table
@@ -129,8 +136,10 @@ def _attempt(
     plan: WritePlan,
     transaction: Transaction,
     progress: ProgressCallback,
-) -> tuple[CommitMetadata, WorkloadProfile] | None:
-    """Stage, begin, write and commit; None when the plan is outdated once the table is this write's alone."""
+) -> tuple[CommitMetadata, WorkloadProfile]:
+    """Stage, begin, write and commit. Raises PlanOutdated, with nothing begun, where the plan is outdated
+    once the table is this write's alone.
+    """
     table = transaction.table
     progress("stage", f"{plan.request.operation.value} into {table.base_path}")
     with prepared(engine, frame, plan, table) as rows:
@@ -144,7 +153,7 @@ def _attempt(
         plan.create_table(table)
         transaction.take()
         if plan.outdated(table):
-            return None
+            raise PlanOutdated
         if table.timeline.pending() != plan.timeline.pending():
             hindrances = _spare_pending(profile, plan, table.storage, table.timeline, first=True)
         transaction.forget(hindrances)
@@ -328,14 +337,15 @@ def _refuse_out_of_order(table: Table, plan: WritePlan, profile: WorkloadProfile
 
 
 def _result(
-    plan: WritePlan, transaction: Transaction, metadata: CommitMetadata, seconds: float
+    plan: WritePlan, transactions: list[Transaction], metadata: CommitMetadata, seconds: float
 ) -> WriteResult:
+    """`transactions`: those of the attempts of this write, the one that committed last."""
     return WriteResult(
         status="committed",
         table=plan.table_name,
         base_path=plan.context.base_path,
         action=plan.action.value,
-        instant=transaction.instant,
+        instant=transactions[-1].instant,
         operation=plan.request.operation.value,
         partitions=metadata.partitions,
         num_inserts=metadata.num_inserts,
@@ -346,8 +356,8 @@ def _result(
         bytes_written=metadata.bytes_written,
         duration_s=round(seconds, 3),
         warnings=list(plan.config.warnings),
-        rolled_back=list(transaction.rolled_back),
-        metadata_table_removed=transaction.metadata_table_removed,
+        rolled_back=[time for each in transactions for time in each.rolled_back],
+        metadata_table_removed=any(each.metadata_table_removed for each in transactions),
         num_missing=metadata.num_missing,
         num_replaced=metadata.num_replaced,
         num_dropped=metadata.num_dropped,

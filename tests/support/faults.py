@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hoodie.storage import Output, Storage
+from hoodie.storage import Check, Output, Storage
 from hoodie.storage.local import LocalStorage
 from tests.support.storages import Delegating, wrapped
 
@@ -132,9 +132,9 @@ class FaultyStorage(Delegating):
             "write", path, lambda: self.inner.write(path, data), lambda: _leave_temporary(path, data)
         )
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, check: Check = None) -> None:
         half = (lambda: _leave_temporary(path, data)) if data else None
-        self._faults.run("create", path, lambda: self.inner.create(path, data), half)
+        self._faults.run("create", path, lambda: self.inner.create(path, data, check), half)
 
     def delete(self, path: str) -> None:
         self._faults.run("delete", path, lambda: self.inner.delete(path))
@@ -154,8 +154,8 @@ class FaultyStorage(Delegating):
         sink = self._faults.run("open_output", path, call)
         return _FaultySink(sink, path, self._faults)  # type: ignore[return-value]
 
-    def sweep_partial(self, path: str) -> int:
-        return self._faults.run("sweep_partial", path, lambda: self.inner.sweep_partial(path))
+    def sweep_partial(self, path: str, of: str = "") -> int:
+        return self._faults.run("sweep_partial", path, lambda: self.inner.sweep_partial(path, of))
 
 
 class _FaultySink:

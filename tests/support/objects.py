@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hoodie.errors import AlreadyExists, StorageError
-from hoodie.storage import FileInfo, Output, Storage
+from hoodie.storage import Check, FileInfo, Output, Storage
 from tests.support.storages import registered
 
 SCHEME = "objects"
@@ -79,7 +79,9 @@ class Objects(Storage):
     def write(self, path: str, data: bytes) -> None:
         self._put(path, data, os.replace)
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, check: Check = None) -> None:
+        if check is not None:
+            check()
         self._put(path, data, os.link)
 
     def output(self, path: str, *, exclusive: bool = False) -> Output:

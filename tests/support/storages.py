@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, BinaryIO, cast
 
-from hoodie.storage import STORAGES, FileInfo, Output, Storage
+from hoodie.storage import STORAGES, Check, FileInfo, Output, Storage
 from hoodie.storage.local import LocalStorage
 
 Wrap = Callable[[Storage], Storage]
@@ -53,7 +53,7 @@ class Delegating(Storage):
 
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
-        self.access, self.local = inner.access, inner.local
+        self.access, self.local, self.fences = inner.access, inner.local, inner.fences
 
     @classmethod
     def make(cls, *, uri: str, options: Mapping[str, str]) -> Storage:
@@ -95,8 +95,8 @@ class Delegating(Storage):
     def write(self, path: str, data: bytes) -> None:
         self.ask("write", path, data)
 
-    def create(self, path: str, data: bytes) -> None:
-        self.ask("create", path, data)
+    def create(self, path: str, data: bytes, check: Check = None) -> None:
+        self.ask("create", path, data, check)
 
     def output(self, path: str, *, exclusive: bool = False) -> Output:
         return cast("Output", self.ask("output", path, exclusive))
@@ -113,8 +113,8 @@ class Delegating(Storage):
     def sync(self, path: str) -> None:
         self.ask("sync", path)
 
-    def sweep_partial(self, path: str) -> int:
-        return int(self.ask("sweep_partial", path))
+    def sweep_partial(self, path: str, of: str = "") -> int:
+        return int(self.ask("sweep_partial", path, of))
 
     def now_ms(self) -> int:
         return self.inner.now_ms()

@@ -21,6 +21,7 @@ from hoodie.errors import (
     TornProperties,
     UnsupportedVersion,
 )
+from hoodie.storage import Check
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.properties import (
@@ -284,9 +285,9 @@ def test_update_removes_a_stale_crc(base: str, storage: LocalStorage) -> None:
 
 def test_update_during_another_update(base: str, storage: LocalStorage) -> None:
     class Racing(LocalStorage):
-        def create(self, path: str, data: bytes) -> None:
+        def create(self, path: str, data: bytes, check: Check = None) -> None:
             Path(path).write_bytes(data)
-            super().create(path, data)
+            super().create(path, data, check)
 
     with pytest.raises(CommitConflict, match="another writer"):
         update(Racing(), base, {"hoodie.x": "1"})

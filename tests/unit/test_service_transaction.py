@@ -9,6 +9,7 @@ import pytest
 
 from hoodie.config.key import Config
 from hoodie.errors import ConflictError
+from hoodie.storage import Check
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
@@ -132,8 +133,8 @@ def test_a_plan_is_taken_back_when_a_writer_has_begun_meanwhile(base: str) -> No
     """It took the scheduler for dead, and does not know of the plan."""
 
     class Sleeping(LocalStorage):
-        def create(self, path: str, content: bytes) -> None:
-            super().create(path, content)
+        def create(self, path: str, content: bytes, check: Check = None) -> None:
+            super().create(path, content, check)
             if path.endswith(".compaction.requested"):
                 for beat in Path(base, ".hoodie/.heartbeat").iterdir():
                     beat.unlink()

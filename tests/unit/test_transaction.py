@@ -11,6 +11,7 @@ import pytest
 from hoodie.concurrency import gate as module
 from hoodie.config.key import Config
 from hoodie.errors import CommitUnknown, Fenced, TableBusy, TableError
+from hoodie.storage import Check
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
@@ -154,11 +155,11 @@ def test_a_taken_instant_is_passed_over_and_not_withdrawn(base: str, monkeypatch
     """Apache Hudi may take the very instant, without a heartbeat."""
 
     class Rival(LocalStorage):
-        def create(self, path: str, content: bytes) -> None:
+        def create(self, path: str, content: bytes, check: Check = None) -> None:
             if path.endswith(".commit.requested") and not rival:
                 rival.append(path)
                 super().create(path, b"")
-            super().create(path, content)
+            super().create(path, content, check)
 
     rival: list[str] = []
     transaction = begun(base, Rival())
@@ -174,12 +175,12 @@ class Publishing(LocalStorage):
     def __init__(self, done: Callable[[], None], *, creates: bool = True, blind: bool = False) -> None:
         self.done, self.creates, self.blind = done, creates, blind
 
-    def create(self, path: str, content: bytes) -> None:
+    def create(self, path: str, content: bytes, check: Check = None) -> None:
         if not path.endswith(".commit"):
-            super().create(path, content)
+            super().create(path, content, check)
             return
         if self.creates:
-            super().create(path, content)
+            super().create(path, content, check)
         self.done()
 
     def exists(self, path: str) -> bool:
@@ -246,8 +247,8 @@ class Tidying(LocalStorage):
 
     published = False
 
-    def create(self, path: str, content: bytes) -> None:
-        super().create(path, content)
+    def create(self, path: str, content: bytes, check: Check = None) -> None:
+        super().create(path, content, check)
         self.published |= path.endswith(".commit")
 
     def _fails(self) -> None:

@@ -12,13 +12,16 @@ import os
 import posixpath
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from hoodie.config.key import is_unicode
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError, StorageError
+
+#: raises what refuses a file that is about to be made
+Check = Callable[[], object] | None
 
 
 class FileInfo(NamedTuple):
@@ -83,6 +86,9 @@ class Storage(ABC):
     access: Access = Access()
     #: may any program of this machine open the paths
     local = False
+    #: does `sweep_partial` make every `create` fail (Fenced) that has entered its `check` in that folder: who
+    #: first takes away what the check looks at, and sweeps then, finds the file or knows that it won't come
+    fences = False
 
     @classmethod
     @abstractmethod
@@ -140,9 +146,11 @@ class Storage(ABC):
         """Make or replace a file: a reader sees the old content or the new one, whole."""
 
     @abstractmethod
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, check: Check = None) -> None:
         """Make a file: a reader sees its whole content or no file. Raises AlreadyExists when the name is
         taken; of several racing callers one wins.
+
+        `check` is called as late as can be: what it raises leaves no file. See `fences`.
         """
 
     @abstractmethod
@@ -175,8 +183,10 @@ class Storage(ABC):
     def sync(self, path: str) -> None:  # noqa: B027  what needs none is lasting at once
         """Make what was created and deleted in a folder lasting. A missing folder is ignored."""
 
-    def sweep_partial(self, path: str) -> int:
-        """Delete what killed `write` and `create` calls left in a folder; returns how many files."""
+    def sweep_partial(self, path: str, of: str = "") -> int:
+        """Delete what killed `write` and `create` calls left in a folder, of files whose names begin with
+        `of`; returns how many.
+        """
         return 0
 
     def now_ms(self) -> int:

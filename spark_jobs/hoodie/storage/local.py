@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
-from hoodie.storage import PARTIAL_SUFFIX, Access, FileInfo, Output, Storage
+from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage
 from hoodie.storage.contained import Contained, shared, special
 
 TMP_SUFFIX = PARTIAL_SUFFIX
@@ -48,6 +48,7 @@ class LocalStorage(Storage):
     """`root`: the table's folder, beyond which nothing is touched but what `access` says."""
 
     local = True
+    fences = True
     _contained: Contained | None = None
     #: by how much the clock of the file system, maybe another machine's, is ahead of this machine's
     _ahead_ms = 0
@@ -134,21 +135,23 @@ class LocalStorage(Storage):
                 raise _swept(path) from None
             self._sync_parent(path)
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, check: Check = None) -> None:
         self._check(path)
         if not data:
+            if check is not None:
+                check()
             self._create_empty(path)
             return
         with _named(path):
             tmp = self._temporary(path, data)
-            try:
-                os.link(tmp, path)
-            except FileExistsError:
-                raise AlreadyExists(f"{path} exists already", path=path) from None
-            except FileNotFoundError:
-                raise _swept(path) from None
-            finally:
-                _remove(tmp)
+        try:
+            if check is not None:
+                check()
+            with _named(path):
+                self._link(tmp, path)
+        finally:
+            _remove(tmp)
+        with _named(path):
             self._sync_parent(path)
 
     def delete(self, path: str) -> None:
@@ -243,11 +246,22 @@ class LocalStorage(Storage):
     def _follows(self, path: str) -> bool:
         return self._contained is not None and self._contained.follows(path)
 
-    def sweep_partial(self, path: str) -> int:
-        leftovers = [name for name in self.names(path) if name.endswith(TMP_SUFFIX)]
+    def sweep_partial(self, path: str, of: str = "") -> int:
+        start = f".{of}" if of else ""
+        leftovers = [
+            name for name in self.names(path) if name.endswith(TMP_SUFFIX) and name.startswith(start)
+        ]
         for name in leftovers:
             _remove(os.path.join(path, name))
         return len(leftovers)
+
+    def _link(self, tmp: str, path: str) -> None:
+        try:
+            os.link(tmp, path)
+        except FileExistsError:
+            raise AlreadyExists(f"{path} exists already", path=path) from None
+        except FileNotFoundError:
+            raise _swept(path) from None
 
     def _create_empty(self, path: str) -> None:
         with _named(path):

@@ -15,7 +15,7 @@ from typing import Any
 from hoodie.config import versions
 from hoodie.errors import HalfUpgraded, TableError, TableNotFound
 from hoodie.format.names import META_FOLDER as META_FOLDER
-from hoodie.storage import PARTIAL_SUFFIX, Storage, storage_for
+from hoodie.storage import PARTIAL_SUFFIX, Check, Storage, storage_for
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReadValue
 from hoodie.timeline.commit_details import CommitDetails
@@ -351,9 +351,13 @@ def clustering_plan(
     return plan
 
 
-def create_instant(storage: Storage, base_path: str, instant: Instant, data: bytes = b"") -> None:
-    """Create the file of one state; raises AlreadyExists when another writer took the same instant."""
-    storage.create(instant_path(base_path, instant), data)
+def create_instant(
+    storage: Storage, base_path: str, instant: Instant, data: bytes = b"", check: Check = None
+) -> None:
+    """Create the file of one state; raises AlreadyExists when another writer took the same instant. `check`:
+    see Storage.create.
+    """
+    storage.create(instant_path(base_path, instant), data, check)
 
 
 def delete_instant(storage: Storage, base_path: str, instant: Instant) -> None:

@@ -15,7 +15,7 @@ from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import delete_markers
-from hoodie.timeline.active import create_instant, delete_instant, delete_states, instant_path
+from hoodie.timeline.active import create_instant, delete_instant, delete_states, instant_path, meta_path
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.layouts.one import ONE
@@ -70,7 +70,8 @@ class Attempt(ABC):
         """Raises Fenced where files that seem to be unreported may be another process's."""
 
     def create_completed(self, data: bytes) -> None:
-        create_instant(self.table.storage, self.table.base_path, self.completed, data)
+        """Raises Fenced, with no file made, once another process took this one for dead."""
+        create_instant(self.table.storage, self.table.base_path, self.completed, data, self.check)
 
     @abstractmethod
     def withdraw(self, lost: bool) -> None:
@@ -143,8 +144,13 @@ class ServiceAttempt(Attempt):
         return f"{self.pending.action.value} {self.pending.time}"
 
     def begin(self, partitions: Iterable[str]) -> None:
-        """Delete what an earlier attempt left in `partitions`, and say that the plan is being executed."""
-        _delete_files(self.table, self.pending.time, partitions, logs_of=None)
+        """Delete what an earlier attempt left in `partitions`, and say that the plan is being executed.
+
+        An earlier attempt that sleeps can't publish from here on: its unfinished file goes.
+        """
+        time = self.pending.time
+        self.table.storage.sweep_partial(meta_path(self.table.base_path), of=f"{time}.")
+        _delete_files(self.table, time, partitions, logs_of=None)
         self.pending = self.pending.with_state(State.INFLIGHT)
         with contextlib.suppress(AlreadyExists):
             create_instant(self.table.storage, self.table.base_path, self.pending)
@@ -169,6 +175,7 @@ class ServiceAttempt(Attempt):
                 with contextlib.suppress(ConflictError):
                     super().create_completed(data)
                     return
+                self.check()
             super().create_completed(data)
         except AlreadyExists:
             raise self.fenced() from None  # the next writer sweeps

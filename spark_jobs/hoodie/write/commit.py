@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hoodie.concurrency.gate import attempt as tried
-from hoodie.errors import CommitUnknown, StorageError
+from hoodie.errors import CommitUnknown, Fenced, StorageError
 from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
 from hoodie.timeline.active import instant_path
@@ -91,12 +91,8 @@ def commit(
     for participant in participants:
         participant.prepare(made)
     with attempt.gate.publishing():
-        attempt.check()
         _publish(made, attempt)
-        if tried(attempt.superseded):
-            # this process slept between looking and publishing; withdrawing takes the completed file first
-            attempt.open = True
-            raise attempt.fenced()
+        _check_published(made, attempt)
     tried(lambda: delete_markers(table.storage, table.base_path, time))
 
 
@@ -127,6 +123,20 @@ def _publish(made: Commit, attempt: Attempt) -> None:
     attempt.published = True
 
 
+def _check_published(made: Commit, attempt: Attempt) -> None:
+    """A process may sleep between its last look and the publishing, and another may have rolled its instant
+    back meanwhile. Then it withdraws at once, the completed file first.
+
+    Where the storage fences (hoodie.storage), one of ours has seen the completed instant, or it was not made.
+    Elsewhere a process that was taken for dead can't see whether the other one has.
+    """
+    if tried(attempt.superseded):
+        attempt.open = True
+        raise attempt.fenced()
+    if not made.table.storage.fences and tried(lambda: attempt.gate.held) is False:
+        raise _unknown(made, attempt, attempt.fenced())
+
+
 def _unknown(made: Commit, attempt: Attempt, error: BaseException) -> CommitUnknown:
     assert made.metadata is not None
     path, time = made.table.base_path, made.instant.time
@@ -136,9 +146,13 @@ def _unknown(made: Commit, attempt: Attempt, error: BaseException) -> CommitUnkn
         if repeatable
         else "Look at the timeline (`hoodie timeline`) before the rows are written again"
     )
+    happened = (
+        f"it can't be seen whether it stays: {error}"
+        if isinstance(error, Fenced)
+        else f"the storage failed meanwhile ({error}), and it can't be seen whether the commit is there"
+    )
     return CommitUnknown(
-        f"the storage failed while commit {time} of {path} was published ({error}), and it can't be seen "
-        f"whether the commit is there. {look}",
+        f"commit {time} of {path} was published, and {happened}. {look}",
         path=path,
         instant=time,
         repeatable=repeatable,

@@ -55,6 +55,11 @@ class Repair:
         if not swept and (timeline.pending() or timeline.has_partial()):
             self._sweep(dead)
             timeline = table.refresh()
+        if late := rollback.published_late(timeline, storage):
+            for instant in late:
+                rollback.unpublish(storage, base_path, instant)
+                self.rolled_back.append(instant.time)
+            timeline = table.refresh()
         if timeline.holds(properties.BACKUP_NAME):
             properties.recover(storage, base_path)
             table.read_properties()

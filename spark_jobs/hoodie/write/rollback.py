@@ -51,6 +51,9 @@ from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.write.reconcile import base_files_of
 from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks
 
+_BEGUN = (State.REQUESTED, State.INFLIGHT)
+#: types of operation in the commits of services, which complete a plan
+_SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 #: actions whose plan outlives a rollback
 _PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
@@ -117,9 +120,9 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
     return planned
 
 
-def is_undone(timeline: Timeline, storage: Storage, time: str) -> bool:
-    """Does a later rollback or restore name the instant, whether completed or not."""
-    for instant in timeline.filter([Action.ROLLBACK, Action.RESTORE]):
+def is_undone(timeline: Timeline, storage: Storage, time: str, completed: bool | None = None) -> bool:
+    """Does a later rollback or restore name the instant; one that is `completed`, or not, or either."""
+    for instant in timeline.filter([Action.ROLLBACK, Action.RESTORE], completed):
         if instant.time <= time:
             continue
         with contextlib.suppress(FileNotFoundError, TableError):  # gone again, or cut: it has done nothing
@@ -132,6 +135,24 @@ def is_undone(timeline: Timeline, storage: Storage, time: str) -> bool:
             if any(info.time == time for info in named):
                 return True
     return False
+
+
+def published_late(timeline: Timeline, storage: Storage) -> list[Instant]:
+    """Commits of writers that were rolled back, and published afterwards: they slept in between, and died
+    before they could withdraw. Their own pending files are gone, and a completed rollback names them.
+    """
+    found: list[Instant] = []
+    for instant in timeline.commits():
+        actions = (instant.action, *ONE.plans_of(instant.action))
+        states = (Instant(instant.time, action, state) for action in actions for state in _BEGUN)
+        if any(timeline.holds(ONE.name(state)) for state in states):
+            continue
+        if not is_undone(timeline, storage, instant.time, completed=True):
+            continue
+        # attempts at a service's plan are rolled back before it is completed, and its plan may be archived
+        if timeline.commit(instant, storage).operation_type not in _SERVICES:
+            found.append(instant)
+    return found
 
 
 def _read_plan(timeline: Timeline, storage: Storage, instant: Instant, remove: bool) -> RollbackPlan | None:

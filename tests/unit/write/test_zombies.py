@@ -1,0 +1,153 @@
+"""A writer that slept past its heartbeat, was rolled back by another one and goes on: it never publishes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie.config.key import Config
+from hoodie.errors import CommitUnknown, Fenced
+from hoodie.storage import Check
+from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table
+from hoodie.table.heartbeat import heartbeat_folder, heartbeat_path
+from hoodie.timeline.active import create_instant
+from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.instant import Action, State
+from hoodie.write.transaction import Transaction
+from tests.support.objects import SCHEME, Objects, stored
+from tests.support.storages import registered
+
+OPTIONS = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.table.name": "t",
+}
+
+
+class SleepyFiles(LocalStorage):
+    """Something happens once, between a writer's last look before it publishes and the publishing."""
+
+    asleep: ClassVar[list[Callable[[], object]]] = []
+
+    def create(self, path: str, data: bytes, check: Check = None) -> None:
+        super().create(path, data, _sleeping(self.asleep, path, check))
+
+
+class SleepyObjects(Objects):
+    asleep = SleepyFiles.asleep
+
+    def create(self, path: str, data: bytes, check: Check = None) -> None:
+        super().create(path, data, _sleeping(self.asleep, path, check))
+
+
+def _sleeping(asleep: list[Callable[[], object]], path: str, check: Check) -> Check:
+    def look() -> None:
+        if check is not None:
+            check()
+        if asleep and path.endswith((".commit", ".replacecommit")):
+            asleep.pop()()
+
+    return look
+
+
+@pytest.fixture(params=["files", "objects"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with contextlib.ExitStack() as stack:
+        if request.param == "files":
+            stack.enter_context(registered("file", SleepyFiles))
+            found = str(tmp_path / "t")
+        else:
+            found = f"{stack.enter_context(stored(tmp_path))}/t"
+            stack.enter_context(registered(SCHEME, SleepyObjects))
+        upsert(found, 0)
+        yield found
+    SleepyFiles.asleep.clear()
+
+
+def upsert(path: str, number: int, operation: str = "upsert") -> hoodie.WriteResult:
+    rows = pa.table({"id": ["shared", f"own-{number}"], "ts": [number, number]})
+    return hoodie.write_table(rows, path, operation=operation, options=OPTIONS)
+
+
+def stored_rows(path: str) -> list[tuple[str, int]]:
+    found = hoodie.read_table(path, meta=False).to_pydict()
+    return sorted(zip(found["id"], found["ts"], strict=True))
+
+
+def expected(*numbers: int) -> list[tuple[str, int]]:
+    return sorted([("shared", max(numbers)), *((f"own-{number}", number) for number in numbers)])
+
+
+def declare_dead(path: str) -> str:
+    """The heartbeat of the one at work is of long ago; gives its instant."""
+    table = Table.open(path)
+    (beat,) = table.storage.list(heartbeat_folder(table.base_path))
+    place = Path(os.environ["HOODIE_TEST_OBJECTS"], "bucket/t") if "://" in path else Path(path)
+    os.utime(place / ".hoodie/.heartbeat" / beat.name, (1, 1))
+    return beat.name
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert_overwrite_table"])
+def test_it_slept_between_its_last_look_and_the_publishing(path: str, operation: str) -> None:
+    """It was rolled back, and another write came after it."""
+    slept: list[str] = []
+
+    def rival() -> None:
+        slept.append(declare_dead(path))
+        assert upsert(path, 2).rolled_back == slept
+
+    SleepyFiles.asleep.append(rival)
+    with pytest.raises(Fenced):
+        upsert(path, 1, operation)
+    assert stored_rows(path) == expected(0, 2)
+    assert slept[0] not in {entry["instant"] for entry in hoodie.instants(path)}
+    assert upsert(path, 3).rolled_back == []
+    assert stored_rows(path) == expected(0, 2, 3)
+
+
+def test_it_was_taken_for_dead_and_can_not_see_what_became_of_its_commit(path: str) -> None:
+    """Where the storage fences, whoever took it for dead sees the commit."""
+    table = Table.open(path)
+
+    def rival() -> None:
+        (beat,) = table.storage.names(heartbeat_folder(path))
+        table.storage.delete(heartbeat_path(path, beat))
+
+    SleepyFiles.asleep.append(rival)
+    if table.storage.fences:
+        upsert(path, 1)
+    else:
+        with pytest.raises(CommitUnknown, match=r"can't be seen whether it stays.*Look at the timeline"):
+            upsert(path, 1)
+    assert stored_rows(path) == expected(0, 1)
+
+
+@pytest.mark.parametrize("action", [Action.COMMIT, Action.REPLACECOMMIT])
+def test_it_published_after_all_and_died_there(path: str, action: Action) -> None:
+    """As nothing but an object store lets it: the next writer takes the commit back."""
+    table = Table.open(path)
+    zombie = Transaction(table, Config.of({}), True, action)
+    zombie.begin()
+    zombie.inflight(CommitMetadata())
+    declare_dead(path)
+    assert upsert(path, 1).rolled_back == [zombie.instant]
+    assert zombie._attempt is not None
+    metadata = CommitMetadata(operation_type="UPSERT")
+    if action is Action.REPLACECOMMIT:
+        groups = {"": tuple(str(group["file_id"]) for group in hoodie.file_groups(path))}
+        metadata = ReplaceCommitMetadata(
+            operation_type="INSERT_OVERWRITE_TABLE", partition_to_replace_file_ids=groups
+        )
+    completed = zombie._attempt.pending.with_state(State.COMPLETED)
+    create_instant(table.storage, path, completed, metadata.to_json())
+    assert upsert(path, 2).rolled_back == [zombie.instant]
+    assert stored_rows(path) == expected(0, 1, 2)
+    assert zombie.instant not in {entry["instant"] for entry in hoodie.instants(path)}
