@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from threading import Lock
 from typing import Any
 
-from hoodie.storage import normalize, storage_for
+from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import COUNTS, CommitDetails
 from hoodie.timeline.instant import Instant
@@ -53,15 +53,16 @@ class TableReader:
 
     def __init__(self, path: str) -> None:
         """Raises StorageError for a scheme that has no storage."""
-        self.base_path = normalize(path)
-        self.storage = storage_for(self.base_path)
+        self._table = Table(TableRef.of(path), timeline_only=True)
+        self.base_path = self._table.base_path
+        self.storage = self._table.storage
         self._opened: dict[Instant, CommitDetails] = {}
         self._opening = Lock()
         self._last: Timeline | None = None
 
     def poll(self) -> Timeline:
         """The timeline as it is now, the same object while it does not change. Raises TableNotFound."""
-        timeline = Timeline.load(self.base_path, self.storage, self._last, timeline_only=True)
+        timeline = self._table.refresh()
         if self._opened and timeline is not self._last:
             active = set(timeline.instants)
             self._opened = {instant: found for instant, found in self._opened.items() if instant in active}
@@ -73,9 +74,8 @@ class TableReader:
         with self._opening:
             found = self._opened.get(instant)
             if found is None:
-                timeline = self._last or self.poll()
                 try:
-                    found = timeline.details(instant, self.storage)
+                    found = self._table.timeline.details(instant, self.storage)
                 except FileNotFoundError:
                     return None
                 if found is not None:

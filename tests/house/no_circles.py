@@ -11,7 +11,6 @@ class NoCircles(Contract):
     type_name = "no_circles"
 
     packages = fields.ListField(subfield=fields.StringField())
-    ignore_imports = fields.SetField(subfield=fields.ImportExpressionField(), required=False, default=set())
 
     def check(self, graph, verbose):
         inside = {
@@ -19,8 +18,6 @@ class NoCircles(Contract):
             for package in self.packages
             for module in (package, *graph.find_descendants(package))
         }
-        for ignored in self.ignore_imports:
-            inside[ignored.importer.expression].discard(ignored.imported.expression)
         found = [sorted(circle) for circle in circles(inside)]
         return ContractCheck(kept=not found, metadata={"found": sorted(found), "imports": inside})
 
