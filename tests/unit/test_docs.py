@@ -61,7 +61,7 @@ def test_python_runs(page: Path, tmp_path: Path) -> None:
 
 
 class Tour:
-    """The commands of docs/cli.md, in their order, on one table."""
+    """The commands of a page, in their order, on one table."""
 
     def __init__(self, folder: Path) -> None:
         self.table = str(folder / "orders")
@@ -98,12 +98,13 @@ class Tour:
         return main(words)
 
 
+@pytest.mark.parametrize("name", ["README.md", "cli.md"])
 def test_the_command_line_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     tour = Tour(tmp_path)
-    [page] = (page for page in PAGES if page.name == "cli.md")
+    [page] = (page for page in PAGES if page.name == name)
     for line in commands(page):
         if line[1] == "serve" or line == ["hoodie", "doctor"]:
             continue  # the one never ends, the other looks at Java and Spark, and has tests of its own

@@ -16,7 +16,9 @@ from hoodie.errors import InputError
 from hoodie.source import Source
 from hoodie.source import arrow as local
 from hoodie.source import spark as distributed
+from tests.house.test_docs import PAGES, blocks
 from tests.support.arrow import arrow_schema
+from tests.unit.test_docs import KEYS, orders
 from tests.unit.test_source_arrow import CSV
 
 pytestmark = pytest.mark.spark
@@ -112,3 +114,14 @@ def test_queries_and_tables(spark: Any, tmp_path: Path) -> None:
     assert rows(distributed.read(Source.of({"path": path, "format": "table"}), spark)) == given
     with pytest.raises(InputError, match="is a Hudi table; read it with the source format 'table'"):
         distributed.read(Source.of(path), spark)
+
+
+def test_the_examples_of_the_docs_run(spark: Any, tmp_path: Path) -> None:
+    table = str(tmp_path / "orders")
+    hoodie.write_table(orders(), table, options=KEYS)
+    texts = [text for page in PAGES for text in blocks(page, "python") if "spark=spark" in text]
+    assert texts
+    for text in texts:
+        values: dict[str, Any] = {"hoodie": hoodie, "spark": spark}
+        exec(text.replace("/data/orders", table), values)  # noqa: S102
+        assert values["frame"].count() == 3
