@@ -1,6 +1,6 @@
 """The services that there are: every folder here with a module `service` is one (see CONTRIBUTING.md).
 
-The folders are those of the installed package; nothing that a table or a request says adds one.
+The folders are those of the installed package; no table and no request can add one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What there is to say of a table service: one description, in the folder of the service.
+"""The description of a table service, one in the folder of each.
 
-Its job, its command, its turn in the planner and its line in docs/services.md follow from it. The standard
-library is all that descriptions need; what carries a service out is imported when it is called.
+Its job, its command, its turn in the planner and its line in docs/services.md follow from it. Descriptions
+need the standard library only; what carries a service out is imported when it is called.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Turn:
 class Service:
     """One service of a table.
 
-    name: of its job (`hoodie/jobs/<name>.py`) and its command. doc: what it does, in one line. request: what
-    it is asked. run: carries it out, with such a request. text: its result, as a dict, for people. turn: in
-    the planner, None where that leaves it out. function, operator: what calls it in Python and in Airflow.
-    public: has it a job and a command, or is the planner alone to run it.
+    name: of its job (`hoodie/jobs/<name>.py`) and its command. doc: what it does, in one line. request: the
+    class of its requests. run: carries a request out. text: formats a result's dict for people. turn: its
+    turn in the planner, None where the planner leaves it out. function, operator: its names in the Python API
+    and in Airflow. public: False for a service without a job and a command, which only the planner runs.
     """
 
     name: str
@@ -64,5 +64,5 @@ class Service:
 
     @property
     def needs_engine(self) -> bool:
-        """Is its work distributed, on Spark or on the local engine?"""
+        """Whether its work is distributed, on Spark or on the local engine."""
         return issubclass(self.request, RewriteRequest)

@@ -217,10 +217,9 @@ class PlannedService(ABC, Generic[P, E]):
                 self.target.timeline()
 
     def schedule(self) -> ScheduledPlan[P]:
-        """Put a plan on the timeline if one is due; nothing is written when there is nothing to do.
-
-        The plan that was made beside writers is taken over when nothing has happened meanwhile. Raises
-        ConflictError while a writer is at work, with nothing changed.
+        """Put a plan on the timeline if one is due; nothing is written when none is. The plan that was made
+        before the table was taken is kept where the timeline has not changed since. Raises ConflictError
+        while a writer is at work, with nothing changed.
         """
         before = self.target.table.timeline
         due = self.plan_now(before, None)

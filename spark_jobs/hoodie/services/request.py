@@ -1,6 +1,6 @@
-"""What a service is asked: one request a call, from the API, a job, a command, a write or the planner.
+"""The request of a service: one a call, from the API, a job, a command, a write or the planner.
 
-The standard library is all that this module needs: commands and jobs are made from these classes.
+The module needs the standard library only, since commands and jobs are made from these classes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def asked(default: Any = MISSING, *, doc: str, choices: tuple[str, ...] = (), me
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What every service is asked. table: its path, or the table where it is open. options: settings over
-    those that the table keeps. With `dry_run` the result tells what would be done, and nothing is changed.
+    """The fields that every request has. table: its path, or the table where it is open. options: settings
+    over those that the table keeps. With `dry_run` the result describes what would be done, and nothing is
+    changed.
     """
 
     table: str | Table
@@ -52,7 +53,7 @@ class Request:
 
     @classmethod
     def own(cls) -> dict[str, Field[Any]]:
-        """The fields that this service alone is asked, by name; see `asked`."""
+        """The fields of this service alone, by name; see `asked`."""
         return {item.name: item for item in fields(cls) if _ASKED in item.metadata}
 
 

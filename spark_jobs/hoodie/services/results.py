@@ -1,4 +1,4 @@
-"""What the jobs of all services report."""
+"""The result of a service: what its job reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ServiceResult:
 
 
 def about(target: ServiceTable, dry_run: bool, seconds: float) -> dict[str, Any]:
-    """The fields of a result that follow from what it was about."""
+    """The fields of a result that follow from the table and the request."""
     return {
         "table": target.props.name,
         "base_path": target.base_path,

@@ -1,4 +1,4 @@
-"""Settings of the cleaner and the archiver against each other."""
+"""The check of the cleaner's settings against the archiver's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def check_retention(config: Config) -> None:
     """Raises ConfigError unless cleaner.commits.retained <= keep.min.commits < keep.max.commits.
 
     Commits that are archived before their old files were cleaned can't be read incrementally although their
-    files are there; and an archiver that may keep no fewer than it must keep would never stop.
+    files are there; and the archiver needs room between its two limits.
     """
     least, most = config[MIN_COMMITS], config[MAX_COMMITS]
     if least >= most:

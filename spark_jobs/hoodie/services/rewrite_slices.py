@@ -1,6 +1,4 @@
-"""What compaction and clustering share: the slices of a plan, read as a query reads them, and written
-anew.
-"""
+"""File slices of a plan, read as a query reads them and rewritten: shared by compaction and clustering."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from hoodie.write.blobs import BLOB_SCHEMA, answers
 
 @dataclass(frozen=True)
 class RewriteContext:
-    """What every task needs to know. Picklable; built once on the driver. `instant` is the service's."""
+    """What every task of a rewrite needs. Picklable; built once on the driver. `instant` is the service's."""
 
     table: TableRef
     instant: str
@@ -49,19 +47,19 @@ class RewriteContext:
 
     @property
     def schema_metadata(self) -> dict[str, str]:
-        """What the service's commit says of the schema of its files."""
+        """The entries of the service's commit about the schema of its files."""
         known = {SCHEMA_KEY: self.avro_schema}
         evolution = self.slices.evolution
         return known if evolution is None else {**known, LATEST_SCHEMA_KEY: evolution.schema.to_json()}
 
     def carried(self, *others: str) -> list[str]:
-        """What is read of rows that are written anew, and these columns."""
+        """The columns that are read of rows to be rewritten, and these."""
         return carried(self.file_schema, *others)
 
 
 def rewrite_context(target: ServiceTable, instant: str, verb: str) -> RewriteContext:
-    """The table as it is now. `verb` is what the service does, for the errors: TableError for a table whose
-    schema nobody knows, or that keeps a change log.
+    """The context for the table as it is now. `verb` is what the service does, for the errors: raises
+    TableError for a table whose schema is unknown, or that keeps a change log.
     """
     config, timeline = target.config, target.timeline()
     table_schema = TableSchema.load(timeline, target.storage, target.props)

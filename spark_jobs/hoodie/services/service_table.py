@@ -18,7 +18,9 @@ from hoodie.write.table_options import merged
 
 @dataclass(frozen=True)
 class ServiceTable:
-    """`config` is what was asked for with what the table persists; `extra` is for the commits' metadata."""
+    """`config` has the settings of the request and those that the table keeps; `extra` is for the commits'
+    metadata.
+    """
 
     table: Table
     config: Config
@@ -28,7 +30,7 @@ class ServiceTable:
     def open(
         cls, place: str | Table, options: Mapping[str, Any], extra_metadata: Mapping[str, str] | None = None
     ) -> ServiceTable:
-        """The table at a path, or one that is open: then nothing is read of it that it knows.
+        """The table at a path, or one that is open, of which nothing is read twice.
 
         Raises ConfigError for wrong settings, TableMismatch where they contradict it, TableError.
         """
@@ -50,8 +52,8 @@ class ServiceTable:
         return self.table.properties
 
     def timeline(self) -> Timeline:
-        """As it is now. `table.timeline` is the one listed last: after its commit by the write whose inline
-        service this is.
+        """The timeline as it is now. `table.timeline` is the one listed last, for an inline service by the
+        write, after its commit.
         """
         return self.table.refresh()
 

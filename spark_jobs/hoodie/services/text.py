@@ -1,4 +1,4 @@
-"""What the texts of all services share; see Service.text."""
+"""Lines that the texts of several services share; see Service.text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archiving: old instants leave the active timeline for files of their own (format.md 11).
+"""Archiving: old instants are moved from the active timeline into archive files (format.md 11).
 
 policy   which instants may go, and what holds the others back
 run      the archive written, then the instants' files deleted, in an order that survives a kill

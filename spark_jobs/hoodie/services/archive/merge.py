@@ -69,7 +69,9 @@ def plan_path(folder: str) -> str:
 
 
 def recover(storage: Storage, folder: str) -> bool:
-    """Finish or undo a merge that was killed; gives whether there was one. Call when nobody else archives."""
+    """Finish or undo a merge that was killed; returns whether there was one. The caller keeps other archivers
+    away.
+    """
     path = plan_path(folder)
     if not storage.exists(path):
         return False
@@ -90,7 +92,7 @@ def recover(storage: Storage, folder: str) -> bool:
 
 
 def merge(storage: Storage, folder: str, config: Config) -> MergePlan | None:
-    """Merge the small archive files, if it is enabled and there are enough; what was done.
+    """Merge the small archive files, if it is enabled and there are enough; returns what was done.
 
     An archive file is a chain of blocks, so that the merged one is the small ones in their order.
     """

@@ -28,12 +28,12 @@ class Hold:
 class Facts:
     """What the timeline's listing alone does not tell.
 
-    `earliest` is the instant that the cleaner's settings retain. `replaced_left` tells of a completed
-    replacecommit whether files of the groups that it replaced are still there; asked for those only that
-    would go. `archived`: is the instant in the archive already, so that a run was killed before it deleted
-    it? `metadata_compaction` is the newest compaction of the metadata table, "" where that has none
-    yet, None for tables without a metadata table. `schema_commit` gives the commit whose schemacommit counts,
-    of a table of schema-on-read evolution; asked for where commits would go.
+    `earliest` is the instant that the cleaner's settings retain. `replaced_left` returns for a completed
+    replacecommit whether files of the groups that it replaced are still there; it is called only for those
+    that would be archived. `archived`: is the instant in the archive already, so that a run was killed before
+    it deleted it? `metadata_compaction` is the newest compaction of the metadata table, "" where that has
+    none yet, None for tables without a metadata table. `schema_commit` returns the commit whose schemacommit
+    counts, of a table with schema-on-read evolution; it is called only where commits would be archived.
     """
 
     earliest: str | None = None
@@ -58,7 +58,7 @@ class Choice:
 
 
 def choose(timeline: Timeline, config: Config, facts: Facts) -> Choice:
-    """The completed instants that may go now."""
+    """The completed instants that may be archived now."""
     least, most = limits(timeline, config, facts.earliest)
     commits, held = _commits(timeline, config, facts, least, most)
     chosen = [*_apart(timeline, facts, least, most), *commits]
@@ -73,7 +73,8 @@ def choose(timeline: Timeline, config: Config, facts: Facts) -> Choice:
 
 
 def limits(timeline: Timeline, config: Config, earliest: str | None) -> tuple[int, int]:
-    """How many commits stay at least, and from how many on some go: the settings, or what the cleaner needs.
+    """How many commits stay at least, and above how many some are archived: the settings, or what the cleaner
+    needs.
 
     The commit before the earliest retained one stays on the timeline with all after it.
     """

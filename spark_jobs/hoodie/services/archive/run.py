@@ -225,7 +225,7 @@ def _changed_ms(timeline: Timeline, instant: Instant) -> int:
 
 
 def _delete(storage: Storage, timeline: Timeline, files: list[Instant]) -> None:
-    """Pending states first: what stays when this is killed never looks like something to be done."""
+    """Deletes pending states first: what a killed run leaves never looks like a pending instant."""
     for done in (False, True):
         stage = sorted(item for item in files if item.completed is done)
         storage.delete_many([timeline.path(instant) for instant in stage])
@@ -255,7 +255,9 @@ def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bo
 
 
 def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], bool]:
-    """Whose files has a killed run begun to delete? The archive is read only when one looks like it."""
+    """The instants whose files a killed run has begun to delete. The archive is read only when the timeline
+    has such an instant.
+    """
     folder = archive_folder(target.base_path, target.props.archive_folder)
     known: set[Instant] | None = None
 
@@ -290,7 +292,7 @@ def _metadata_compaction(target: ServiceTable) -> str | None:
 
 
 def _unmerged(target: ServiceTable, folder: str, names: Collection[str]) -> bool:
-    """Is there something to do about archive files? `names` are those in their folder."""
+    """Whether archive files have to be merged or repaired. `names` are those in their folder."""
     if MERGE_PLAN_NAME in names:
         return True
     enabled: bool = target.config[MERGE_ENABLED]

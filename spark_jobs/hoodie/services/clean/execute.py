@@ -1,4 +1,4 @@
-"""Clean plans carried out, ours and Apache Hudi's, beside writers (format.md 13.3).
+"""The execution of clean plans, of this package and of Apache Hudi, while writers may work (format.md 13.3).
 
 1. `T.clean.requested` with the plan, 2. `T.clean.inflight`, a copy, 3. the files, 4. the folders of
 partitions in which nothing is left, 5. `T.clean`. A kill before 5 leaves a plan that the next run finishes:
@@ -52,7 +52,8 @@ class _Deleted:
 
 
 def read_plan(target: ServiceTable, instant: Instant, remove: bool = True) -> CleanPlan | None:
-    """The plan of a pending clean; None for one that was cut while it was written: `remove` it, as Hudi does.
+    """The plan of a pending clean; None for one that was cut while it was written; with `remove` that is
+    deleted, as Apache Hudi does.
 
     Raises TableError for a plan that was begun and can't be read, or that can't be carried out here.
     """
@@ -148,7 +149,7 @@ def _delete_files(storage: Storage, base_path: str, plan: CleanPlan) -> list[_De
 
 
 def _delete_folders(target: ServiceTable, plan: CleanPlan) -> list[str]:
-    """Folders in which nothing is left but side files; writers, who could begin to fill one, are kept away.
+    """Folders in which nothing is left but side files; writers, which could begin to fill one, are kept away.
 
     Raises ConflictError while one is at work.
     """
@@ -202,7 +203,7 @@ def _complete(storage: Storage, base_path: str, completed: Instant, data: bytes)
 
 
 def _create(storage: Storage, base_path: str, instant: Instant, data: bytes) -> None:
-    """Tries again when a writer, who sweeps before it begins, took the unfinished file away."""
+    """Tries again when a writer, which sweeps before it begins, deleted the unfinished file."""
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(ConflictError):
             create_instant(storage, base_path, instant, data)

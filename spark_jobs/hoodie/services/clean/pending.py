@@ -1,4 +1,4 @@
-"""What pending cleans are going to delete."""
+"""The files that pending cleans will delete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hoodie.timeline.instant import Action, Instant, State
 
 
 def pending_plans(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, CleanPlan]]:
-    """The plans of pending cleans; those that were cut while they were written, and do nothing, left out."""
+    """The plans of pending cleans; without those that were cut while they were written, which do nothing."""
     for instant in timeline.filter([Action.CLEAN], completed=False):
         try:
             yield instant, CleanPlan.from_bytes(timeline.plan(instant, storage))
@@ -22,7 +22,7 @@ def pending_plans(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instan
 
 
 def pending_files(timeline: Timeline, storage: Storage) -> Iterator[tuple[str, str, str]]:
-    """(partition, file name, time of the clean) of every file that a pending clean is going to delete."""
+    """(partition, file name, time of the clean) of every file that a pending clean will delete."""
     for instant, plan in pending_plans(timeline, storage):
         for partition, file in plan:
             yield partition, file.name, instant.time

@@ -1,4 +1,4 @@
-"""A clean's plan: made from a view of the table, which tells what of the past the table's services need."""
+"""A clean's plan, made from a view of the table with what the table's services need of the past."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
 @dataclass(frozen=True)
 class View:
-    """What a plan is made from. `last` is the newest completed clean, None for none that tells anything.
+    """What a plan is made from. `last` is the newest completed clean, None without one, or where its file is
+    empty.
 
     `partitions` lists all partitions, when it must. `failed` are partitions in which that clean left files
     that it wanted to delete.
@@ -81,14 +82,14 @@ def why_not_due(view: View, config: Config) -> str:
 
 
 def why_nothing(timeline: Timeline, retention: Retention) -> str:
-    """Why no file can be old enough, which the timeline alone tells; "" when it does not."""
+    """The reason why no file can be old enough, where the timeline alone shows that; else ""."""
     if retention.by_versions or retention.earliest(timeline) is not None:
         return ""
     return f"the table has {len(timeline.commits())} commits, and {retention.text}"
 
 
 def make(view: View, retention: Retention, config: Config) -> DuePlan[CleanPlan]:
-    """The files that can go now; no plan where there are none."""
+    """A plan with the files that can be deleted now; no plan where there are none."""
     reason = why_nothing(view.timeline, retention)
     if reason:
         return DuePlan(None, reason)
@@ -122,7 +123,7 @@ def last_clean(timeline: Timeline, storage: Storage) -> CleanMetadata | None:
 
 
 def still_there(last: CleanMetadata, storage: Storage, base_path: str) -> frozenset[str]:
-    """Partitions with files that a clean could not delete, and that nobody has deleted since."""
+    """Partitions with files that a clean could not delete, and that are still there."""
     return frozenset(
         partition
         for partition, done in last.partitions.items()
@@ -151,7 +152,7 @@ def replaced_groups(timeline: Timeline, storage: Storage) -> Iterator[tuple[Grou
 def needed_slices(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group, str]]:
     """The slices that pending compactions, log compactions and clusterings read: group and base instant.
 
-    Raises TableError for a plan that can't be read: what it needs can't be told.
+    Raises TableError for a plan that can't be read: what it needs is unknown.
     """
     for instant in timeline.pending():
         if instant.action is Action.REPLACECOMMIT:
@@ -174,7 +175,7 @@ def _oldest(pairs: Iterable[tuple[Group, str]]) -> dict[Group, str]:
 
 
 def _slice_instant(item: dict[str, Any]) -> str:
-    """The base instant of a HoodieSliceInfo; "", before all others, where no file name tells."""
+    """The base instant of a HoodieSliceInfo; "", before all others, where no file name has one."""
     base = BaseFileName.parse(_bare(item["dataFilePath"] or ""))
     if base is not None:
         return base.instant
@@ -185,8 +186,9 @@ def _slice_instant(item: dict[str, Any]) -> str:
 def _partitions(view: View, earliest: str | None, incremental: bool) -> list[str]:
     """Where there can be something to delete.
 
-    What commits before the instant that the last clean kept have left behind is gone, so that those between
-    it and `earliest` tell the partitions. A savepoint that was deleted since sets files free anywhere.
+    What commits before the instant that the last clean kept have left behind is gone, so that the commits
+    between it and `earliest` name the partitions. Where a savepoint was deleted since, files of any partition
+    may be deletable.
     """
     last, timeline = view.last, view.timeline
     if earliest is None or not incremental or last is None or not last.earliest:

@@ -41,10 +41,11 @@ class Retention:
         return self.policy is Policy.KEEP_LATEST_FILE_VERSIONS
 
     def earliest(self, timeline: Timeline) -> Instant | None:
-        """The commit from which on every state is kept; None when nothing may go, and for versions.
+        """The commit from which on every state is kept; None when nothing may be deleted, and for the policy
+        by versions.
 
-        It is never later than the last commit before a write or service that is still pending: what that one
-        reads, and a query of the state it began with, stay.
+        It is never later than the last commit before a write or service that is still pending: what that
+        reads, and what a query of the state before it reads, is kept.
         """
         commits = timeline.commits()
         if self.by_versions:

@@ -75,7 +75,7 @@ class Cleaning(PlannedService[CleanPlan, CleanedPlan]):
         return plan.to_bytes()
 
     def check_scheduled(self, instant: Instant, plan: CleanPlan) -> None:
-        """Savepoints are made beside services: of two at once the second one finds the other, and fails."""
+        """Savepoints are made while services work: of two at once the second finds the other, and fails."""
         target = self.target
         kept = frozenset(savepointed_files(target.timeline(), target.storage))
         if any(file.name in kept for _, file in plan):
@@ -113,7 +113,7 @@ def clean(request: PlannedRequest) -> CleanResult:
 
 
 def _deleted_partitions(executed: Sequence[CleanedPlan], plans: Sequence[CleanPlan]) -> list[str]:
-    """Those that went, or, where no plan was executed, that are to go."""
+    """The partitions that were deleted, or, where no plan was executed, are planned to be."""
     if executed:
         return sorted({partition for each in executed for partition in each.deleted_partitions})
     return sorted({partition for plan in plans for partition in plan.delete_partitions})

@@ -1,14 +1,14 @@
-"""The file slices of one partition, and which of them nothing needs any more (format.md 13.3; Apache Hudi
-0.15.0 CleanPlanner).
+"""The file slices of one partition, and which of them can be deleted (format.md 13.3; Apache Hudi 0.15.0
+CleanPlanner).
 
 Of a file group that is not replaced always stay: the newest slice; slices that a savepoint names a file of;
-slices that a pending compaction, log compaction or clustering is going to read, and those after them. Of the
-others go, with base file, logs and change logs:
+slices that a pending compaction, log compaction or clustering will read, and those after them. Of the
+others are deleted, with base file, logs and change logs:
   by commits and hours  those older than the earliest instant to retain, but the newest of these, which a
                         query as of that instant reads
   by versions           all but the newest n
-Replaced groups go as a whole, where no savepoint and no pending plan needs them: once they were replaced
-before the earliest instant to retain; by versions at once.
+Replaced groups are deleted as a whole, where no savepoint and no pending plan needs them: once they were
+replaced before the earliest instant to retain; by versions at once.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class Holds:
-    """What keeps slices. `savepointed` are names of files; `needed` is, by file group, the base instant of
-    the oldest slice that a pending plan reads; `replaced` is when groups were replaced.
+    """What keeps slices from being deleted. `savepointed` are names of files; `needed` is, by file group, the
+    base instant of the oldest slice that a pending plan reads; `replaced` is when groups were replaced.
     """
 
     savepointed: frozenset[str] = frozenset()
@@ -76,7 +76,9 @@ class PartitionFiles:
 
 @dataclass(frozen=True)
 class PartitionClean:
-    """What goes of one partition; `folder`: nothing is left in it, so it can go, too."""
+    """The files of one partition to delete; `folder`: nothing is left in it, and the folder can be deleted,
+    too.
+    """
 
     partition: str
     files: tuple[FileInfo, ...] = ()

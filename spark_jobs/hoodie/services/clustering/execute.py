@@ -1,4 +1,6 @@
-"""Pending clustering plans, executed: ours and Apache Hudi's, while writers add to other file groups."""
+"""The execution of pending clustering plans, of this package and of Apache Hudi, while writers add to other
+file groups.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from hoodie.write.transaction import Transaction
 
 
 def check(target: ServiceTable) -> None:
-    """Raises ConfigError for a table that we can't cluster."""
+    """Raises ConfigError for a table that can't be clustered here."""
     refuse(target.props, "cluster", "clustered", *ROWS)
     storage, timeline = target.storage, target.timeline()
     newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
@@ -44,7 +46,7 @@ def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:
 def execute(
     engine: Engine, target: ServiceTable, instant: Instant, progress: ProgressCallback
 ) -> RewrittenPlan[ClusteringPlan]:
-    """Run a pending clustering to its commit, beginning anew where an earlier run failed.
+    """Run a pending clustering to its commit, from the beginning where an earlier run failed.
 
     Raises ConflictError while another process executes it, when it has been completed or rolled back, or when
     the plan's file groups were changed since; an error leaves the plan pending and no new file.
@@ -82,7 +84,7 @@ def execute(
 
 
 def _target_bytes(target: ServiceTable, plan: ClusteringPlan) -> int:
-    """What the settings say, else the plan, else the default."""
+    """The value of the settings, else of the plan, else the default."""
     text = plan.params.get(TARGET_BYTES.name)
     return (
         target.config[TARGET_BYTES]
@@ -123,9 +125,8 @@ def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace,
 
 
 def _refuse_changed(target: ServiceTable, instant: Instant, plan: ClusteringPlan) -> None:
-    """ConflictError when a file group has other files than the plan says: what was added would be lost.
-
-    Our writers leave the groups alone; Apache Hudi's may be set to update them.
+    """Raises ConflictError when a file group has other files than the plan names: what was added would be
+    lost. Writers of this package leave the groups alone; those of Apache Hudi may be set to update them.
     """
     timeline = target.timeline()
     snapshot = TimelineView.of(timeline, target.storage)

@@ -52,8 +52,8 @@ class Order:
     def of(cls, params: Mapping[str, str], config: Config) -> Order | None:
         """That of a plan with these strategy parameters; None when rows are not sorted.
 
-        The settings tell what the plan does not: Apache Hudi's plans name the columns only, and may name one
-        twice, which changes nothing.
+        The settings complete the plan: Apache Hudi's plans name the columns only. A column that is named
+        twice counts once.
         """
         columns = tuple(dict.fromkeys(parse_fields(params.get(SORT_COLUMNS.name, ""))))
         if not columns:
@@ -153,7 +153,7 @@ class SortKeys:
 
     @classmethod
     def of(cls, order: Order, rows: pa.Table) -> SortKeys:
-        """`rows`: all rows or a sample of them, that tells how values are spread."""
+        """`rows`: all rows, or a sample of them with the same distribution of values."""
         if not order.curved:
             return cls(order)
         return cls(order, tuple(Scale.of(rows.column(name), order.method) for name in order.columns))

@@ -1,4 +1,4 @@
-"""The modes of a clustering job, and what it reports."""
+"""A clustering job, and what it reports."""
 
 from __future__ import annotations
 

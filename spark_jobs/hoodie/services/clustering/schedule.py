@@ -1,4 +1,4 @@
-"""A clustering plan: made from a view, and put on the timeline while no writer is at work.
+"""A clustering plan, made from a view of the table; it is scheduled while no writer is at work.
 
 From then on the plan's file groups stay as they are: updates of them are refused until it is executed.
 """
@@ -51,8 +51,8 @@ def plan(
     settled: Settled,
     sized: Callable[[FileSlice], FileSlice] = lambda item: item,
 ) -> DuePlan[ClusteringPlan]:
-    """Small slices, as the strategy chooses and groups them; `busy` file groups are left out. `sized` gives a
-    slice the sizes that count.
+    """Small slices, as the strategy chooses and groups them; `busy` file groups are left out. `sized` returns
+    a slice with the sizes that count.
     """
     wanted = strategy.candidates(partitions, config)
     if not wanted:
@@ -79,8 +79,8 @@ def plan(
 
 
 def params(config: Config) -> dict[str, str]:
-    """Strategy parameters of a plan: how it is to be executed. Apache Hudi reads the sort columns of them,
-    and asks its own settings for the rest.
+    """Strategy parameters of a plan: how it is to be executed. Apache Hudi reads the sort columns from them,
+    and the rest from its own settings.
     """
     sizes = {key.name: str(config[key]) for key in (TARGET_BYTES, MAX_GROUP_BYTES)}
     sorted_by = config[SORT_COLUMNS]

@@ -114,7 +114,7 @@ _UPDATE_CLASSES = {
 
 
 def _parser(classes: Mapping[str, enum.Enum]) -> Callable[[str], enum.Enum]:
-    """Parser of our short names and Apache Hudi's class names, with or without their package."""
+    """Parser of short names and of Apache Hudi's class names, with or without their package."""
     names = {str(item.value): item for item in set(classes.values())}
     plain = {name.rpartition(".")[2]: item for name, item in classes.items()}
     known = {name.lower(): item for name, item in {**classes, **plain, **names}.items()}

@@ -25,8 +25,8 @@ _SAMPLES = 2000
 class SortedRows:
     """Add rows, then `stream` them sorted, once. A context manager, for the runs on disk.
 
-    `sample` gives rows that tell how the values of a curve's columns are spread; it is asked for only when
-    not all rows fit, unless `keys` are given.
+    `sample` returns rows with the distribution of the values of a curve's columns; it is called only when not
+    all rows fit and no `keys` are given.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SortedRows:
         return self._keys
 
     def _spill(self) -> None:
-        """Write what is held as a sorted run."""
+        """Write the rows in memory as a sorted run."""
         held = self._take_held()
         if held is None:
             return

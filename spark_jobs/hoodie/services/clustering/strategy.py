@@ -90,7 +90,7 @@ def _filter(config: Config) -> Partitions:
 
 
 def eligible(file_slice: FileSlice, config: Config) -> bool:
-    """Is it small? A slice of logs only is."""
+    """Whether the slice is small; a slice of logs only is."""
     size = file_slice.base.size if file_slice.base else 0
     return bool(file_slice.base or file_slice.logs) and size < config[SMALL_FILE_LIMIT]
 
@@ -100,8 +100,8 @@ def groups(
 ) -> list[ClusteringGroup]:
     """The eligible slices of one partition in groups, the largest first.
 
-    `settled` is asked for each group, with the number of files it would become: one that rewriting would not
-    change is left out.
+    `settled` is called with each group and the number of files that it would become: a group that rewriting
+    would not change is left out.
     """
     if config[STRATEGY] is Strategy.SINGLE_FILE:
         return [_group([item], 1, config) for item in slices if not settled([item], 1)][: config[MAX_GROUPS]]

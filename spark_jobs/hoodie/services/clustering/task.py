@@ -138,8 +138,8 @@ def _within(share: Share, rows: pa.Table) -> pa.Table:
 
 
 class _Files:
-    """New file groups of a partition, one after the other. A context manager: leaving it lets go of a file
-    that a failure left open.
+    """New file groups of a partition, one after the other. A context manager: leaving it abandons a file that
+    a failure left open.
     """
 
     def __init__(self, work: ClusterShares, storage: Storage, partition: str, task: Task) -> None:
@@ -167,7 +167,7 @@ class _Files:
         return max(1, min(self._work.context.files.block_size, self._work.target_bytes // 2))
 
     def expect(self, rows: int, outputs: int) -> None:
-        """So many rows are to come, for so many files of one size."""
+        """Announces how many rows follow, for how many files of one size."""
         self._left, self._share = rows, -(-rows // max(1, outputs))
 
     def add(self, rows: pa.Table) -> None:

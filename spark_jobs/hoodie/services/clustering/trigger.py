@@ -20,14 +20,14 @@ from hoodie.timeline.instant import Action, Instant
 
 @dataclass(frozen=True)
 class Due:
-    """An answer, and the numbers it comes from, for people."""
+    """Whether a clustering is due, and the numbers behind the answer, for people."""
 
     due: bool
     reason: str
 
 
 def check(config: Config) -> None:
-    """Raises ConfigError where a write is asked to schedule only, and to run what it schedules, too."""
+    """Raises ConfigError where the settings ask a write to schedule only, and to run what it schedules."""
     if config[INLINE] and config[SCHEDULE_INLINE]:
         raise ConfigError(
             f"{INLINE.name} and {SCHEDULE_INLINE.name} are both true: the first runs what is scheduled, the "
@@ -37,8 +37,8 @@ def check(config: Config) -> None:
 
 
 def due(timeline: Timeline, storage: Storage, config: Config) -> Due:
-    """Is it time for a clustering? Only inline and async ones wait for commits, and who sets a number of
-    them.
+    """Whether a clustering is due. Only inline and async ones wait for commits, and those whose settings have
+    a number of them.
     """
     last = last_clustering(timeline, storage)
     since = last.time if last else ""

@@ -1,4 +1,4 @@
-"""Pending compaction plans, executed: ours and Apache Hudi's, while writers go on."""
+"""The execution of pending compaction plans, of this package and of Apache Hudi, while writers may work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPERATION = "COMPACT"
 
 
 def check(target: ServiceTable) -> None:
-    """Raises ConfigError for a table that can't be compacted, or not by us."""
+    """Raises ConfigError for a table that can't be compacted, or not here."""
     props = target.props
     if props.table_type is not TableType.MERGE_ON_READ:
         raise ConfigError(
@@ -47,7 +47,7 @@ def pending(timeline: Timeline) -> list[Instant]:
 def execute(
     engine: Engine, target: ServiceTable, instant: Instant, progress: ProgressCallback
 ) -> RewrittenPlan[CompactionPlan]:
-    """Run a pending compaction to its commit, beginning anew where an earlier run failed.
+    """Run a pending compaction to its commit, from the beginning where an earlier run failed.
 
     Raises ConflictError while another process executes it or when it has been completed; an error leaves the
     plan pending and no new file.
@@ -74,7 +74,7 @@ def execute(
 
 
 def _read_bytes(operation: CompactionOperation) -> int:
-    """About the bytes of its files, of which the plan tells whole MB."""
+    """About the bytes of its files; the plan has them in whole MB."""
     logs = int(operation.metric(TOTAL_LOG_FILES_SIZE))
     return max(logs, int(operation.metric(TOTAL_IO_READ_MB)) << 20) + (1 << 19)
 

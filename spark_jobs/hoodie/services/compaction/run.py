@@ -1,4 +1,4 @@
-"""The modes of a compaction job, and what it reports."""
+"""A compaction job, and what it reports."""
 
 from __future__ import annotations
 

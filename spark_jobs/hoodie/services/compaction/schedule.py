@@ -1,4 +1,4 @@
-"""A compaction plan: made from a view, and put on the timeline while no writer is at work.
+"""A compaction plan, made from a view of the table; it is scheduled while no writer is at work.
 
 From then on writers append to logs of the plan's instant, so the plan must hold every log file before it.
 """
@@ -47,8 +47,8 @@ def plan(
 
 
 def plan_now(target: ServiceTable, timeline: Timeline, now: str | None = None) -> DuePlan[CompactionPlan]:
-    """What a compaction scheduled at the instant `now` would do, if one is due. TableError for slices of it
-    that lack files.
+    """What a compaction scheduled at the instant `now` would do, if one is due. Raises TableError for slices
+    of it that lack files.
     """
     due = trigger.due(timeline, target.config, now or target.next_time(timeline))
     if not due.due:
@@ -80,6 +80,6 @@ def _with_logs(snapshot: TimelineView, listing: Listing, partition: str) -> list
 
 
 def _without_log_compactions(timeline: Timeline) -> Timeline:
-    """They are no obstacle: one copies log blocks, and gives up once a compaction is there."""
+    """Log compactions don't prevent a compaction: they copy log blocks, and end once there is one."""
     instants = (instant for instant in timeline if instant.action is not Action.LOGCOMPACTION)
     return Timeline(timeline.base_path, tuple(instants), timeline.mtimes)

@@ -49,7 +49,8 @@ def compact_slice(
 
     The bloom filter and the key range of the base file are continued: keys that the logs delete stay in them.
     Streams: memory holds what reading a slice does, and one row group. A slice without a row left becomes a
-    file without rows, so that its logs are done with. Raises TableError when a file of the plan is missing.
+    file without rows, so that its logs need not be read any more. Raises TableError when a file of the plan
+    is missing.
     """
     started = time.monotonic()
     merged = file_slice(storage, context.base_path, operation)
@@ -102,7 +103,7 @@ def _carry(output: OutputFile, rows: pa.Table, context: RewriteContext) -> None:
 
 
 def file_slice(storage: Storage, base_path: str, operation: CompactionOperation) -> FileSlice:
-    """The slice that a plan means, its logs in the plan's order."""
+    """The slice that a plan names, its logs in the plan's order."""
     partition, file_id = operation.group
     planned = PlanSlice(
         "compaction",

@@ -13,7 +13,7 @@ from hoodie.timeline.instant import Action, Instant
 
 @dataclass(frozen=True)
 class Due:
-    """An answer, and the numbers it comes from, for people."""
+    """Whether a compaction is due, and the numbers behind the answer, for people."""
 
     due: bool
     reason: str
@@ -40,7 +40,7 @@ class Since:
 
 
 def due(timeline: Timeline, config: Config, now: str) -> Due:
-    """Is it time for a compaction at the instant `now`?"""
+    """Whether a compaction is due at the instant `now`."""
     trigger: Trigger = config[TRIGGER]
     since = Since.last_compaction(timeline, trigger is Trigger.NUM_COMMITS_AFTER_LAST_REQUEST)
     if since is None:

@@ -1,4 +1,4 @@
-"""Who is at work on a table, and which pending instants nobody works on."""
+"""The processes at work on a table, and the pending instants that no process works on."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 class Pending:
     """An instant that is not completed.
 
-    state: requested or inflight. verdict: `running` (its process lives), `stuck` (begun, and nobody says that
-    it is at work on it; cleans have no heartbeat, but running one twice is safe) or `waiting` (not begun).
-    age_s: since its newest file was written. owner: who is, or was, at work on it, "" when unknown.
+    state: requested or inflight. verdict: `running` (its process lives), `stuck` (begun, without a live
+    heartbeat; cleans have no heartbeat, but running one twice is safe) or `waiting` (not begun). age_s: since
+    its newest file was written. owner: the process that is, or was, at work on it, "" when unknown.
     """
 
     instant: str
@@ -86,7 +86,7 @@ class Activity:
 
 
 def _is_plan(target: ServiceTable, instant: Instant) -> bool:
-    """Does a plan stand behind the pending instant, so that it is a service's and no failed write?"""
+    """Whether the pending instant has a plan: then it is a service's, and no failed write."""
     if instant.action is Action.REPLACECOMMIT:
         return clustering_plan(target.storage, target.base_path, instant) is not None
     return instant.action not in WRITE_ACTIONS

@@ -1,4 +1,4 @@
-"""What the planner asks of a service; a service's entry is in its folder."""
+"""A service's entry in the planner; each is in the folder of its service."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What each service of a table would do now, and why, or why nothing."""
+"""What each service of a table would do now, with the reason."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hoodie.errors import ConfigError, HoodieError
@@ -26,23 +26,24 @@ _OTHERS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ServicePlan:
     """One service of a plan.
 
-    due: would a run do something. would: what, for people, "" for nothing. reason: why it is due, or why not.
-    instants: pending plans that a run finishes, instants that are archived, or failed writes that are rolled
-    back. num_files, bytes: that are merged, deleted, moved or rolled back. pending: instants of the service
-    that are not completed, see activity.Pending. error: why no plan can be made, as HoodieError.to_dict.
+    due: whether a run would do something. would: what, for people, "" for nothing. reason: why it is due, or
+    why not. instants: pending plans that a run finishes, instants that are archived, or failed writes that
+    are rolled back. num_files, bytes: that are merged, deleted, moved or rolled back. pending: instants of
+    the service that are not completed, see activity.Pending. error: why no plan can be made, as
+    HoodieError.to_dict.
     """
 
     service: str
-    due: bool
-    would: str
+    due: bool = False
+    would: str = ""
     reason: str
-    instants: list[str]
-    num_files: int
-    bytes: int
+    instants: list[str] = field(default_factory=list)
+    num_files: int = 0
+    bytes: int = 0
     pending: list[dict[str, Any]]
     error: dict[str, Any] | None = None
 
@@ -72,8 +73,8 @@ class ServicesPlan:
 
 
 def plan(request: ServicesRequest) -> ServicesPlan:
-    """Reads only. Raises HoodieError for wrong settings and where there is no table; what a single service
-    fails at is told in its place.
+    """Reads only. Raises HoodieError for wrong settings and where there is no table; the error of a single
+    service is in its ServicePlan.
     """
     started = time.monotonic()
     entries = chosen(request.only)
@@ -143,19 +144,27 @@ def _one(
     name: str, entry: PlannerEntry, target: ServiceTable, activity: Activity, asked: ServicesRequest
 ) -> ServicePlan:
     pending = activity.pending(entry.actions)
-    told = [item.to_dict() for item in pending]
+    described = [item.to_dict() for item in pending]
     reason = left_out(entry, target, pending, asked.only is not None)
     if reason:
-        return ServicePlan(name, False, "", reason, [], 0, 0, told)
+        return ServicePlan(service=name, reason=reason, pending=described)
     try:
         result = entry.run(request_of(entry, target, asked, dry_run=True)).to_dict()
     except HoodieError as error:
-        return ServicePlan(name, False, "", error.message, [], 0, 0, told, error.to_dict())
+        return ServicePlan(service=name, reason=error.message, pending=described, error=error.to_dict())
     if result["status"] == "skipped":
-        return ServicePlan(name, False, "", result["reason"], [], 0, 0, told)
+        return ServicePlan(service=name, reason=result["reason"], pending=described)
     work = entry.work(target, result)
-    reason = _why(entry, target, activity, pending)
-    return ServicePlan(name, True, work.text, reason, work.instants, work.num_files, work.bytes, told)
+    return ServicePlan(
+        service=name,
+        due=True,
+        would=work.text,
+        reason=_why(entry, target, activity, pending),
+        instants=work.instants,
+        num_files=work.num_files,
+        bytes=work.bytes,
+        pending=described,
+    )
 
 
 def _why(entry: PlannerEntry, target: ServiceTable, activity: Activity, pending: list[Pending]) -> str:
@@ -163,8 +172,8 @@ def _why(entry: PlannerEntry, target: ServiceTable, activity: Activity, pending:
         verdict: [item.instant for item in pending if item.verdict == verdict]
         for verdict in ("stuck", "waiting")
     }
-    told = [f"{', '.join(times)} {verdict}" for verdict, times in found.items() if times]
-    return "; ".join([*told, *filter(None, [entry.why(target, activity.timeline)])])
+    texts = [f"{', '.join(times)} {verdict}" for verdict, times in found.items() if times]
+    return "; ".join([*texts, *filter(None, [entry.why(target, activity.timeline)])])
 
 
 def _writer(beat: HeartbeatFile) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class ServicesResult(ServiceResult):
 def run(request: ServicesRequest) -> ServicesResult:
     """Run the services that are due, or those of them that the request names.
 
-    Raises HoodieError for wrong settings and where there is no table; what a service fails at is in the
-    result, since the next ones run all the same.
+    Raises HoodieError for wrong settings and where there is no table; the error of a service is in the
+    result, and the next ones run all the same.
     """
     started = time.monotonic()
     entries = chosen(request.only)

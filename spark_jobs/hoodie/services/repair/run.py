@@ -112,7 +112,7 @@ def _described(storage: Storage, base_path: str, item: PendingRollback) -> dict[
 
 
 def _files(plan: RollbackPlan) -> list[str]:
-    """Paths in the table of the files that go."""
+    """Paths in the table of the files to delete."""
     return [
         join(request.partition_path, path.rpartition("/")[2])
         for request in plan.requests

@@ -21,7 +21,7 @@ _WRITES = frozenset({*COMMIT_ACTIONS, *COMPLETES_AS})
 
 @dataclass(frozen=True)
 class Begun:
-    """A restore that was begun and not finished; `point` is None where its plan does not tell."""
+    """A restore that was begun and not finished; `point` is None where its plan does not contain it."""
 
     instant: Instant
     plan: RestorePlan
@@ -29,7 +29,8 @@ class Begun:
 
 
 def begun(timeline: Timeline, target: ServiceTable) -> Begun | None:
-    """The restore to finish, ours or Apache Hudi's. One whose plan was cut while it was written is none.
+    """The restore to finish, of this package or of Apache Hudi. One whose plan was cut while it was written
+    does not count.
 
     Raises TableError for a plan that was begun and can't be read.
     """

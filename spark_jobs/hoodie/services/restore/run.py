@@ -4,7 +4,7 @@
 an instant of its own (write.rollback), which takes it off the timeline, 4. `X.restore`, 5. the rollbacks' own
 files, also those of earlier rollbacks after the point, as Apache Hudi does. A kill before 4 leaves a pending
 restore: writers refuse the table, and the next restore to the same point, ours or Apache Hudi's, goes on with
-it. A kill after 4 leaves completed rollbacks, which do no harm.
+it. A kill after 4 leaves completed rollbacks, which change nothing any more.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class _Done:
 def restore(request: RestoreRequest) -> RestoreResult:
     """Take back everything after the completed commit that the request names.
 
-    A restore to that commit that was begun is finished. The table is this process's alone meanwhile: writers
-    and services at work are a ConflictError. Raises HoodieError with nothing changed: ConfigError where there
-    is no such commit, TableError where the table can't go back to it, which says why. An error once it has
-    begun leaves a pending restore.
+    A restore to that commit that was begun is finished. No other process may work on the table meanwhile:
+    writers and services at work are a ConflictError. Raises HoodieError with nothing changed: ConfigError
+    where there is no such commit, TableError with the reason why the table can't go back to it. An error once
+    it has begun leaves a pending restore.
     """
     started = time.monotonic()
     point, dry_run = request.instant, request.dry_run
@@ -93,7 +93,7 @@ def restore(request: RestoreRequest) -> RestoreResult:
 
 
 def _begun(target: ServiceTable, timeline: Timeline, point: str) -> Begun | None:
-    """The restore to go on with. Raises ConfigError where that goes to another commit."""
+    """The restore to continue. Raises ConfigError where that restores another commit."""
     found = plans.begun(timeline, target)
     if found is not None and found.point not in (None, point):
         raise ConfigError(
@@ -215,7 +215,7 @@ def _rollbacks(
 def _forget_rollbacks(target: ServiceTable, point: str, instants: Sequence[InstantInfo]) -> None:
     """Remove rollbacks after the point, the completed file last: none ever looks as if it were pending.
 
-    Pending ones of other instants stay for who finishes them.
+    Pending rollbacks of other instants stay, for the next write or rollback to finish.
     """
     wanted = {info.time for info in instants}
     timeline = target.timeline()

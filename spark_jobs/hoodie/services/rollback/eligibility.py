@@ -28,8 +28,8 @@ _PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMI
 class Chosen:
     """The instant to roll back; None where there is nothing to do, for `reason`.
 
-    `forget`: its own plan goes, too, see PendingRollback. `failed`: a failed write, or a rollback that was
-    begun; the next writer rolls it back in any case.
+    `forget`: its own plan is deleted, too, see PendingRollback. `failed`: a failed write, or a rollback that
+    was begun; the next writer rolls it back in any case.
     """
 
     instant: Instant | None
@@ -39,7 +39,7 @@ class Chosen:
 
 
 def choose(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
-    """Raises ConfigError, TableError for an instant that can't be rolled back; the text says what to do."""
+    """Raises ConfigError, TableError for an instant that can't be rolled back; the text has the next step."""
     rollback.refuse_restore(timeline, target.storage)
     begun = rollback.begun(timeline, target.storage, remove=False)
     found = [instant for instant in timeline if instant.time == time]
@@ -64,7 +64,7 @@ def choose(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
 
 
 def choose_plan(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
-    """A pending compaction, log compaction or clustering, which is to go with its plan.
+    """A pending compaction, log compaction or clustering, to be rolled back with its plan.
 
     Raises ConfigError for another instant, and TableError for a compaction that rows were written on top of.
     """
@@ -149,7 +149,7 @@ def later_plans(timeline: Timeline, target: ServiceTable, time: str) -> Iterator
 
 
 def _plans(target: ServiceTable, instant: Instant) -> bool:
-    """Is it a pending service, whose plan may name any earlier commit's files?"""
+    """Whether the instant is a pending service, whose plan may name any earlier commit's files."""
     if instant.completed or instant.action not in _PLANS:
         return False
     if instant.action is not Action.REPLACECOMMIT:

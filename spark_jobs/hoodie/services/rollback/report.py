@@ -1,4 +1,4 @@
-"""What rollbacks do to files, for people: from their plans."""
+"""What rollbacks change in files, by their plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hoodie.timeline.plans import RollbackPlan
 class RollbackReport:
     """`files` to delete, and log files of which command blocks void some blocks: paths in the table.
 
-    `bytes` is what the files that are there take.
+    `bytes` is the size of the files that are there.
     """
 
     partitions: tuple[str, ...] = ()

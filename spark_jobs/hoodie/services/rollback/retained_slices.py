@@ -1,7 +1,8 @@
-"""Whether the table can go back to an earlier commit: are the files of that state still there?
+"""Whether the files of the table as of an earlier commit are still there, so that it can be restored.
 
-A commit tells of each file group that it changed which slice it changed. The slices that the oldest changes
-after a point in time began with are those of that point; a group that was not changed since is as it was.
+The metadata of a commit names, for each file group that it changed, the slice that it changed. The slices
+that the oldest changes after a point in time began with are those of that point; a group that was not changed
+since is as it was.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class Lost:
-    """A slice that is not there any more, or that a pending clean is going to delete (`clean`, else "")."""
+    """A slice that is not there any more, or that a pending clean will delete (`clean`, else "")."""
 
     partition: str
     file_id: str
@@ -77,7 +78,9 @@ def refuse_lost(lost: Sequence[Lost], what: str) -> None:
 
 
 def _needed(timeline: Timeline, storage: Storage, point: str, undone: Sequence[Instant]) -> dict[Group, str]:
-    """File groups that were there at `point` and were changed since -> their slice's instant, where told."""
+    """File groups that were there at `point` and were changed since -> their slice's instant, where the
+    commit has it.
+    """
     first: dict[Group, str | None] = {}
     for instant in sorted(undone):
         if not instant.completed:

@@ -75,7 +75,7 @@ def rollback_instant(request: RollbackRequest) -> RollbackResult:
 
     A failed write, an attempt at a compaction (its plan stays), a pending clustering or log compaction (with
     its plan), or the newest completed commit. Raises HoodieError, with nothing changed: TableError names what
-    stands in the way, ConflictError who is at work.
+    stands in the way, ConflictError the process at work.
     """
     started = time.monotonic()
     target = ServiceTable.open(request.table, request.options)
@@ -86,8 +86,8 @@ def rollback_instant(request: RollbackRequest) -> RollbackResult:
 def cancel_plan(request: CancelRequest) -> CancelResult:
     """Take a pending plan off the timeline, with what an attempt at it left.
 
-    A rollback instant tells of it. Raises HoodieError, with nothing changed: TableError for a compaction that
-    rows were written on top of, ConflictError while somebody executes it, or writes.
+    A rollback instant records it. Raises HoodieError, with nothing changed: TableError for a compaction that
+    rows were written on top of, ConflictError while another process executes it, or writes.
     """
     started = time.monotonic()
     target = ServiceTable.open(request.table, request.options)
@@ -122,7 +122,9 @@ def _planned(target: ServiceTable, timeline: Timeline, chosen: Chosen) -> Rollba
 
 
 def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Done) -> None:
-    """The table is this process's alone meanwhile. Making it so rolls failed writes back, this one too."""
+    """No other process may work on the table meanwhile. Taking the table rolls failed writes back, also this
+    one.
+    """
     utc = target.props.timeline_utc
     first = done.chosen
     with Transaction(target.table, target.config, utc, progress=progress) as transaction:
@@ -153,7 +155,7 @@ def _roll_back(target: ServiceTable, timeline: Timeline, done: _Done) -> Rollbac
 
 
 def _refuse_new_savepoint(target: ServiceTable, made: Instant, instant: Instant) -> None:
-    """Savepoints are made beside services: of two at once the second sees the other, and gives up."""
+    """Savepoints are made while services work: of two at once the second one finds the other, and fails."""
     try:
         refuse_savepoints(target.timeline(), [instant.time], "rolled back")
     except BaseException:

@@ -1,9 +1,10 @@
 """Savepoints: commits whose files the cleaner leaves, and to which the table can go back (format.md 13.7).
 
-1. `T.savepoint.inflight`, empty, 2. `T.savepoint` with the files of the table as of T. Made beside writers
-and services: afterwards the timeline tells whether a clean or a rollback came between, and then it goes
-again. Deleting takes the inflight file first, so that there is a savepoint as long as its files may be
-needed. A kill leaves an inflight file at most, which the next savepoint of T takes over.
+1. `T.savepoint.inflight`, empty, 2. `T.savepoint` with the files of the table as of T. A savepoint is made
+while writers and services work: afterwards the timeline is looked at again, and the savepoint is deleted
+where a clean or a rollback came between. A deletion takes the inflight file first, so that there is a
+savepoint as long as its files may be needed. A kill leaves an inflight file at most, which the next savepoint
+of T completes.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ def create_savepoint(request: SavepointRequest) -> SavepointResult:
 
 
 def delete_savepoint(request: SavepointRequest, instant: str) -> SavepointResult:
-    """Let the cleaner, and rollbacks, have the files of a commit again. One that is not there is no error."""
+    """Delete a savepoint: the cleaner and rollbacks may delete the files of its commit again. One that is not
+    there is no error.
+    """
     started = time.monotonic()
     target, dry_run = ServiceTable.open(request.table, request.options), request.dry_run
     timeline = target.timeline()
@@ -142,7 +145,8 @@ def _commit(target: ServiceTable, timeline: Timeline, instant: str | None) -> st
 
 def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: str) -> None:
     """Apache Hudi's rule: not before what the last clean retains. Nor where files of the commit's state are
-    gone, which that clean does not tell when policies have changed. The newest state is always whole.
+    missing: that clean's metadata does not show them where policies have changed. The newest state is always
+    complete.
     """
     commits = [item.time for item in timeline.commits()]
     if commit == commits[-1]:
@@ -200,7 +204,9 @@ def _refuse_going(
 
 
 def _write(target: ServiceTable, commit: str, metadata: SavepointMetadata, before: Timeline) -> None:
-    """Make it, and look then whether it is whole: who comes second, of two at once, sees the other."""
+    """Make the savepoint, then check that it is complete: of two processes at once the second one finds the
+    other.
+    """
     storage, base_path = target.storage, target.base_path
     inflight = Instant(commit, Action.SAVEPOINT, State.INFLIGHT)
     with contextlib.suppress(AlreadyExists):
