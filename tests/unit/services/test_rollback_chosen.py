@@ -281,7 +281,7 @@ def test_an_attempt_at_a_clustering_that_apache_hudi_takes_back_leaves_the_plan(
 def test_a_failed_write(tmp_path: Path, kind: str) -> None:
     history = History(tmp_path / "t", kind)
     first = history.change(1)
-    faults = Faults(at=14)
+    faults = Faults(at=10)
     rows: pa.Table = as_table(small_rows(range(20), 2), SMALL_SCHEMA)
     with injected(faults), pytest.raises(InjectedFault):
         hoodie.write_table(rows, str(history.path), options=history.options)
