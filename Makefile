@@ -1,11 +1,12 @@
 # Each target calls a script of the same name, which does as well where make is missing: scripts/test, scripts/demo, ...
 SHELL := /bin/bash
-.PHONY: help setup demo test test-all lint format bench lock clean
+.PHONY: help setup demo test test-all mutants lint format bench lock clean
 
 help:
 	@echo "make demo    set up and run a week of daily upserts on Airflow and Spark"
 	@echo "make test    set up everything, then lint, types, import contracts and the fast tests"
 	@echo "make test-all  the same with every case of every test"
+	@echo "make mutants   small changes of the code that the fast tests are to notice (SAMPLE=200)"
 	@echo "make setup   set up everything    make lint    style, types, import contracts"
 	@echo "make bench   benchmarks, JSON out (ARGS=... for options)"
 	@echo "make format  ruff fixes and formats    make lock  write requirements/*.lock anew (ARGS=--upgrade)"
@@ -23,6 +24,9 @@ test:
 test-all:
 	@scripts/test --all $(ARGS)
 
+mutants:
+	@scripts/mutants --sample $(or $(SAMPLE),200) $(ARGS)
+
 lint:
 	@scripts/lint
 
@@ -37,6 +41,6 @@ lock:
 	@scripts/lock $(ARGS)
 
 clean:
-	rm -rf .venv .venv-hudi .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .venv-hudi .venv-mutants .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

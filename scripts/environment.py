@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MAIN = ROOT / ".venv"
 HUDI = ROOT / ".venv-hudi"
+MUTANTS = ROOT / ".venv-mutants"
 TOOLS = ROOT / ".uv"
 PACKAGED_JAVA = ROOT / ".cache" / "java-17"
 JAVA = 17

@@ -1,11 +1,12 @@
 """Makes the development environments, each exactly as its lock file says. Standard library only.
 
-    scripts/setup [main] [hudi] [jars] [browser] [--pip]        without a name: all four
+    scripts/setup [main] [hudi] [jars] [browser] [mutants] [--pip]        without a name: the first four
 
 main     .venv: Airflow, Spark 4, the project (editable), other readers, tools; a Java where Spark finds none
 hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run
 jars     Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
 browser  Chromium from Debian's packages, where there is none and this user may install it
+mutants  .venv-mutants: what changes the code for `make mutants`
 
 Runs again in no time when nothing changed: a stamp in each venv holds the digest of what it was made from.
 A set-up that is killed leaves no stamp and is repeated. Two at once wait for each other.
@@ -30,6 +31,7 @@ from scripts.environment import (
     HUDI,
     JAVA,
     MAIN,
+    MUTANTS,
     PACKAGED_JAVA,
     ROOT,
     TOOLS,
@@ -353,6 +355,8 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         make_environment(
             HUDI, REQUIREMENTS / "hudi.lock", pip=pip, checks=("hoodie", "pyspark.sql.session", "delta")
         )
+    if "mutants" in parts:
+        make_environment(MUTANTS, REQUIREMENTS / "mutants.lock", pip=pip, checks=("cosmic_ray",))
     if "jars" in parts:
         fetch_jars()
     if "browser" in parts:
@@ -363,12 +367,12 @@ def main() -> int:
     names = ("main", "hudi", "jars", "browser")
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "parts", nargs="*", metavar="part", help="main, hudi, jars or browser; none named: all"
+        "parts", nargs="*", metavar="part", help="main, hudi, jars, browser; none named: these; mutants"
     )
     parser.add_argument("--pip", action="store_true", help="install with pip even where uv can be had")
     arguments = parser.parse_args()
-    if unknown := set(arguments.parts) - set(names):
-        parser.error(f"no part named {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    if unknown := set(arguments.parts) - {*names, "mutants"}:
+        parser.error(f"no part named {', '.join(sorted(unknown))}; there are {', '.join(names)}, mutants")
     cache = ROOT / ".cache"
     cache.mkdir(exist_ok=True)
     with (cache / "setup.lock").open("w") as lock:

@@ -157,7 +157,7 @@ SENSORS = """
         CommitSensor(task_id="commit", after="{{{{ params.after }}}}", token="{{{{ run_id }}}}", **common)
         PartitionSensor(task_id="partition", partitions=["{{{{ params.day }}}}"], **common)
         FreshnessSensor(task_id="fresh", max_age=3600, **common)
-        CommitSensor(task_id="too_late", until="2020-01-01", timeout=15, soft_fail=True, **common)
+        CommitSensor(task_id="too_late", until="2020-01-01", timeout=6, soft_fail=True, **common)
 """
 
 
