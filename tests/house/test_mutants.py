@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scripts import mutants
 from scripts.environment import ROOT
 
@@ -37,7 +39,7 @@ def test_tests_that_import_the_module_come_first() -> None:
 
 
 def test_the_table_counts_what_was_killed() -> None:
-    results = [
+    results: list[dict[str, Any]] = [
         {"module": "spark_jobs/hoodie/read/past.py", "killer": None},
         {"module": "spark_jobs/hoodie/read/query.py", "killer": "a test"},
         {"module": "spark_jobs/hoodie/write/plan.py", "killer": "time"},
