@@ -42,7 +42,8 @@ TESTS = {
         " test_hfile.py write/test_types.py",
         "format": "log test_bloom.py test_schema.py test_evolution.py test_internal_schema.py"
         " test_parquet_pages.py test_hfile.py write/test_base_file.py write/test_sizing.py"
-        " read/test_log_scan.py write/test_evolution_end_to_end.py write/test_validators.py",
+        " read/test_log_scan.py write/test_evolution_end_to_end.py write/test_validators.py"
+        " read/test_schema_on_read.py write/test_schema_on_read.py",
         "read": "read write/test_read.py write/test_merge_on_read.py write/test_partition_values.py",
         "timeline": "test_tokens.py test_clock.py test_plans.py test_conditions.py test_archived.py"
         " test_commit_metadata.py test_compaction_plan.py test_damaged_commits.py"
@@ -51,6 +52,8 @@ TESTS = {
         "services": "services test_service_transaction.py test_rollback.py test_rollback_logs.py",
     }.items()
 }
+#: what the settings' page and the requests of an upsert and a query are, which every package may change
+ALWAYS = ["tests/house/test_pages.py", "tests/house/test_requests.py"]
 #: of no use: the same at run time, or noticed by the first import
 NOT_DRAWN = re.compile(r"_Is$|_IsNot$|RemoveDecorator|VariableReplacer|VariableInserter")
 SECONDS = 600
@@ -142,7 +145,7 @@ def tests_of(module: str, root: Path) -> list[str]:
     files = [path for test in listed for path in _files(root / test)]
     first = [path for path in _files(root / UNIT) if imports.search(path.read_text())]
     first.sort(key=lambda path: (last not in path.stem, root / UNIT / package not in path.parents))
-    return [str(path.relative_to(root)) for path in dict.fromkeys([*first, *files])]
+    return [str(path.relative_to(root)) for path in dict.fromkeys([*first, *files])] + ALWAYS
 
 
 def _files(path: Path) -> list[Path]:

@@ -35,6 +35,7 @@ def test_tests_that_import_the_module_come_first() -> None:
     assert files[0] == "tests/unit/test_bloom.py"
     assert "tests/unit/test_schema.py" in files
     assert len(set(files)) == len(files)
+    assert all((ROOT / file).is_file() for file in files)
     assert mutants.tests_of("spark_jobs/hoodie/timeline/clock.py", ROOT)[0] == "tests/unit/test_clock.py"
 
 
