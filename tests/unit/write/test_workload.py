@@ -98,7 +98,7 @@ def test_updates_and_inserts_of_one_file_share_its_write() -> None:
     assert _rows(assignment) == [(True, 12)]
     assert not assignment.cuts
     assert assignment.table.to_pylist() == [
-        {"partition": "p", "file_id": file_id, "bucket": 0, "reducer": 0} for file_id in (file.file_id, "")
+        {"partition": "p", "file_id": file_id, "write": 0, "reducer": 0} for file_id in (file.file_id, "")
     ]
 
 
