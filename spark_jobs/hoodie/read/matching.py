@@ -72,13 +72,13 @@ class Places:
     parts: int
 
     @classmethod
-    def told(cls, stored_rows: Sequence[npt.NDArray[Any]], stored: int) -> Places:
-        """`stored_rows` tells for every row of each part its stored row, negative for none."""
+    def of_rows(cls, stored_rows: Sequence[npt.NDArray[Any]], stored: int) -> Places:
+        """`stored_rows` has the stored row of every row of each part, negative for none."""
         places = cls._empty(len(stored_rows), stored)
-        for number, told in enumerate(stored_rows):
-            known = np.flatnonzero(told >= 0)
-            places.part[told[known]] = number
-            places.row[told[known]] = known
+        for number, rows in enumerate(stored_rows):
+            known = np.flatnonzero(rows >= 0)
+            places.part[rows[known]] = number
+            places.row[rows[known]] = known
         return places
 
     @classmethod

@@ -1,5 +1,5 @@
 """All rows into new file groups (bulk_insert, insert_overwrite): no index, no small files; file-group writes
-by size, rows in the order that the sort mode asks for.
+by size, rows in the order of the sort mode.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class Handles:
         return stats
 
     def append(self, slice_: FileSlice, parts: list[Part]) -> list[WriteStat]:
-        """Rows whose keys the slice has, added to its logs; no file when all are older than stored ones.
+        """Add rows whose keys the slice has to its logs; no file is made when all are older than stored ones.
 
         Rows of keys that a pending compaction takes out of the base file go to new file groups (see Verdict).
         """

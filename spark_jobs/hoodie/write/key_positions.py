@@ -20,8 +20,8 @@ def places_in(reader: BaseFileReader, parts: Sequence[Part]) -> Places:
     """
     if any(_looks_up(part) for part in parts):
         return Places.looked_up(reader.record_keys(READ_BATCH_ROWS), reader.rows, parts)
-    told = [part.rows.column(STORED_ROW).to_numpy() for part in parts]
-    return Places.told(told, reader.rows)
+    stored = [part.rows.column(STORED_ROW).to_numpy() for part in parts]
+    return Places.of_rows(stored, reader.rows)
 
 
 def _looks_up(part: Part) -> bool:

@@ -18,7 +18,7 @@ TASK_KEYS = (TOKEN_KEY, FINGERPRINT_KEY, RUN_KEY)
 
 
 class Operation(enum.Enum):
-    """What the steps of a write ask of its operation is told by these properties, not by names."""
+    """The steps of a write depend on these properties of its operation, not on names."""
 
     UPSERT = "upsert"
     INSERT = "insert"
@@ -35,7 +35,7 @@ class Operation(enum.Enum):
 
     @property
     def tags(self) -> bool:
-        """Do its rows go to where their keys are stored; of others an index may ask it (requires_tagging)."""
+        """Do its rows go to where their keys are stored; an index may require it of other operations."""
         return self in (Operation.UPSERT, Operation.DELETE)
 
     @property
@@ -73,7 +73,7 @@ def check_extra(metadata: Mapping[str, str]) -> None:
 
 
 def check_public(what: str, name: str, value: str) -> None:
-    """Raises ConfigError for a text with a secret in it, which everybody who reads the table would see."""
+    """Raises ConfigError for a text with a secret in it, which every reader of the table would see."""
     if holds_secret(name, value):
         raise ConfigError(
             f"{what} holds a secret, and whoever reads the table reads its commits; leave it out, or name it "

@@ -114,7 +114,7 @@ class WritePlan:
             try:
                 properties.create(table.storage, table.base_path, self.new_properties)
             except AlreadyExists:
-                return  # another first writer was faster; `outdated` or its heartbeat tells
+                return  # another first writer was faster; `outdated` or the gate finds it
             except ConflictError:
                 continue  # it swept this one's unfinished file away, so its own is there
             return
@@ -364,7 +364,7 @@ def _check_supported(config: Config, props: TableProperties | None, operation: O
 
 
 def _check_logged(merging: Merger) -> None:
-    """Rows in logs are merged by whoever reads them, so every reader must know how."""
+    """Readers merge the rows of logs, so every reader must have the merger."""
     if not MERGERS.includes(type(merging)):
         raise ConfigError(
             f"{PAYLOAD_CLASS.name}={merging.java_class!r} is a merger of your own, which other readers "

@@ -1,4 +1,4 @@
-"""What a write would do, told from its first pass: the answer of a dry run."""
+"""What a write would do, as its first pass found: the answer of a dry run."""
 
 from __future__ import annotations
 

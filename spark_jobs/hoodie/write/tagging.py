@@ -31,7 +31,7 @@ from hoodie.write.duplicates import known_keys, refuse_known
 from hoodie.write.incoming import CHUNK_BYTES, chunks, keyed_rows, travelling
 from hoodie.write.partition_check import check_partition
 from hoodie.write.settings import Known
-from hoodie.write.workload import tell_slice
+from hoodie.write.workload import slice_to_json
 
 _SAMPLES = 64
 
@@ -300,7 +300,7 @@ class _Tagger:
                 [*group, total.rows, total.bytes, total.samples] for group, total in self.totals.items()
             ],
             "slices": {
-                partition: list(map(tell_slice, found))
+                partition: list(map(slice_to_json, found))
                 for partition, found in listed.items()
                 if found or self.context.operation.brings_rows
             },

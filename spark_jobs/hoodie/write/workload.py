@@ -38,7 +38,7 @@ _BASE_WEIGHT = 3
 
 @dataclass(frozen=True)
 class Parallelism:
-    """`cores` tasks run at once; a write has at most `limit` tasks, None: as many as its size asks for."""
+    """`cores` tasks run at once; a write has at most `limit` tasks, None: as many as its size requires."""
 
     cores: int
     limit: int | None
@@ -90,7 +90,9 @@ class WorkloadProfile:
                     profile.samples.setdefault(partition, []).extend((key, share) for key in samples)
             for partition, slices in summary["slices"].items():
                 if partition not in profile.slices:
-                    profile.slices[partition] = [told_slice(base_path, partition, told) for told in slices]
+                    profile.slices[partition] = [
+                        slice_from_json(base_path, partition, value) for value in slices
+                    ]
         check_apart(profile.slices)
         return profile
 
@@ -138,7 +140,7 @@ class WorkloadProfile:
 class FileGroupWrite:
     """One file group's share of a write; one task does it. `slice` None: a new group.
 
-    `append`: to the slice's logs; else the group's base file is written anew.
+    `append`: to the slice's logs; else a new version of the base file is written.
     """
 
     number: int
@@ -201,9 +203,9 @@ def _moved(partition: str, stored_partition: str, rows: int) -> InputError:
     )
 
 
-def told_slice(base_path: str, partition: str, told: Sequence[Any]) -> FileSlice:
-    """A file slice out of what `tell_slice` made of it."""
-    instant, base, logs = told
+def slice_from_json(base_path: str, partition: str, value: Sequence[Any]) -> FileSlice:
+    """The file slice that `slice_to_json` described."""
+    instant, base, logs = value
     files = tuple(_log_file(base_path, partition, *log) for log in logs)
     if base:
         found = _base_file(base_path, partition, *base)
@@ -211,8 +213,8 @@ def told_slice(base_path: str, partition: str, told: Sequence[Any]) -> FileSlice
     return FileSlice(partition, files[0].file_id, instant, None, files)
 
 
-def tell_slice(slice_: FileSlice) -> list[Any]:
-    """A file slice as JSON: its instant, name and size of its base file or null, of its logs."""
+def slice_to_json(slice_: FileSlice) -> list[Any]:
+    """A file slice as JSON: its instant; name and size of its base file, or null; those of its logs."""
     base = [slice_.base.name, slice_.base.size] if slice_.base else None
     return [slice_.instant, base, [[log.name, log.size] for log in slice_.logs]]
 
@@ -258,7 +260,7 @@ def assign(
 ) -> Assignment:
     """Every file with updates is a file-group write; inserts fill small files first, then new files.
 
-    With `logs` (merge-on-read) a file that takes inserts is written anew, updates and all, so only the
+    With `logs` (merge-on-read) a file that takes inserts gets a new version, updates included, so only the
     smallest ones without logs do; the other updates are appended.
     """
     writes = _Writes(logs)

@@ -24,8 +24,8 @@ from hoodie.write.workload import (
     WorkloadProfile,
     assign,
     average_record_size,
-    tell_slice,
-    told_slice,
+    slice_from_json,
+    slice_to_json,
 )
 from tests.unit.write.support import (
     BUDGET,
@@ -161,7 +161,7 @@ def test_a_slice_travels_as_json() -> None:
     bare, logged = _file("p", MIB), _file("p", MIB, logs=2)
     headless = replace(logged, base=None)
     for slice_ in (bare, logged, headless):
-        assert told_slice("/t", "p", json.loads(json.dumps(tell_slice(slice_)))) == slice_
+        assert slice_from_json("/t", "p", json.loads(json.dumps(slice_to_json(slice_)))) == slice_
 
 
 def test_auto_split_off_cuts_by_rows() -> None:
