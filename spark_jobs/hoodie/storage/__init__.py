@@ -189,11 +189,17 @@ class Storage(ABC):
         """
         return 0
 
+    def creation(self, folder: str) -> str:
+        """By what `create` lets one caller win in a folder, in words; a file is made there and deleted."""
+        return "conditional writes"
+
     def now_ms(self) -> int:
         """Epoch milliseconds by the clock that modification times come from."""
         return int(time.time() * 1000)
 
 
+#: what `Storage.creation` says where it may hold for the processes of one machine only
+LOCKS = "locks and renames"
 #: names of unfinished files, which `sweep_partial` deletes, end so in every storage that makes such files
 PARTIAL_SUFFIX = ".hoodie-tmp"
 

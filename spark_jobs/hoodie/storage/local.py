@@ -1,9 +1,9 @@
 """Local (or mounted) file system.
 
-Atomic writes go through a temporary sibling `.<name>.<random>.hoodie-tmp`, synced, then `os.link`
-(fails if the target exists) or `os.replace`, then the folder is synced, and the parents of folders that were
-made. Hadoop's `.crc` side file of a replaced or deleted file is removed first, else JVM readers fail on the
-checksum.
+Atomic writes go through a temporary sibling `.<name>.<random>.hoodie-tmp`, synced, which takes the name
+(`hoodie.storage.exclusive`; fails if the name is taken) or replaces what has it, then the folder is synced,
+and the parents of folders that were made. Hadoop's `.crc` side file of a replaced or deleted file is removed
+first, else JVM readers fail on the checksum.
 
 With a `root`, a table's folder, nothing outside it is touched, no link is followed, and files are regular
 ones (`hoodie.storage.contained`): a pipe or a device would hang or fill the memory of whoever reads it.
@@ -30,6 +30,7 @@ from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage
 from hoodie.storage.contained import Contained, shared, special
+from hoodie.storage.exclusive import LOCK_SUFFIX, Way, sweep, take
 
 TMP_SUFFIX = PARTIAL_SUFFIX
 _TREE_ATTEMPTS = 10
@@ -50,6 +51,8 @@ class LocalStorage(Storage):
     local = True
     fences = True
     _contained: Contained | None = None
+    #: how files are created here, as far as it is known
+    _way = Way.LINK
     #: by how much the clock of the file system, maybe another machine's, is ahead of this machine's
     _ahead_ms = 0
 
@@ -148,7 +151,7 @@ class LocalStorage(Storage):
             if check is not None:
                 check()
             with _named(path):
-                self._link(tmp, path)
+                self._take(tmp, path)
         finally:
             _remove(tmp)
         with _named(path):
@@ -252,12 +255,22 @@ class LocalStorage(Storage):
             name for name in self.names(path) if name.endswith(TMP_SUFFIX) and name.startswith(start)
         ]
         for name in leftovers:
-            _remove(os.path.join(path, name))
-        return len(leftovers)
+            if not name.endswith(LOCK_SUFFIX):
+                _remove(os.path.join(path, name))
+        swept = [name for name in leftovers if not name.endswith(LOCK_SUFFIX) or sweep(f"{path}/{name}")]
+        return len(swept)
 
-    def _link(self, tmp: str, path: str) -> None:
+    def creation(self, folder: str) -> str:
+        probe = f"{folder}/.{uuid.uuid4().hex[:12]}{TMP_SUFFIX}"
         try:
-            os.link(tmp, path)
+            self.create(probe, b"x")
+        finally:
+            self.delete(probe)
+        return self._way.value
+
+    def _take(self, tmp: str, path: str) -> None:
+        try:
+            self._way = take(tmp, path, self._way)
         except FileExistsError:
             raise AlreadyExists(f"{path} exists already", path=path) from None
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A look at a table's health that changes nothing: what `hoodie doctor` says of it, with what to do.
+"""A look at a table's health that leaves it as it is: what `hoodie doctor` says of it, with what to do.
 
 Standard library only, so that it runs on Airflow's machines. Looked at are the properties, the timeline and
 the files that it names, pending instants with their heartbeats, leftovers, and whether the table services
@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.config.key import Config
-from hoodie.errors import HoodieError, TableError, TableNotFound
-from hoodie.storage import storage_for
+from hoodie.errors import HoodieError, StorageError, TableError, TableNotFound
+from hoodie.storage import LOCKS, storage_for
 from hoodie.table import properties
 from hoodie.table.audit import audit
 from hoodie.table.consent import allowed_source
@@ -74,6 +74,7 @@ def check_table(path: str, deep: bool = False, options: Mapping[str, Any] | None
     findings: list[Finding] = []
     for check in (
         _properties,
+        _storage,
         _features,
         _bootstrap,
         _metadata_table,
@@ -132,6 +133,24 @@ def _properties(table: _Examination) -> Iterator[Finding]:
             f"{properties.BACKUP_NAME} is there: a change of the properties was interrupted, or is going on",
             "nothing, if nobody is at work: the next write puts it right",
         )
+
+
+def _storage(table: _Examination) -> Iterator[Finding]:
+    """How files are created exclusively, which a temporary file in `.hoodie` shows."""
+    try:
+        way = table.storage.creation(f"{table.base_path}/{properties.META_FOLDER}")
+    except StorageError as error:
+        yield Finding("storage", NOTE, f"whether tables can be written here is not known: {error.message}")
+        return
+    mounted = way == LOCKS
+    yield Finding(
+        "storage",
+        NOTE if mounted else OK,
+        f"of racing writers one creates a file, by {way}",
+        "see that all writers of the table run on one machine: others may not see its locks"
+        if mounted
+        else "",
+    )
 
 
 def _features(table: _Examination) -> Iterator[Finding]:
