@@ -1,7 +1,7 @@
 """Kills real processes cheaply: one process warms up, then forks for every write that is to be killed.
 
-Run as `python -m tests.crash.worker`; a request is a JSON line (start a writer, or wait for one), the
-answer a number (its process id, its exit code).
+Run as `python -m tests.crash.worker LINK` (or another way to create files); a request is a JSON line (start a
+writer, or wait for one), the answer a number (its process id, its exit code).
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from types import TracebackType
 from typing import Any
 
 from hoodie.errors import HoodieError
+from hoodie.storage.exclusive import Way
 from tests.crash import clustering, operations, services, undo  # noqa: F401  their scenarios join the others
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.faults import Faults, Phase
+from tests.support.mounts import mounted
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,9 +43,9 @@ def answer(pause: Path) -> dict[str, Any]:
 class Worker:
     """The pytest side."""
 
-    def __init__(self) -> None:
+    def __init__(self, way: Way = Way.LINK) -> None:
         self._process = subprocess.Popen(
-            python("-m", "tests.crash.worker"),
+            python("-m", "tests.crash.worker", way.name),
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.PIPE,
@@ -102,6 +104,11 @@ def _run(scenario: str, path: str, at: int, phase: str, pause: str | None = None
 
 
 def main() -> None:
+    with mounted(Way[sys.argv[1]]):
+        _serve()
+
+
+def _serve() -> None:
     with tempfile.TemporaryDirectory() as folder:
         SCENARIOS["first"].run(f"{folder}/table")
     for line in sys.stdin:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hoodie.storage import Check, Output, Storage
+from hoodie.storage.exclusive import LOCK_SUFFIX, Way
 from hoodie.storage.local import LocalStorage
+from tests.support import mounts
 from tests.support.storages import Delegating, wrapped
 
 T = TypeVar("T")
@@ -133,7 +135,7 @@ class FaultyStorage(Delegating):
         )
 
     def create(self, path: str, data: bytes, check: Check = None) -> None:
-        half = (lambda: _leave_temporary(path, data)) if data else None
+        half = (lambda: _leave_temporary(path, data, exclusive=True)) if data else None
         self._faults.run("create", path, lambda: self.inner.create(path, data, check), half)
 
     def delete(self, path: str) -> None:
@@ -196,8 +198,10 @@ def die_at(path: Path, run: Callable[[str], object], at: Callable[[Change], bool
     assert faults.tripped
 
 
-def _leave_temporary(path: str, data: bytes) -> None:
+def _leave_temporary(path: str, data: bytes, exclusive: bool = False) -> None:
     LocalStorage()._temporary(path, data)
+    if exclusive and mounts.way() is Way.LOCK:
+        Path(path).with_name(f".{Path(path).name}{LOCK_SUFFIX}").touch()
 
 
 def _delete_half(path: str) -> None:

@@ -64,7 +64,7 @@ def test_a_sound_table(table: str) -> None:
     findings = check_table(table)
     assert worst(findings) == OK
     checks = [item.check for item in findings]
-    assert checks == ["table", "metadata table", "timeline", "files", "pending", "services"]
+    assert checks == ["table", "storage", "metadata table", "timeline", "files", "pending", "services"]
     assert findings[0].text.startswith(f"orders at {table}: COPY_ON_WRITE, table version 6, keys id")
 
 
@@ -251,7 +251,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
 def test_the_command(table: str, quiet: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert quiet("--table", table) == 0
-    assert capsys.readouterr().out.endswith("6 findings: all is well\n")
+    assert capsys.readouterr().out.endswith("7 findings: all is well\n")
     begin(table, Action.COMMIT)
     assert quiet("--table", table, "--json") == 0
     document = json.loads(capsys.readouterr().out)
@@ -263,7 +263,7 @@ def test_the_command(table: str, quiet: Callable[..., int], capsys: pytest.Captu
     assert quiet("--table", table) == 1
     out = capsys.readouterr().out
     assert "FAIL  files" in out
-    assert out.endswith("6 findings: 1 error, 1 warning\n")
+    assert out.endswith("7 findings: 1 error, 1 warning\n")
 
 
 def test_an_archive_that_apache_hudi_can_not_load(
@@ -305,4 +305,4 @@ def test_it_needs_the_standard_library_only(table: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", code, table], env=environ, capture_output=True, text=True, check=True
     )
-    assert run.stdout.strip() == str([OK] * 6)
+    assert run.stdout.strip() == str([OK] * 7)
