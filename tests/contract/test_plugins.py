@@ -21,6 +21,7 @@ from hoodie.index.simple import SimpleIndex
 from hoodie.keygen import KEY_GENERATORS, KeyGenerator
 from hoodie.merge import MERGERS
 from hoodie.merge.commit_time import CommitTime
+from hoodie.storage import STORAGES
 from hoodie.table.handle import TableRef
 from hoodie.table.view import FileSlice
 
@@ -28,6 +29,7 @@ FOLDERS: dict[str, Plugins[Any]] = {
     "hoodie.index": INDEXES,
     "hoodie.keygen": KEY_GENERATORS,
     "hoodie.merge": MERGERS,
+    "hoodie.storage": STORAGES,
 }
 KEY = "hoodie.datasource.write.recordkey.field"
 PARTITION = "hoodie.datasource.write.partitionpath.field"
