@@ -135,6 +135,11 @@ class Fenced(ConflictError):
 class StorageError(HoodieError):
     code = "storage"
 
+    @property
+    def transient(self) -> bool:
+        """May the same call work a little later?"""
+        return bool(self.values.get("transient"))
+
 
 class AlreadyExists(StorageError):
     code = "already_exists"

@@ -164,7 +164,7 @@ def test_who_slept_while_the_folder_was_swept_is_fenced(tmp_path: Path) -> None:
         with mock.patch.object(exclusive, "_WAIT_S", 0.05), pytest.raises(StorageError) as waited:
             storage.create(path, b"another")
         assert "file can't be created: another process has been at it" in waited.value.message
-        assert waited.value.values["transient"]
+        assert waited.value.transient
         go.set()
         thread.join()
         assert len(found) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -144,14 +145,53 @@ def test_delete_tree_tries_again_when_a_late_file_appears(
 
 
 @pytest.mark.parametrize(
-    ("code", "error"), [(errno.ENOTEMPTY, StorageError), (errno.EACCES, PermissionError)]
+    ("code", "message"), [(errno.ENOTEMPTY, "files keep appearing"), (errno.EACCES, "Permission denied")]
 )
 def test_delete_tree_tells_when_it_could_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, message: str
 ) -> None:
     monkeypatch.setattr(shutil, "rmtree", refuse(code))
-    with pytest.raises(error):
+    with pytest.raises(StorageError, match=f"can't be deleted.*{message}"):
         STORAGE.delete_tree(str(tmp_path))
+
+
+@pytest.mark.parametrize("root", [True, False], ids=["a table", "no table"])
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ESTALE, errno.EIO])
+def test_what_the_file_system_refuses_is_a_storage_error_that_names_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, root: bool
+) -> None:
+    storage = LocalStorage(str(tmp_path) if root else None)
+    path = f"{tmp_path}/file"
+    storage.create(path, b"x")
+    calls: list[tuple[Callable[[str], object], str, str]] = [
+        (storage.info, "stat", "looked at"),
+        (storage.list, "scandir", "listed"),
+        (storage.names, "listdir", "listed"),
+        (storage.delete, "unlink", "deleted"),
+        (storage.sync, "open", "synced"),
+    ]
+    if root:
+        calls += [(storage.read, "open", "read"), (storage.open_input, "open", "read")]
+    for call, refusing, done in calls:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, refusing, refuse(code))
+            with pytest.raises(
+                StorageError, match=rf"{path} can't be {done} \({os.strerror(code)}\)"
+            ) as error:
+                call(path)
+        assert error.value.transient == (code == errno.ESTALE and done != "listed")
+        assert error.value.values["errno"] == code
+
+
+def test_a_folder_is_no_file_to_read(tmp_path: Path) -> None:
+    for storage in (STORAGE, LocalStorage(str(tmp_path))):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        for read in (storage.read, storage.open_input):
+            with pytest.raises(StorageError, match="folder where a file belongs"):
+                read(f"{tmp_path}/folder")
+        for name in ("file/below", "n" * 300):
+            with pytest.raises(FileNotFoundError):
+                storage.read(f"{tmp_path}/{name}")
 
 
 def test_tree_has_the_files_at_any_depth(tmp_path: Path) -> None:

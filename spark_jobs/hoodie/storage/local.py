@@ -35,6 +35,10 @@ from hoodie.storage.exclusive import LOCK_SUFFIX, Way, sweep, take
 TMP_SUFFIX = PARTIAL_SUFFIX
 _TREE_ATTEMPTS = 10
 _BUFFER = 1 << 16
+#: what may be over a little later
+_TRANSIENT = frozenset(
+    {errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT}
+)
 #: modification times may be as coarse
 _CLOCK_S = 2.0
 #: no such file, and no file can be there: a table may name any
@@ -113,19 +117,16 @@ class LocalStorage(Storage):
                 found = os.stat(path)
         except OSError as error:
             if error.errno not in _ABSENT:
-                raise
+                raise _refused(path, "looked at", error) from error
             return None
         is_dir = stat.S_ISDIR(found.st_mode)
         size = 0 if is_dir else found.st_size
         return FileInfo(path, path.rpartition("/")[2], size, int(found.st_mtime * 1000), is_dir)
 
     def read(self, path: str) -> bytes:
-        try:
-            with self.open_input(path) as file:
-                _check_size(path, os.fstat(file.fileno()).st_size)
-                return file.read()
-        except IsADirectoryError:
-            raise _folder(path) from None
+        with _named(path, "read"), self.open_input(path) as file:
+            _check_size(path, os.fstat(file.fileno()).st_size)
+            return file.read()
 
     def write(self, path: str, data: bytes) -> None:
         self._check(path)
@@ -159,15 +160,17 @@ class LocalStorage(Storage):
 
     def delete(self, path: str) -> None:
         self._check(path)
-        _remove(_crc(path))
-        _remove(path)
+        with _named(path, "deleted"):
+            _remove(_crc(path))
+            _remove(path)
 
     def delete_tree(self, path: str) -> None:
         self._check_folder(path)
         if self._contained is not None:
             self._contained.refuse_root(path)
         if os.path.islink(path):  # one that the caller allows: what it leads to stays
-            os.unlink(path)
+            with _named(path, "deleted"):
+                os.unlink(path)
             self._sync_parent(path)
             return
         for _ in range(_TREE_ATTEMPTS):
@@ -181,7 +184,7 @@ class LocalStorage(Storage):
                         path=path,
                     ) from None
                 if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
-                    raise
+                    raise _refused(path, "deleted", error) from error
             if not os.path.lexists(path):
                 return
         raise StorageError(
@@ -203,19 +206,20 @@ class LocalStorage(Storage):
     def sync(self, path: str) -> None:
         if not self.access.sync:
             return
-        try:
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            if error.errno not in _ABSENT:
-                raise
-            return
-        try:
-            os.fsync(folder)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # a file system that can't sync folders
-                raise
-        finally:
-            os.close(folder)
+        with _named(path, "synced"):
+            try:
+                folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    raise
+                return
+            try:
+                os.fsync(folder)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # a file system that can't sync folders
+                    raise
+            finally:
+                os.close(folder)
 
     def output(self, path: str, *, exclusive: bool = False) -> Output:
         self._check(path)
@@ -228,9 +232,14 @@ class LocalStorage(Storage):
 
     def open_input(self, path: str) -> BinaryIO:
         self._check(path)
-        if self._contained is None:
-            return open(path, "rb")
-        return open(path, "rb", opener=_regular)
+        try:
+            return open(path, "rb", opener=None if self._contained is None else _regular)
+        except IsADirectoryError:
+            raise _folder(path) from None
+        except OSError as error:
+            if error.errno in _ABSENT:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
+            raise _refused(path, "read", error) from error
 
     def now_ms(self) -> int:
         """This machine's clock, and of a mount that another one serves that one's, as far as the modification
@@ -254,10 +263,11 @@ class LocalStorage(Storage):
         leftovers = [
             name for name in self.names(path) if name.endswith(TMP_SUFFIX) and name.startswith(start)
         ]
-        for name in leftovers:
-            if not name.endswith(LOCK_SUFFIX):
-                _remove(os.path.join(path, name))
-        swept = [name for name in leftovers if not name.endswith(LOCK_SUFFIX) or sweep(f"{path}/{name}")]
+        with _named(path, "swept"):
+            for name in leftovers:
+                if not name.endswith(LOCK_SUFFIX):
+                    _remove(os.path.join(path, name))
+            swept = [name for name in leftovers if not name.endswith(LOCK_SUFFIX) or sweep(f"{path}/{name}")]
         return len(swept)
 
     def creation(self, folder: str) -> str:
@@ -343,18 +353,25 @@ class _File(io.FileIO):
 
 
 @contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
-    """What the file system says no to becomes a StorageError that names the path."""
+def _named(path: str, done: str = "written") -> Iterator[None]:
+    """What the file system refuses is a StorageError that names the path; a file to read may be missing."""
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        step = "free some space" if full else "check the file system and its permissions"
-        raise StorageError(
-            f"{path} can't be written ({error.strerror or error}): {step}, then run again",
-            path=path,
-            errno=error.errno or 0,
-        ) from error
+        if done == "read" and isinstance(error, FileNotFoundError):
+            raise
+        raise _refused(path, done, error) from error
+
+
+def _refused(path: str, done: str, error: OSError) -> StorageError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    step = "free some space" if full else "check the file system and its permissions"
+    return StorageError(
+        f"{path[:500]} can't be {done} ({error.strerror or error}): {step}, then run again",
+        path=path,
+        errno=error.errno or 0,
+        **({"transient": True} if error.errno in _TRANSIENT else {}),
+    )
 
 
 def _regular(path: str, flags: int) -> int:
