@@ -75,7 +75,7 @@ class Since:
 
     def admits(self, instant: Instant, completed_ms: int) -> bool:
         if self.instant is not None:
-            return instant.time > self.instant
+            return instant.is_after(self.instant)
         return self.moment_ms is None or completed_ms > self.moment_ms
 
 
@@ -202,7 +202,7 @@ class Commits:
         found: list[tuple[int, str, Instant]] = []
         after, bounded = self.since.instant, bool(self.until)
         for instant in timeline.filter(self.which.actions, completed=True):
-            if after is not None and instant.time <= after:
+            if not instant.is_after(after):
                 continue  # without a look at its file
             completed_ms = completed_at(timeline, instant)
             past = bounded and self.until.admits(instant, completed_ms)

@@ -121,7 +121,7 @@ def table_columns(path: str, instant: str) -> Fields:
     try:
         table = Table(TableRef.of(path))
         timeline = table.timeline
-        for commit in [item for item in reversed(timeline.commits()) if item.time <= instant][:_OPENED]:
+        for commit in [item for item in reversed(timeline.commits()) if not item.is_after(instant)][:_OPENED]:
             text = timeline.commit(commit, table.storage).schema_text()
             if text:
                 fields = _columns(json.loads(text)["fields"], {})

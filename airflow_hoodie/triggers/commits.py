@@ -144,14 +144,13 @@ class CommitEventTrigger(BaseEventTrigger):
                 poll.offsets.append((stores, self.watcher, seen))
 
     def _warn_of_a_gap(self, seen: WatchOffset | None, timeline: Timeline) -> None:
-        oldest = timeline.first_time
-        if seen is not None and oldest is not None and seen.newest and seen.newest < oldest:
+        if seen is not None and seen.newest and timeline.is_archived(seen.newest):
             log.warning(
                 "%s was not watched since %s and its active timeline begins at %s: commits archived in "
                 "between are not told",
                 self.table,
                 seen.newest,
-                oldest,
+                timeline.first_time,
             )
 
     async def _stored(self, stores: Sequence[Any]) -> WatchOffset | None:

@@ -110,10 +110,10 @@ def needs_as_of(
     replaced: set[Group] = set()
     later: dict[Group, Need | None] = {}
     for instant in timeline.commits():
-        if instant.time > time and groups is not None:
+        if instant.is_after(time) and groups is not None:
             break
         commit = timeline.commit(instant, storage)
-        if instant.time <= time:
+        if not instant.is_after(time):
             _apply(commit, held)
             for group in _replaced(commit):
                 held.pop(group, None)

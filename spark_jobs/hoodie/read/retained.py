@@ -13,10 +13,10 @@ from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
-from hoodie.timeline.active import Timeline, clustering_plan, meta_path
+from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.archived import archive_folder, read_archived
 from hoodie.timeline.clean_plan import CleanPlan
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.savepoint import SavepointMetadata
 
 #: (partition path, file id)
@@ -59,7 +59,7 @@ def retained(
         data = timeline.read(saved, storage)
         if data:
             needs = _savepoint_needs(SavepointMetadata.from_bytes(data))
-            if commit >= (timeline.first_time or ""):  # what was cleaned before the savepoint is not in it
+            if not timeline.is_archived(commit):  # what was cleaned before the savepoint is not in it
                 needs = {**needs_as_of(timeline, storage, time), **needs}
             return replace(past, needs=needs)
     elif groups is None:
@@ -81,11 +81,11 @@ def _check_hole(
     A savepoint keeps its commit on the active timeline, when later ones have left it.
     """
     first = timeline.first_time
-    if past.time == commit or first is None or commit >= first:
+    if past.time == commit or not timeline.is_archived(commit):
         return
     folder = archive_folder(timeline.base_path, props.archive_folder)
     archived = (entry.instant for entry in read_archived(storage, folder))
-    if any(item.action in COMMIT_ACTIONS and commit < item.time <= past.time for item in archived):
+    if any(item.action in COMMIT_ACTIONS for item in timeline.between(commit, past.time, archived)):
         raise NotRetained(
             f"{past.name} {past.time} is between the savepoint of {commit} and the table's active timeline, "
             f"which begins with commit {first}; ask for {commit}, or for {first} or a later time",
@@ -107,7 +107,7 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
 def check_begin(timeline: Timeline, storage: Storage, props: TableProperties, begin: str) -> None:
     """NotRetained when commits later than `begin` are archived: what they wrote isn't known any more."""
     commits = timeline.commits()
-    if not begin or not commits or begin >= commits[0].time:
+    if not begin or not commits or not commits[0].is_after(begin):
         return
     folder = join(meta_path(timeline.base_path), props.archive_folder)
     if any("archive" in item.name for item in storage.list(folder)):
@@ -128,7 +128,7 @@ def last_before_hole(timeline: Timeline, storage: Storage, policy: Holes, end: s
     hole = next(_in_flight(timeline, storage), None)
     if hole is None or hole > end:
         return end
-    before = [instant.time for instant in timeline.commits() if instant.time < hole]
+    before = [instant.time for instant in timeline.before(hole, timeline.commits())]
     if policy is Holes.FAIL:
         known = f"commits up to {before[-1]}" if before else "no commit"
         raise TableBusy(
@@ -142,10 +142,7 @@ def last_before_hole(timeline: Timeline, storage: Storage, policy: Holes, end: s
 
 def _in_flight(timeline: Timeline, storage: Storage) -> Iterator[str]:
     for instant in timeline.filter(COMMIT_ACTIONS, completed=False):
-        clusters = instant.action is Action.REPLACECOMMIT and clustering_plan(
-            storage, timeline.base_path, instant
-        )
-        if not clusters:
+        if timeline.kind(instant, storage) is Kind.WRITE:
             yield instant.time
 
 

@@ -257,7 +257,7 @@ def _touched(timeline: Timeline, storage: Storage, span: Span | None) -> Touched
             for stat in stats
         }
 
-    within = [instant for instant in timeline.commits() if span.begin < instant.time <= span.end]
+    within = timeline.between(span.begin, span.end, timeline.commits())
     return frozenset(group for instant in within for group in groups(instant))
 
 

@@ -205,7 +205,7 @@ def active_page(
     def shown(instants: Iterable[Instant]) -> list[dict[str, Any]]:
         return [show(table, timeline, summaries, instant, beats).to_dict() for instant in instants]
 
-    older = [] if before is not None or cursor is None else [i for i in timeline.pending() if i.time < cursor]
+    older = [] if before is not None or cursor is None else timeline.before(cursor, timeline.pending())
     return {
         "table": table.to_dict(),
         "now_ms": table.now_ms,
@@ -272,7 +272,7 @@ def _page(
     instants: Sequence[Instant], limit: int, before: str | None
 ) -> tuple[Sequence[Instant], str | None]:
     """The last `limit` before a time, and the time before which the next page ends; None at the beginning."""
-    known = [instant for instant in instants if before is None or instant.time < before]
+    known = [instant for instant in instants if instant.is_before(before)]
     start = max(0, len(known) - limit)
     while start > 0 and known[start - 1].time == known[start].time:
         start -= 1
@@ -294,7 +294,7 @@ class _Archived:
         self.changed[instant.state] = entry.changed
         self.planned = self.planned or instant.action in _PLANNED
         if instant.completed and (commit := entry.commit) is not None:
-            self.details = CommitDetails.parse(commit.to_json())
+            self.details = CommitDetails.of(commit.to_dict())
 
 
 def _archived(table: ShownTable) -> list[ShownInstant]:

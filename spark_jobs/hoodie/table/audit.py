@@ -25,7 +25,7 @@ from hoodie.table.written import (
     latest_written,
     wrong_in,
 )
-from hoodie.timeline.active import Timeline, clustering_plan, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_folder, read_archived
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.clustering_plan import ClusteringPlan
@@ -111,9 +111,9 @@ def _kept(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, str, 
 
 def _planned(timeline: Timeline, storage: Storage, instant: Instant) -> list[PlannedFiles]:
     if instant.action is Action.REPLACECOMMIT:
-        record = clustering_plan(storage, timeline.base_path, instant)
+        record = timeline.clustering_plan(instant, storage)
         return [] if record is None else list(ClusteringPlan.from_record(record).slices)
-    path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
+    path = timeline.path(instant.with_state(State.REQUESTED))
     return list(CompactionPlan.from_bytes(storage.read(path)).operations)
 
 
@@ -138,7 +138,7 @@ def _taken(timeline: Timeline, storage: Storage) -> Iterator[File]:
     """What cleans, rollbacks and restores took, or are going to take."""
     for instant in timeline.filter([Action.CLEAN, Action.ROLLBACK, Action.RESTORE]):
         planned = instant if instant.completed else instant.with_state(State.REQUESTED)
-        data = storage.read(instant_path(timeline.base_path, planned))
+        data = storage.read(timeline.path(planned))
         if not data:
             continue
         if instant.action is Action.CLEAN:

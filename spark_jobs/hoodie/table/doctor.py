@@ -24,10 +24,9 @@ from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.markers import marker_instants
 from hoodie.table.properties import TableType
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.active import clustering_plan
 from hoodie.timeline.archived import archive_folder, unmended
 from hoodie.timeline.clock import instant_millis
-from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
 
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
@@ -113,7 +112,7 @@ class _Examination:
         """Completed writes after the last completed instant of an action; all where there is none."""
         done = self.timeline.filter([action], completed=True)
         last = done[-1].time if done else ""
-        return sum(commit.time > last for commit in self.timeline.commits())
+        return len(self.timeline.after(last, self.timeline.commits()))
 
 
 def _properties(table: _Examination) -> Iterator[Finding]:
@@ -367,7 +366,7 @@ def _pending_one(table: _Examination, instant: Instant) -> Finding:
 def _is_clustering(table: _Examination, instant: Instant) -> bool:
     """Or else a failed write. Plans are Avro; where it can't be read, the more careful answer."""
     try:
-        return clustering_plan(table.storage, table.base_path, instant) is not None
+        return table.timeline.kind(instant, table.storage) is Kind.CLUSTERING
     except ImportError:
         return True
 
@@ -413,7 +412,7 @@ def _services(table: _Examination) -> Iterator[Finding]:
         deltas = [item for item in table.timeline.commits() if item.action is Action.DELTACOMMIT]
         merged = table.timeline.filter([Action.COMMIT], completed=True)
         last = merged[-1].time if merged else ""
-        behind.append(("compaction", sum(item.time > last for item in deltas), "hoodie compact"))
+        behind.append(("compaction", len(table.timeline.after(last, deltas)), "hoodie compact"))
     limits = {"compaction": _UNCOMPACTED, "clean": _UNCLEANED, "archive": _UNARCHIVED}
     behind.append(("clean", table.since_last(Action.CLEAN), "hoodie clean"))
     behind.append(("archive", len(table.timeline.commits()), "hoodie archive"))

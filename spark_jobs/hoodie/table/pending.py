@@ -14,7 +14,7 @@ from typing import Any
 from hoodie.codec.avro import read_record
 from hoodie.errors import CommitConflict
 from hoodie.storage import Storage
-from hoodie.timeline.active import Timeline, clustering_plan
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant
 
 #: (partition path, file id) -> the pending instant
@@ -72,7 +72,7 @@ def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None
 def _groups(timeline: Timeline, storage: Storage, instant: Instant) -> Iterator[tuple[str, str]]:
     slices: Iterable[Mapping[str, Any]] = ()
     if instant.action is Action.REPLACECOMMIT:
-        plan = clustering_plan(storage, timeline.base_path, instant)
+        plan = timeline.clustering_plan(instant, storage)
         groups = (plan or {}).get("inputGroups") or ()
         slices = [item for group in groups for item in group["slices"] or ()]
     elif instant.action in _COMPACTIONS:

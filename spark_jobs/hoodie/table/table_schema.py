@@ -40,7 +40,7 @@ class TableSchema:
         known by ids which no file tells.
         """
         for instant in reversed(timeline.commits()):
-            if as_of is not None and instant.time > as_of:
+            if as_of is not None and instant.is_after(as_of):
                 continue
             commit = timeline.commit(instant, storage)
             if text := commit.schema_text():

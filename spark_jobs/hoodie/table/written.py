@@ -9,7 +9,6 @@ here, except where a later commit added logs to them.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -70,11 +69,13 @@ class Wrong(NamedTuple):
         return f"{kind} of {file.instant}: {file.path} has {self.size} bytes{instead}"
 
 
-def written_files(instant: Instant, data: bytes, partitions: Collection[str] | None) -> Iterator[WrittenFile]:
+def written_files(
+    timeline: Timeline, instant: Instant, data: bytes, partitions: Collection[str] | None
+) -> Iterator[WrittenFile]:
     """The files that a completed commit names in these partitions (None: all). Raises TableError."""
     try:
         stats: Mapping[str, Sequence[Mapping[str, Any]]] = (
-            (json.loads(data).get("partitionToWriteStats") or {}) if data.strip() else {}
+            (timeline.value(instant, data).get("partitionToWriteStats") or {}) if data.strip() else {}
         )
         for partition, group in stats.items():
             if partitions is None or partition in partitions:
@@ -91,7 +92,7 @@ def all_written(timeline: Timeline, storage: Storage) -> Iterator[WrittenFile]:
     """What all completed commits of the timeline name, but those that were archived since its listing."""
     for instant in timeline.commits():
         with contextlib.suppress(FileNotFoundError):
-            yield from written_files(instant, timeline.read(instant, storage), None)
+            yield from written_files(timeline, instant, timeline.read(instant, storage), None)
 
 
 def _files(time: str, partition: str, stat: Mapping[str, Any]) -> Iterator[WrittenFile]:
@@ -132,7 +133,7 @@ def latest_written(
             continue  # archived since the listing
         if not _tells(data, begun, snapshot, partitions):
             continue
-        for file in written_files(instant, data, partitions):
+        for file in written_files(timeline, instant, data, partitions):
             group = (file.partition, file.file_id)
             if group in snapshot.replaced or file.slice < begun.get(group, ""):
                 continue
@@ -194,7 +195,7 @@ def confirmed(timeline: Timeline, storage: Storage, props: TableProperties, item
     there = storage.info(join(timeline.base_path, file.path))
     if there is not None and (there.size == file.size or (file.log and there.size > file.size)):
         return False
-    if file.instant < (timeline.first_time or ""):
+    if timeline.is_archived(file.instant):
         return not archive_files(storage, archive_folder(timeline.base_path, props.archive_folder))
     return True
 

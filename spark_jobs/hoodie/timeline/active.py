@@ -153,9 +153,13 @@ class Timeline:
     def last_time(self) -> str | None:
         return self.instants[-1].time if self.instants else None
 
+    def is_archived(self, time: str) -> bool:
+        """Is the instant older than the active timeline."""
+        return self.first_time is not None and time < self.first_time
+
     def is_committed(self, time: str) -> bool:
         """Is a base file of this instant visible: completed, or older than the active timeline."""
-        return time in self._committed or (self.first_time is not None and time < self.first_time)
+        return time in self._committed or self.is_archived(time)
 
     @property
     def _committed(self) -> frozenset[str]:
@@ -203,26 +207,28 @@ class Timeline:
         """
         kind = self.listed_kind(instant)
         if kind is None:
-            storage = storage or storage_for(self.base_path)
-            plan = clustering_plan(storage, self.base_path, instant, self.layout)
-            kind = Kind.CLUSTERING if plan is not None else Kind.WRITE
+            kind = Kind.WRITE if self.clustering_plan(instant, storage) is None else Kind.CLUSTERING
         return kind
+
+    def clustering_plan(self, instant: Instant, storage: Storage | None = None) -> Mapping[str, Any] | None:
+        """The HoodieClusteringPlan record of a replacecommit in any state; None for a write's."""
+        return clustering_plan(storage or storage_for(self.base_path), self.base_path, instant, self.layout)
 
     def after(self, time: str | None, instants: Iterable[Instant] | None = None) -> list[Instant]:
         """Those whose time is greater, of all or of the given ones; all for None."""
         found = self.instants if instants is None else instants
-        return [instant for instant in found if time is None or instant.time > time]
+        return [instant for instant in found if instant.is_after(time)]
 
     def before(self, time: str | None, instants: Iterable[Instant] | None = None) -> list[Instant]:
         """Those whose time is smaller, of all or of the given ones; all for None."""
         found = self.instants if instants is None else instants
-        return [instant for instant in found if time is None or instant.time < time]
+        return [instant for instant in found if instant.is_before(time)]
 
     def between(
         self, begin: str | None, end: str | None, instants: Iterable[Instant] | None = None
     ) -> list[Instant]:
         """Those whose time is in (begin, end], of all or of the given ones; None is no bound."""
-        return [item for item in self.after(begin, instants) if end is None or item.time <= end]
+        return [item for item in self.after(begin, instants) if end is None or not item.is_after(end)]
 
     def read(self, instant: Instant, storage: Storage | None = None) -> bytes:
         """What the instant's file contains. Raises FileNotFoundError where it is gone, unless it was read
@@ -262,6 +268,10 @@ class Timeline:
         if instant.completed:
             return CommitMetadata.completed(data, self.path(instant), self._value(instant))
         return CommitMetadata.parse(data, self._value(instant))
+
+    def value(self, instant: Instant, data: bytes) -> Mapping[str, Any]:
+        """What the file of a commit contains, as an object with Hudi's keys. Raises ValueError."""
+        return self.layout.commit_value(instant.action, data)
 
     def _value(self, instant: Instant) -> ReadValue:
         return partial(self.layout.commit_value, instant.action)
@@ -349,6 +359,14 @@ def clustering_plan(
             return None
         raise
     return plan
+
+
+def read_commit(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata | None:
+    """What the file of a commit's state says, now; None where it is empty. Raises FileNotFoundError, and
+    TableError where it is torn.
+    """
+    data = storage.read(instant_path(base_path, instant))
+    return CommitMetadata.parse(data, partial(ONE.commit_value, instant.action)) if data.strip() else None
 
 
 def create_instant(

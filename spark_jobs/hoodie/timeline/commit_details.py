@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hoodie.timeline.commit import SCHEMA_KEY, ReadValue, json_object
 
@@ -48,6 +49,11 @@ class CommitDetails:
     @property
     def is_service(self) -> bool:
         return self.operation in SERVICE_OPERATIONS
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> CommitDetails | None:
+        """An object with Hudi's keys -> what it says; None for values of other types."""
+        return cls.parse(b"", lambda _: value)
 
     @classmethod
     def parse(cls, data: bytes, value: ReadValue = json_object) -> CommitDetails | None:

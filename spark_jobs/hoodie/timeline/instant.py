@@ -92,6 +92,14 @@ class Instant:
         """compaction counts as commit, log compaction as deltacommit, clustering as replacecommit."""
         return COMPLETES_AS.get(self.action, self.action)
 
+    def is_after(self, time: str | None) -> bool:
+        """Whether its time is greater; every time is greater than None."""
+        return time is None or self.time > time
+
+    def is_before(self, time: str | None) -> bool:
+        """Whether its time is smaller; every time is smaller than None."""
+        return time is None or self.time < time
+
     def with_state(self, state: State) -> Instant:
         action = self.comparable_action if state is State.COMPLETED else self.action
         return Instant(self.time, action, state)

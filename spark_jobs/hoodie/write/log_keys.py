@@ -66,7 +66,7 @@ def _with_inserts(storage: Storage, timeline: Timeline, since: str) -> set[str]:
     """Names of log files into which commits from `since` on report inserts."""
     names: set[str] = set()
     for instant in timeline.filter([Action.DELTACOMMIT], completed=True):
-        if instant.time < since:
+        if instant.is_before(since):
             continue
         for stat in timeline.commit(instant, storage).write_stats:
             name = (stat.path or "").rpartition("/")[2]

@@ -54,8 +54,7 @@ def sweep_attempts(storage: Storage, base_path: str, timeline: Timeline) -> bool
     pending = {instant.time for instant in timeline.pending()}
     found = [time for time in marker_instants(storage, base_path) if time not in pending]
     for time in found:
-        archived = timeline.first_time is not None and time < timeline.first_time
-        if not archived and time not in kept:
+        if not timeline.is_archived(time) and time not in kept:
             reported: frozenset[str] = frozenset()
             if time in completed:
                 reported = paths(timeline.commit(completed[time], storage))

@@ -29,6 +29,7 @@ from hoodie.timeline.active import (
     delete_instant,
     delete_states,
     instant_path,
+    read_commit,
 )
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
@@ -37,6 +38,7 @@ from hoodie.timeline.instant import (
     WRITE_ACTIONS,
     Action,
     Instant,
+    Kind,
     State,
 )
 from hoodie.timeline.layouts.one import ONE
@@ -107,7 +109,7 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
     """Rollbacks that an earlier run began, by the time of their target. `remove`: see `due`."""
     planned: dict[str, PendingRollback] = {}
     for instant in timeline.filter([Action.ROLLBACK], completed=False):
-        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
+        path = timeline.path(instant.with_state(State.REQUESTED))
         plan = _read_plan(timeline, storage, instant, remove)
         if plan is None:
             continue
@@ -123,7 +125,7 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
 def is_undone(timeline: Timeline, storage: Storage, time: str, completed: bool | None = None) -> bool:
     """Does a later rollback or restore name the instant; one that is `completed`, or not, or either."""
     for instant in timeline.filter([Action.ROLLBACK, Action.RESTORE], completed):
-        if instant.time <= time:
+        if not instant.is_after(time):
             continue
         with contextlib.suppress(FileNotFoundError, TableError):  # gone again, or cut: it has done nothing
             data = timeline.plan(instant, storage)
@@ -163,7 +165,7 @@ def _read_plan(timeline: Timeline, storage: Storage, instant: Instant, remove: b
         if instant.state is not State.REQUESTED:
             raise
         if remove:
-            storage.delete(instant_path(timeline.base_path, instant))
+            storage.delete(timeline.path(instant))
         return None
 
 
@@ -274,9 +276,9 @@ def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
     plan; an inflight file of a compaction may not be without it, either. A clustering's inflight file without
     it is a failed write's. The token is forgotten before: later its commit would seem to be archived.
     """
-    completed = _completed_path(base_path, target)
     with contextlib.suppress(FileNotFoundError, TableError):
-        tokens.remove(storage, base_path, target.time, CommitMetadata.parse(storage.read(completed)))
+        if (made := read_commit(storage, base_path, target.with_state(State.COMPLETED))) is not None:
+            tokens.remove(storage, base_path, target.time, made)
     service = _service(storage, base_path, target)
     if service is not None:
         pending = (Instant(target.time, service, state) for state in (State.INFLIGHT, State.REQUESTED))
@@ -332,8 +334,7 @@ def finish(storage: Storage, base_path: str, target: Instant) -> None:
 def _wrote(storage: Storage, base_path: str, target: Instant) -> CommitMetadata | None:
     """What a commit tells of itself, or its inflight file announces; None where that is empty or torn."""
     try:
-        data = storage.read(instant_path(base_path, _readable(target)))
-        return CommitMetadata.parse(data) if data.strip() else None
+        return read_commit(storage, base_path, _readable(target))
     except (FileNotFoundError, TableError):
         return None
 
@@ -376,7 +377,7 @@ def _here(base_path: str, partition: str, path: str) -> str:
 
 
 def _is_clustering(timeline: Timeline, storage: Storage, instant: Instant) -> bool:
-    return _plans_clustering(storage, timeline.base_path, instant)
+    return timeline.kind(instant, storage) is Kind.CLUSTERING
 
 
 def _plans_clustering(storage: Storage, base_path: str, instant: Instant) -> bool:
@@ -391,7 +392,7 @@ def refuse_restore(timeline: Timeline, storage: Storage, remove: bool = False) -
     One whose plan was cut while it was written has done nothing: `remove` it.
     """
     for instant in timeline.filter([Action.RESTORE], completed=False):
-        path = instant_path(timeline.base_path, instant.with_state(State.REQUESTED))
+        path = timeline.path(instant.with_state(State.REQUESTED))
         try:
             point = RestorePlan.from_bytes(storage.read(path)).point or "T"
         except (FileNotFoundError, TableError):

@@ -65,9 +65,9 @@ def choose(timeline: Timeline, config: Config, facts: Facts) -> Choice:
     bound = facts.metadata_compaction
     if bound is not None:
         hold = Hold(bound, _METADATA_TABLE if bound else _NO_METADATA_COMPACTION)
-        if any(not instant.time < bound for instant in chosen):
+        if any(not instant.is_before(bound) for instant in chosen):
             held = (*held, hold)
-        chosen = [instant for instant in chosen if instant.time < bound]
+        chosen = timeline.before(bound, chosen)
     reason = "" if chosen else _reason(timeline, held, most)
     return Choice(tuple(chosen), reason, held, least, most)
 
@@ -80,7 +80,7 @@ def limits(timeline: Timeline, config: Config, earliest: str | None) -> tuple[in
     """
     least, most = config[MIN_COMMITS], config[MAX_COMMITS]
     if earliest is not None:
-        needed = sum(instant.time > earliest for instant in timeline.commits()) + 2
+        needed = len(timeline.after(earliest, timeline.commits())) + 2
         if least < needed:
             least, most = needed, needed + most - least
     return least, most
@@ -122,15 +122,15 @@ def _commits(
     wanted = wanted[: max(0, excess, begun)]
     found = list(holds(timeline, config, facts))
     bound = min((hold.time for hold in found), default=None)
-    chosen = [instant for instant in wanted if bound is None or instant.time < bound]
+    chosen = timeline.before(bound, wanted)
     left = next(
         (item for item in chosen if item.action is Action.REPLACECOMMIT and facts.replaced_left(item)), None
     )
     if left is not None:
         found.append(Hold(left.time, f"replacecommit {left.time}, whose replaced files were not cleaned yet"))
-        chosen = [instant for instant in chosen if instant.time < left.time]
-    first_kept = wanted[len(chosen)].time if len(chosen) < len(wanted) else None
-    held = tuple(hold for hold in found if first_kept is not None and hold.time <= first_kept)
+        chosen = timeline.before(left.time, chosen)
+    first_kept = wanted[len(chosen)] if len(chosen) < len(wanted) else None
+    held = tuple(hold for hold in found if first_kept is not None and not first_kept.is_before(hold.time))
     return chosen, held
 
 
@@ -152,7 +152,7 @@ def _oldest_for_compaction(timeline: Timeline, wanted: int) -> str | None:
     compactions = timeline.filter([Action.COMMIT], completed=True)
     deltas = timeline.filter([Action.DELTACOMMIT])
     if compactions:
-        since = [item for item in deltas if item.time > compactions[-1].time]
+        since = timeline.after(compactions[-1].time, deltas)
         start = compactions[-1].time
     elif deltas:
         since, start = deltas, deltas[0].time
@@ -162,7 +162,7 @@ def _oldest_for_compaction(timeline: Timeline, wanted: int) -> str | None:
 
 
 def _last_before(timeline: Timeline, time: str) -> str | None:
-    before = [instant.time for instant in timeline.commits() if instant.time < time]
+    before = [instant.time for instant in timeline.before(time, timeline.commits())]
     return before[-1] if before else None
 
 

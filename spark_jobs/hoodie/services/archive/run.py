@@ -236,7 +236,7 @@ def _sweep_aux(storage: Storage, base_path: str, archived: Iterable[Instant]) ->
     newest = max((item.time for item in archived if item.action is not Action.CLEAN), default="")
     for item in storage.list(join(meta_path(base_path), ".aux")):
         found = None if item.is_dir else ONE.parse(item.name)
-        if found is not None and found.time <= newest:
+        if found is not None and not found.is_after(newest):
             storage.delete(item.path)
 
 

@@ -17,7 +17,7 @@ from hoodie.services.planned import DuePlan
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import Listing, TimelineView
-from hoodie.timeline.active import Timeline, clustering_plan
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
@@ -75,7 +75,7 @@ def why_not_due(view: View, config: Config) -> str:
     """ "" when it is time for a clean. Files that the last clean could not delete make it time, too."""
     wanted = config[MAX_COMMITS]
     since = view.last.last_completed if view.last else ""
-    commits = sum(instant.time > since for instant in view.timeline.commits())
+    commits = len(view.timeline.after(since, view.timeline.commits()))
     if commits >= wanted or view.failed:
         return ""
     return f"no clean is due: {commits} of {wanted} commits since the last one ({MAX_COMMITS.name})"
@@ -156,7 +156,7 @@ def needed_slices(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group,
     """
     for instant in timeline.pending():
         if instant.action is Action.REPLACECOMMIT:
-            plan = clustering_plan(storage, timeline.base_path, instant) or {}
+            plan = timeline.clustering_plan(instant, storage) or {}
             for group in plan.get("inputGroups") or ():
                 for item in group["slices"] or ():
                     yield (item["partitionPath"] or "", item["fileId"]), _slice_instant(item)
@@ -193,12 +193,15 @@ def _partitions(view: View, earliest: str | None, incremental: bool) -> list[str
     last, timeline = view.last, view.timeline
     if earliest is None or not incremental or last is None or not last.earliest:
         return view.partitions()
-    first = timeline.first_time
-    if first is None or last.earliest < first or not set(last.savepoints) <= set(view.savepoints):
+    if (
+        timeline.first_time is None
+        or timeline.is_archived(last.earliest)
+        or not set(last.savepoints) <= set(view.savepoints)
+    ):
         return view.partitions()
     touched = set(view.failed)
     for instant in timeline.commits():
-        if last.earliest <= instant.time < earliest:
+        if instant.is_before(earliest) and not instant.is_before(last.earliest):
             touched |= _touched(timeline, view.storage, instant)
     return sorted(touched)
 

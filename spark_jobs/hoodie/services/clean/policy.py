@@ -54,13 +54,13 @@ class Retention:
             found = commits[-self.commits] if len(commits) > self.commits else None
         else:
             bound = format_millis(self.now_ms - self.hours * _HOUR_MS, self.utc)
-            found = next((instant for instant in commits if instant.time >= bound), None)
+            found = next((instant for instant in commits if not instant.is_before(bound)), None)
         if found is None:
             return None
         pending = next((item.time for item in timeline.filter(_COUNTED, completed=False)), None)
-        if pending is None or found.time <= pending:
+        if pending is None or not found.is_after(pending):
             return found
-        before = [instant for instant in commits if instant.time < pending]
+        before = timeline.before(pending, commits)
         return before[-1] if before else None
 
     @property

@@ -18,10 +18,10 @@ from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, file_slices
-from hoodie.timeline.active import Timeline, clustering_plan, instant_path
+from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
 from hoodie.timeline.commit import stats_by_partition
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, Kind, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.write.transaction import Transaction
 
@@ -39,7 +39,7 @@ def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:
     return [
         instant
         for instant in timeline.filter([Action.REPLACECOMMIT], completed=False)
-        if clustering_plan(target.storage, target.base_path, instant) is not None
+        if timeline.kind(instant, target.storage) is Kind.CLUSTERING
     ]
 
 

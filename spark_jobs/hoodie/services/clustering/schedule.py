@@ -33,7 +33,7 @@ from hoodie.table.bootstrap import source_uri, with_source_size
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
-from hoodie.timeline.active import Timeline, clustering_plan
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clustering_plan import ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
 
@@ -136,7 +136,7 @@ def _settled(timeline: Timeline, storage: Storage, config: Config) -> Settled:
         found = Instant(instant, Action.REPLACECOMMIT, State.COMPLETED)
         if found not in timeline.instants:
             return False
-        record = clustering_plan(storage, timeline.base_path, found)
+        record = timeline.clustering_plan(found, storage)
         return record is not None and dict(ClusteringPlan.from_record(record).params) == wanted
 
     def settled(slices: Sequence[FileSlice], outputs: int) -> bool:

@@ -14,8 +14,8 @@ from hoodie.services.clustering.settings import (
     SCHEDULE_INLINE,
 )
 from hoodie.storage import Storage
-from hoodie.timeline.active import Timeline, clustering_plan
-from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action, Instant, Kind
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def due(timeline: Timeline, storage: Storage, config: Config) -> Due:
     """
     last = last_clustering(timeline, storage)
     since = last.time if last else ""
-    commits = sum(instant.time > since for instant in timeline.commits())
+    commits = len(timeline.after(since, timeline.commits()))
     for switch, wanted in ((INLINE, INLINE_MAX_COMMITS), (ASYNC, ASYNC_MAX_COMMITS)):
         if (config[switch] or config.given(wanted)) and commits < config[wanted]:
             after = f"since {since}" if since else "so far"
@@ -55,6 +55,6 @@ def due(timeline: Timeline, storage: Storage, config: Config) -> Due:
 def last_clustering(timeline: Timeline, storage: Storage) -> Instant | None:
     """The newest clustering, in whatever state."""
     for instant in reversed(timeline.filter([Action.REPLACECOMMIT])):
-        if clustering_plan(storage, timeline.base_path, instant) is not None:
+        if timeline.kind(instant, storage) is Kind.CLUSTERING:
             return instant
     return None

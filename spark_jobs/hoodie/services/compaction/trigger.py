@@ -35,7 +35,7 @@ class Since:
         last: list[Instant] = requested or compactions
         if last:
             start = last[-1].time
-            return cls(sum(instant.time > start for instant in deltas), start)
+            return cls(len(timeline.after(start, deltas)), start)
         return cls(len(deltas), deltas[0].time) if deltas else None
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.active import Timeline, clustering_plan
-from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, State
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Activity:
         live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
         dead = {beat.instant: beat for beat in beats if beat.instant not in live}
         timeline = target.timeline()
-        plans = frozenset(item.time for item in timeline.pending() if _is_plan(target, item))
+        plans = frozenset(item.time for item in timeline.pending() if _is_plan(timeline, target, item))
         return cls(timeline, live, dead, plans)
 
     @property
@@ -85,8 +85,6 @@ class Activity:
         )
 
 
-def _is_plan(target: ServiceTable, instant: Instant) -> bool:
+def _is_plan(timeline: Timeline, target: ServiceTable, instant: Instant) -> bool:
     """Whether the pending instant has a plan: then it is a service's, and no failed write."""
-    if instant.action is Action.REPLACECOMMIT:
-        return clustering_plan(target.storage, target.base_path, instant) is not None
-    return instant.action not in WRITE_ACTIONS
+    return timeline.kind(instant, target.storage) is not Kind.WRITE

@@ -9,8 +9,8 @@ from hoodie.services.archive.commits import archived_commits
 from hoodie.services.rollback.eligibility import refuse_savepoints
 from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
 from hoodie.services.service_table import ServiceTable
-from hoodie.timeline.active import Timeline, clustering_plan, instant_path
-from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, State
+from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, Kind, State
 from hoodie.timeline.plans import InstantInfo
 from hoodie.timeline.restore_plan import RestorePlan
 
@@ -58,9 +58,9 @@ def make(target: ServiceTable, timeline: Timeline, point: str) -> RestorePlan:
     commits = [instant.time for instant in timeline.commits()]
     if point not in commits:
         raise _no_commit(target, timeline, point, commits)
-    later = [item for item in reversed(timeline.filter(_WRITES)) if item.time > point]
+    later = timeline.after(point, reversed(timeline.filter(_WRITES)))
     refuse_savepoints(timeline, [item.time for item in later], "taken back")
-    archived = sorted(instant.time for instant in archived_commits(target) if instant.time > point)
+    archived = sorted(instant.time for instant in archived_commits(target) if instant.is_after(point))
     if archived:
         raise TableError(
             f"the table can't go back to {point}: later commits are archived already ({_listed(archived)}). "
@@ -69,21 +69,19 @@ def make(target: ServiceTable, timeline: Timeline, point: str) -> RestorePlan:
         )
     lost = lost_slices(timeline, target.storage, point, later)
     refuse_lost(lost, f"going back to {point}")
-    clusterings = [item for item in later if _is_pending_clustering(target, item)]
+    clusterings = [item for item in later if _is_pending_clustering(timeline, target, item)]
     ordered = [*clusterings, *(item for item in later if item not in clusterings)]
     return RestorePlan(tuple(InstantInfo.of(item) for item in ordered), point)
 
 
-def _is_pending_clustering(target: ServiceTable, instant: Instant) -> bool:
-    if instant.completed or instant.action is not Action.REPLACECOMMIT:
-        return False
-    return clustering_plan(target.storage, target.base_path, instant) is not None
+def _is_pending_clustering(timeline: Timeline, target: ServiceTable, instant: Instant) -> bool:
+    return not instant.completed and timeline.kind(instant, target.storage) is Kind.CLUSTERING
 
 
 def _savepoint_before(timeline: Timeline, plan: RestorePlan) -> str | None:
     """The savepoint that a plan of version 1 goes back to: the newest one before all that it takes back."""
     first = min((info.time for info in plan.instants), default=None)
-    saved = [item.time for item in timeline.filter([Action.SAVEPOINT]) if first is None or item.time < first]
+    saved = [item.time for item in timeline.filter([Action.SAVEPOINT]) if item.is_before(first)]
     return saved[-1] if saved else None
 
 

@@ -204,7 +204,7 @@ def _rollbacks(
     timeline = target.timeline()
     found: dict[str, list[RollbackMetadata]] = {info.time: [] for info in instants}
     for instant in timeline.filter([Action.ROLLBACK], completed=True):
-        if instant.time > restore_time:
+        if instant.is_after(restore_time):
             metadata = RollbackMetadata.from_bytes(timeline.read(instant, target.storage))
             for time_ in metadata.commits:
                 if time_ in found:
@@ -222,7 +222,7 @@ def _forget_rollbacks(target: ServiceTable, point: str, instants: Sequence[Insta
     begun = rollback.begun(timeline, target.storage)
     others = {item.instant.time for time_, item in begun.items() if time_ not in wanted}
     for instant in timeline.filter([Action.ROLLBACK]):
-        if instant.time > point and instant.time not in others:
+        if instant.is_after(point) and instant.time not in others:
             delete_states(target.storage, target.base_path, map(instant.with_state, State))
 
 

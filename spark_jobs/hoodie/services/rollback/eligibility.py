@@ -15,7 +15,7 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import LogFile, TimelineView, log_files
-from hoodie.timeline.active import Timeline, clustering_plan
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import RollbackMetadata
 from hoodie.write import rollback
@@ -44,7 +44,7 @@ def choose(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
     begun = rollback.begun(timeline, target.storage, remove=False)
     found = [instant for instant in timeline if instant.time == time]
     write = next((item for item in found if item.comparable_action in COMMIT_ACTIONS), None)
-    forget = write is not None and write.action is not Action.COMPACTION and _plans(target, write)
+    forget = write is not None and write.action is not Action.COMPACTION and _plans(timeline, target, write)
     if time in begun and not forget:
         return Chosen(begun[time].target, failed=True)
     if write is None:
@@ -69,7 +69,7 @@ def choose_plan(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
     Raises ConfigError for another instant, and TableError for a compaction that rows were written on top of.
     """
     rollback.refuse_restore(timeline, target.storage)
-    found = [item for item in timeline.filter(_PLANS, completed=False) if _plans(target, item)]
+    found = [item for item in timeline.filter(_PLANS, completed=False) if _plans(timeline, target, item)]
     plan = next((item for item in found if item.time == time), None)
     if plan is not None:
         if plan.action is Action.COMPACTION:
@@ -107,7 +107,7 @@ def refuse_built_upon(target: ServiceTable, timeline: Timeline, compaction: Inst
     kept = [log for log in found if _holds_rows(storage, log, snapshot)]
     if not kept:
         return
-    before = next((item.time for item in reversed(timeline.commits()) if item.time < compaction.time), "")
+    before = next((item.time for item in reversed(timeline.commits()) if item.is_before(compaction.time)), "")
     back = f", or go back to before it: hoodie restore --instant {before}" if before else ""
     files = f"{len(kept)} log file{'' if len(kept) == 1 else 's'}"
     raise TableError(
@@ -144,25 +144,21 @@ def rolled_back_by(timeline: Timeline, target: ServiceTable, time: str) -> Rollb
 def later_plans(timeline: Timeline, target: ServiceTable, time: str) -> Iterator[Instant]:
     """Pending compactions and clusterings that were planned after a commit."""
     for instant in timeline.filter(_PLANS, completed=False):
-        if instant.time > time and _plans(target, instant):
+        if instant.is_after(time) and _plans(timeline, target, instant):
             yield instant
 
 
-def _plans(target: ServiceTable, instant: Instant) -> bool:
+def _plans(timeline: Timeline, target: ServiceTable, instant: Instant) -> bool:
     """Whether the instant is a pending service, whose plan may name any earlier commit's files."""
-    if instant.completed or instant.action not in _PLANS:
-        return False
-    if instant.action is not Action.REPLACECOMMIT:
-        return True
-    return clustering_plan(target.storage, target.base_path, instant) is not None
+    return not instant.completed and timeline.kind(instant, target.storage).rewrites
 
 
 def _check_completed(target: ServiceTable, timeline: Timeline, instant: Instant) -> None:
     time, commits = instant.time, timeline.commits()
-    before = next((item.time for item in reversed(commits) if item.time < time), "")
+    before = next((item.time for item in reversed(commits) if item.is_before(time)), "")
     instead = f"; or go back to {before} at once: hoodie restore --instant {before}" if before else ""
     refuse_savepoints(timeline, [time], "rolled back")
-    later = [item.time for item in commits if item.time > time]
+    later = [item.time for item in timeline.after(time, commits)]
     if later:
         raise TableError(
             f"{instant.action.value} {time} can't be rolled back: later commits may depend on it "

@@ -88,7 +88,7 @@ def _needed(timeline: Timeline, storage: Storage, point: str, undone: Sequence[I
         try:
             metadata = timeline.commit(instant, storage)
         except TableError:
-            if any(clean.time > point for clean in timeline.filter([Action.CLEAN])):
+            if timeline.after(point, timeline.filter([Action.CLEAN])):
                 raise
             continue  # damaged, but nothing that it superseded was cleaned since
         for partition, stats in metadata.partition_to_write_stats.items():

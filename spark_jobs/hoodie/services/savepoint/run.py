@@ -162,7 +162,7 @@ def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: str) -> No
             instant=commit,
             earliest=earliest,
         )
-    if not timeline.filter([Action.CLEAN]) or commit < (timeline.first_time or ""):
+    if not timeline.filter([Action.CLEAN]) or timeline.is_archived(commit):
         return
     past = Past("commit", commit, needs_as_of(timeline, target.storage, commit))
     try:

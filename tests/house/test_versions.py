@@ -1,0 +1,116 @@
+"""What differs between table versions is asked in few places.
+
+Numbers of table versions and layouts are in `config/versions.py`. How instants are ordered, what the files of
+commits contain and when an instant was completed is known to `timeline/` (its modules named here where it is
+not all of them).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house.test_walls import GLUE, HOODIE
+
+NUMBERS = HOODIE / "config/versions.py"
+TIMELINE = HOODIE / "timeline"
+#: these have versions of their own: of log blocks, HFiles and Avro models
+OTHER_VERSIONS = (HOODIE / "format", HOODIE / "codec")
+#: the part of a timeline that travels to executors
+TRAVELS = HOODIE / "table/view.py"
+#: their file times are those of heartbeats, and of files that are shown as files
+FILE_TIMES = (
+    TIMELINE / "files.py",
+    HOODIE / "storage",
+    HOODIE / "table/heartbeat.py",
+    HOODIE / "serve/details.py",
+)
+
+ORDER = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
+INSTANT_TEXTS = {"time", "first_time", "last_time", "completion"}
+READERS = {("CommitMetadata", "parse"), ("CommitMetadata", "completed"), ("CommitDetails", "parse")}
+
+
+def sources(*without: Path) -> Iterator[tuple[Path, ast.Module]]:
+    for folder in (HOODIE, GLUE):
+        for path in sorted(folder.rglob("*.py")):
+            if not any(path.is_relative_to(place) for place in without):
+                yield path, ast.parse(path.read_text())
+
+
+def place(path: Path, node: ast.AST) -> str:
+    return f"{path.relative_to(HOODIE.parent.parent)}:{getattr(node, 'lineno', 0)}"
+
+
+def named(node: ast.AST | None) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def is_number(node: ast.AST | None) -> bool:
+    """A digit of a version above those that many things begin with, also as text or Apache Hudi's name."""
+    if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
+        return False
+    return str(node.value).lower() in {"5", "6", "7", "8", "9", "six", "seven", "eight", "nine"}
+
+
+def test_numbers_of_versions_are_in_one_module() -> None:
+    found = []
+    for path, tree in sources(NUMBERS, *OTHER_VERSIONS):
+        for node in ast.walk(tree):
+            pairs: list[tuple[ast.AST | None, ast.AST | None]] = []
+            if isinstance(node, ast.Compare):
+                operands = [node.left, *node.comparators]
+                pairs = [(a, b) for a in operands for b in operands]
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                pairs = [(target, node.value) for target in targets]
+            elif isinstance(node, ast.Dict):
+                pairs = list(zip(node.keys, node.values, strict=True))
+            if any("version" in named(name).lower() and is_number(number) for name, number in pairs):
+                found.append(place(path, node))
+            if isinstance(node, ast.Constant) and str(node.value) in ("SIX", "EIGHT", "NINE"):
+                found.append(place(path, node))
+    assert found == []
+
+
+def test_instants_are_ordered_by_the_timeline() -> None:
+    """Instant.is_after and is_before, Timeline.after, before, between, is_archived."""
+    found = [
+        place(path, node)
+        for path, tree in sources(TIMELINE, TRAVELS)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(isinstance(kind, ORDER) for kind in node.ops)
+        and any(
+            isinstance(item, ast.Attribute) and item.attr in INSTANT_TEXTS
+            for item in [node.left, *node.comparators]
+        )
+    ]
+    assert found == []
+
+
+def test_files_of_commits_are_parsed_by_the_timeline() -> None:
+    """Timeline.commit, details, intended, value; read_commit."""
+    found = [
+        place(path, node)
+        for path, tree in sources(TIMELINE)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and (named(node.value), node.attr) in READERS)
+        or (isinstance(node, ast.alias) and node.name in ("json_object", "ReadValue"))
+    ]
+    assert found == []
+
+
+def test_completion_times_are_the_timelines() -> None:
+    """Timeline.completion_of, changed_ms: only layout one has them as modification times of files."""
+    found = []
+    for path, tree in sources(*FILE_TIMES):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == "mtime_ms":
+                found.append(place(path, node))
+            times = node.value if isinstance(node, (ast.Subscript, ast.Attribute)) else None
+            of_files = isinstance(times, ast.Attribute) and times.attr == "mtimes"
+            if of_files and not path.is_relative_to(TIMELINE) and getattr(node, "attr", "get") == "get":
+                found.append(place(path, node))
+    assert found == []
