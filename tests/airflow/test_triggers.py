@@ -319,3 +319,16 @@ print(found["instant"], told["instant"])
     command = [sys.executable, "-c", code, table.path, str(ROOT), str(ROOT / "spark_jobs")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.split()[-2:] == table.commits * 2, done.stderr
+
+
+def test_commits_of_later_table_versions(later_tables: Path) -> None:
+    """Tables that Apache Hudi 1.2.0 wrote: the sensor pokes, and its trigger gives the same."""
+    for folder in ("1.2.0-v8/all_instants", "1.2.0-v9/cow_types"):
+        path = str(later_tables / folder / "table")
+        meta = json.loads((later_tables / folder / "meta.json").read_text())
+        poked = CommitSensor(task_id="wait", table=path).poke({})
+        assert poked.is_done
+        waited = run(revived(ConditionTrigger(kind="commits", table=path, poke_interval=0)))["value"]
+        assert waited == poked.xcom_value
+        assert waited["instant"] in meta["completion"]
+        assert CommitSensor(task_id="wait", table=path, partition="nowhere").poke({}).is_done is False
