@@ -2,7 +2,7 @@
 
 A sensor or a page may have to open a thousand commits of a thousand files each, so only the keys that are
 wanted are taken out of the value that hoodie.timeline.commit reads, too, and no object is made per file
-(CommitMetadata takes eight times as long). Stdlib only.
+(CommitMetadata takes seven times as long). Stdlib only.
 """
 
 from __future__ import annotations
