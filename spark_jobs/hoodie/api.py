@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hoodie.engine import Engine
+from hoodie.backend.choice import backend_for, backend_of
 from hoodie.errors import InputError
 from hoodie.progress import ProgressCallback, silent
 from hoodie.write.operation import Operation, WriteRequest, WriteResult, partition_names
@@ -45,12 +45,13 @@ def write_table(
     """
     from hoodie.pipeline import write
 
-    engine, frame = _engine(rows, spark)
+    backend = backend_for(rows, spark)
+    frame = backend.frame(rows)
     asked = _operation(operation)
     if asked is Operation.DELETE_PARTITION:
         raise InputError("delete_partition takes partition paths, not rows; call hoodie.delete_partitions")
     request = WriteRequest(path, asked, options or {}, extra_metadata or {}, force, dry_run)
-    return write(engine, frame, request, progress or silent)
+    return write(backend.engine(), frame, request, progress or silent)
 
 
 def delete_partitions(
@@ -71,7 +72,6 @@ def delete_partitions(
     warning. The rows are gone at once, their files when the cleaner takes them. Token, `force` and `dry_run`
     as in `write_table`.
     """
-    from hoodie.engine.local import LocalEngine
     from hoodie.pipeline import write
 
     request = WriteRequest(
@@ -84,7 +84,7 @@ def delete_partitions(
         partition_names(partitions),
         missing_ok,
     )
-    return write(LocalEngine(), None, request, progress or silent)
+    return write(backend_of(None).engine(), None, request, progress or silent)
 
 
 def read_table(
@@ -108,26 +108,10 @@ def read_table(
     instants, or dates and times as yyyy-MM-dd HH:mm:ss in the time zone of the table's timeline.
     `options` are settings for reading, such as hoodie.memory.merge.max.size.
     """
-    if spark is None:
-        return read_batches(
-            path,
-            query=query,
-            begin=begin,
-            end=end,
-            as_of=as_of,
-            columns=columns,
-            where=where,
-            meta=meta,
-            options=options,
-        ).read_all()
-    from hoodie.engine.session import to_spark_schema
     from hoodie.read.query import Query
-    from hoodie.read.spark import read_frame
 
-    return read_frame(
-        spark,
+    return backend_of(spark).read_table(
         path,
-        to_spark_schema,
         query=Query.of(query, begin, end, as_of),
         columns=columns,
         where=where,
@@ -203,38 +187,3 @@ def _operation(operation: str | Operation) -> Operation:
         raise InputError(
             f"unknown operation {operation!r}; use one of {names}", operation=str(operation)
         ) from None
-
-
-def _engine(rows: Any, spark: Any) -> tuple[Engine, Any]:
-    if hasattr(rows, "sparkSession"):
-        from hoodie.engine.spark import SparkEngine
-
-        return SparkEngine(rows.sparkSession), rows
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
-    from hoodie.engine.local import LocalEngine
-
-    if isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    if not isinstance(rows, (pa.Table, pa.RecordBatchReader, ds.Dataset)):
-        raise InputError(
-            f"can't write a {type(rows).__name__}; pass a Spark DataFrame, a pyarrow Table, "
-            "RecordBatchReader or Dataset",
-            type=type(rows).__name__,
-        )
-    if spark is not None:
-        from hoodie.engine.files import FileFrame
-        from hoodie.engine.spark import SparkEngine
-
-        files = FileFrame.of(rows) if isinstance(rows, ds.Dataset) else None
-        if files is None:
-            raise InputError(
-                "with spark, pass a DataFrame or an unfiltered pyarrow Dataset of Parquet files, not a "
-                f"{type(rows).__name__}",
-                type=type(rows).__name__,
-            )
-        engine = SparkEngine(spark)
-        return engine, engine.scan(files)
-    local = LocalEngine()
-    return local, local.frame(rows)

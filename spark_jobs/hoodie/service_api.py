@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hoodie.backend.choice import backend_of
 from hoodie.engine import Engine
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.cancel.service import CancelRequest
@@ -53,7 +54,7 @@ def compact_table(
             instant=instant,
             options=options or {},
             extra_metadata=extra_metadata or {},
-            engine=lambda: service_engine(spark),
+            engine=backend_of(spark).engine,
             dry_run=dry_run,
             progress=progress or silent,
         )
@@ -88,7 +89,7 @@ def cluster_table(
             instant=instant,
             options=options or {},
             extra_metadata=extra_metadata or {},
-            engine=lambda: service_engine(spark),
+            engine=backend_of(spark).engine,
             dry_run=dry_run,
             progress=progress or silent,
         )
@@ -307,7 +308,7 @@ def run_services(
 
     @functools.cache
     def engine() -> Engine:
-        return service_engine(spark() if callable(spark) else spark)
+        return backend_of(spark() if callable(spark) else spark).engine()
 
     return run(
         ServicesRequest(
@@ -320,14 +321,3 @@ def run_services(
             progress=progress or silent,
         )
     )
-
-
-def service_engine(spark: Any) -> Engine:
-    """The engine of a session; of None the local one."""
-    if spark is not None:
-        from hoodie.engine.spark import SparkEngine
-
-        return SparkEngine(spark)
-    from hoodie.engine.local import LocalEngine
-
-    return LocalEngine()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.backend.local import LocalBackend
+from hoodie.backend.spark import SparkBackend
 from hoodie.bundle import job_script
 from hoodie.jobs import _main
 from tests.support.cli import Run, said
@@ -93,11 +94,7 @@ def test_what_is_wrong(run: Run) -> None:
 def job(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
     """Runs the job with the local engine in Spark's place: exit code and the last HOODIE_* line."""
 
-    @contextlib.contextmanager
-    def session() -> Iterator[None]:
-        yield None
-
-    monkeypatch.setattr(_main, "spark_session", session)
+    monkeypatch.setattr(SparkBackend, "started", LocalBackend.started)
 
     def call(request: Any) -> Any:
         capsys.readouterr()

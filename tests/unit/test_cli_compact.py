@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.backend.local import LocalBackend
+from hoodie.backend.spark import SparkBackend
 from hoodie.bundle import job_script
 from hoodie.cli import main
 from hoodie.jobs import _main
@@ -138,11 +139,7 @@ def test_properties_file(run: Run) -> None:
 def job(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
     """Runs the job with the local engine in Spark's place: exit code and the HOODIE_* lines."""
 
-    @contextlib.contextmanager
-    def session() -> Iterator[None]:
-        yield None
-
-    monkeypatch.setattr(_main, "spark_session", session)
+    monkeypatch.setattr(SparkBackend, "started", LocalBackend.started)
 
     def call(request: Any) -> Any:
         capsys.readouterr()

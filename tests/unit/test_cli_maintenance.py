@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import service_api
+from hoodie.backend import spark
 from hoodie.cli import main
 from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
@@ -131,17 +131,13 @@ def test_the_job_starts_spark_only_when_there_is_work_for_it(
     started: list[str] = []
 
     @contextlib.contextmanager
-    def session() -> Iterator[str]:
+    def session(*_: Any) -> Iterator[str]:
         started.append("begun")
         yield "a session"
         started.append("ended")
 
-    def engine(spark: Any) -> LocalEngine:
-        assert spark == "a session"
-        return LocalEngine()
-
-    monkeypatch.setattr(_main, "spark_session", session)
-    monkeypatch.setattr(service_api, "service_engine", engine)
+    monkeypatch.setattr(spark, "spark_session", session)
+    monkeypatch.setattr(spark.SparkBackend, "engine", lambda backend: LocalEngine())
 
     def job(**request: Any) -> dict[str, Any]:
         capsys.readouterr()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ import pyarrow.csv
 import pytest
 
 import hoodie
+from hoodie.backend.local import LocalBackend
+from hoodie.backend.spark import SparkBackend
 from hoodie.bundle import bundle_zip, job_script
 from hoodie.errors import ConfigError, InputError
 from hoodie.jobs import _main
@@ -46,18 +47,8 @@ def job(
 ) -> Callable[[Any], tuple[int, Lines]]:
     """Runs `main` in this process, with Arrow in Spark's place."""
 
-    @contextlib.contextmanager
-    def session() -> Iterator[None]:
-        yield None
-
-    def read(source: Any, spark: None, known: pa.Schema | None) -> Any:
-        from hoodie.source import arrow
-
-        return arrow.read(source, known)
-
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_main, "spark_session", session)
-    monkeypatch.setattr("hoodie.source.spark.read", read)
+    monkeypatch.setattr(SparkBackend, "started", LocalBackend.started)
 
     def call(request: Any) -> tuple[int, Lines]:
         text = request if isinstance(request, str) else json.dumps(request)

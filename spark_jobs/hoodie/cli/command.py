@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 import hoodie
+from hoodie.backend import BACKENDS
 from hoodie.cli import show
 from hoodie.cli.output import Answer, to_json
 from hoodie.cli.services import add_fields, run
@@ -287,7 +288,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     _add_options(command)
     add = command.add_argument
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
-    add("--engine", choices=("local", "spark"), default="local", help="default: local, without a JVM")
+    add("--engine", choices=tuple(BACKENDS.places), default="local", help="default: local, without a JVM")
     add("--master", metavar="URL", help="Spark master (default local[*])")
     add("--conf", help="a Spark setting, such as spark.driver.memory=4g", **pair)
 

@@ -7,25 +7,32 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from contextlib import AbstractContextManager
 
+from hoodie.backend import BACKENDS, Backend
 from hoodie.errors import ConfigError
+
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+
+
+def session(args: argparse.Namespace) -> AbstractContextManager[Backend]:
+    """The backend, whose session starts when the context is entered and ends with it.
+
+    Raises ConfigError for options of a session where the engine has none.
+    """
+    kind = BACKENDS.find("--engine", args.engine)
+    if kind.has_session:
+        return _session(kind, args)
+    for name, value in (("--master", args.master), ("--conf", args.conf)):
+        if value:
+            raise ConfigError(f"{name} is for --engine spark; add that, or leave it out", option=name)
+    return kind.started()
 
 
 @contextlib.contextmanager
-def session(args: argparse.Namespace) -> Iterator[Any]:
-    """A Spark session, or None for the local engine. Raises ConfigError for Spark's options without Spark."""
-    if args.engine == "local":
-        for name, value in (("--master", args.master), ("--conf", args.conf)):
-            if value:
-                raise ConfigError(f"{name} is for --engine spark; add that, or leave it out", option=name)
-        yield None
-        return
-    from hoodie.engine.session import spark_session
-
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **dict(args.conf)}
-    with _stdout_kept(), spark_session(args.master or "local[*]", settings) as spark:
-        yield spark
+def _session(kind: type[Backend], args: argparse.Namespace) -> Iterator[Backend]:
+    with _stdout_kept(), kind.started(args.master or "local[*]", {**_QUIET, **dict(args.conf)}) as backend:
+        yield backend
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 import hoodie
+from hoodie.backend import Backend
 from hoodie.cli.engine import session
 from hoodie.cli.output import Answer, grid
 from hoodie.cli.write import progress_for, read_properties
@@ -60,16 +61,17 @@ def _would(item: dict[str, Any]) -> str:
 
 def run(args: argparse.Namespace) -> Answer:
     """Run the services that are due, and say what each did. Exit code 1 when one failed."""
+    opening = session(args)
     with contextlib.ExitStack() as stack:
 
-        def spark() -> Any:
-            return stack.enter_context(session(args))
+        def started() -> Backend:
+            return stack.enter_context(opening)
 
         result = hoodie.run_services(
             args.table,
             only=args.only,
             options=_options(args),
-            spark=spark if args.engine == "spark" else spark(),
+            spark=started,
             dry_run=args.dry_run,
             progress=progress_for(args),
         ).to_dict()

@@ -37,13 +37,12 @@ def _add(command: argparse.ArgumentParser, flag: str, item: Field[Any]) -> None:
 def run(service: Service, args: argparse.Namespace) -> Answer:
     """Run the service, and report what was done or why nothing was."""
     from hoodie.cli.write import progress_for, read_properties
-    from hoodie.service_api import service_engine
 
     given: dict[str, Any] = {name: getattr(args, name) for name in service.request.own()}
     options = {**read_properties(args.properties), **dict(args.option)}
-    with session(args) if service.needs_engine else nullcontext() as spark:
-        if service.needs_engine:
-            given["engine"] = lambda: service_engine(spark)
+    with session(args) if service.needs_engine else nullcontext() as backend:
+        if backend is not None:
+            given["engine"] = backend.engine
         request = service.request(
             table=args.table, options=options, dry_run=args.dry_run, progress=progress_for(args), **given
         )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import hoodie
@@ -24,11 +22,11 @@ def write(args: argparse.Namespace) -> Answer:
     """Write the source's rows into the table, and say what was done."""
     options = {**read_properties(args.properties), **dict(args.option)}
     source = Source.of({"path": args.source, "format": args.format, "options": dict(args.source_option)})
-    with _rows(args, source) as (rows, spark):
+    with session(args) as backend:
         result = hoodie.write_table(
-            rows,
+            backend.read_source(source, target_schema(args.table)),
             args.table,
-            spark=spark,
+            spark=backend,
             operation="insert_overwrite_table" if getattr(args, "whole_table", False) else args.command,
             options=options,
             dry_run=args.dry_run,
@@ -61,20 +59,6 @@ def read_properties(path: str | None) -> dict[str, str]:
         raise ConfigError(f"can't read the properties file {path}: {error.strerror}", path=path) from None
     except ValueError as error:
         raise ConfigError(f"{path} is no Java properties file: {error}", path=path) from None
-
-
-@contextlib.contextmanager
-def _rows(args: argparse.Namespace, source: Source) -> Iterator[tuple[Any, Any]]:
-    """(rows, the session that reads and writes them)."""
-    with session(args) as spark:
-        if spark is None:
-            from hoodie.source import arrow
-
-            yield arrow.read(source, target_schema(args.table)), None
-        else:
-            from hoodie.source import spark as reader
-
-            yield reader.read(source, spark, target_schema(args.table)), spark
 
 
 def summary(result: dict[str, Any]) -> str:

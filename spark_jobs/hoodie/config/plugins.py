@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from hoodie.errors import ConfigError
 
@@ -53,6 +53,14 @@ class Plugins(Generic[T]):
         Raises ConfigError for a name that no plugin has, and for a class of the caller's own that can't be
         imported or lacks something.
         """
+        found = self.find(setting, text)
+        if ":" in text:
+            return found
+        make: Callable[..., T] = cast("Any", found).make
+        return make
+
+    def find(self, setting: str, text: str) -> type[T]:
+        """The class that the value of a setting names. Raises ConfigError as `load` does."""
         if ":" in text:
             return self._own(setting, text)
         if self.name(text) not in self.places:
@@ -63,8 +71,13 @@ class Plugins(Generic[T]):
                 setting=setting,
                 value=text,
             )
-        make: Callable[..., T] = _imported(self.places[self.name(text)]).make
-        return make
+        found: type[T] = _imported(self.places[self.name(text)])
+        return found
+
+    def classes(self) -> Iterator[type[T]]:
+        """The classes of the folder, imported one after the other."""
+        for place in self.places.values():
+            yield _imported(place)
 
     def _own(self, setting: str, text: str) -> type[T]:
         try:

@@ -48,6 +48,8 @@ class Engine(ABC):
     """Verbs are lazy, except `collect`; `persist` may be. Functions and items are pickled to executors."""
 
     name: str
+    #: the session of Spark, whose SQL there is then; None for an engine without
+    spark: Any = None
 
     @property
     @abstractmethod

@@ -41,11 +41,10 @@ from functools import partial
 from typing import Any
 
 import hoodie
-from hoodie.engine.session import spark_context, spark_session
+from hoodie.backend import BACKENDS, Backend
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.jobs._output import Output, request_text
 from hoodie.progress import ProgressCallback
-from hoodie.service_api import service_engine
 from hoodie.services.catalogue import public
 from hoodie.services.description import Service
 from hoodie.signals import terminated_by_signal
@@ -68,10 +67,9 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             out.mask.learn(read)
             out.nonce = _nonce(read)
             request = parse_request(read, operation)
-            with spark_session() if _kind(operation).spark else contextlib.nullcontext() as spark:
-                if spark is not None:
-                    tell_application(spark, out)
-                result = run(spark, request, out.progress)
+            with _backend("spark" if _kind(operation).spark else "local").started() as backend:
+                tell_application(backend, out)
+                result = run(backend, request, out.progress)
         except HoodieError as error:
             out.error(error.to_dict())
             return 1
@@ -122,33 +120,31 @@ def parse_request(request: Mapping[str, Any], operation: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Kind:
-    """Jobs with one form of request; `run` does it, with a session if it needs one, and gives a dict."""
+    """Jobs with one form of request; `run` does it on a backend, that of Spark if `spark`; a dict."""
 
     fields: tuple[str, ...]
     required: tuple[str, ...]
     defaults: Mapping[str, Any]
-    run: Callable[[Any, Mapping[str, Any], ProgressCallback], dict[str, Any]]
+    run: Callable[[Backend, Mapping[str, Any], ProgressCallback], dict[str, Any]]
     spark: bool = True
 
 
-def run(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
+def run(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     """Do what a parsed request describes; the result as a dict. Raises HoodieError."""
-    return _kind(request["operation"]).run(spark, request, progress)
+    return _kind(request["operation"]).run(backend, request, progress)
 
 
-def _write(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    from hoodie.source import spark as reader
-
+def _write(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     source = Source.of(request["source"])
     progress("source", f"{source.format.value} {source}")
     described = request["source"]
     if not isinstance(described, Mapping):
         described = {"path": described}
-    rows = reader.read(source, spark, target_schema(request["table"]))
+    rows = backend.read_source(source, target_schema(request["table"]))
     return hoodie.write_table(
         rows,
         request["table"],
-        spark=spark,
+        spark=backend,
         operation=request["operation"],
         options=request["options"] or {},
         extra_metadata={
@@ -160,7 +156,9 @@ def _write(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -
     ).to_dict()
 
 
-def _delete_partition(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
+def _delete_partition(
+    backend: Backend, request: Mapping[str, Any], progress: ProgressCallback
+) -> dict[str, Any]:
     described = partition_source(request["partitions"])
     return hoodie.delete_partitions(
         request["table"],
@@ -176,18 +174,19 @@ def _delete_partition(spark: Any, request: Mapping[str, Any], progress: Progress
     ).to_dict()
 
 
-def _services(spark: Any, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
+def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
+    kind = _backend(str(request["engine"]))
     with contextlib.ExitStack() as stack:
 
-        def session() -> Any:
-            return stack.enter_context(spark_session())
+        def started() -> Backend:
+            return stack.enter_context(kind.started())
 
         result = hoodie.run_services(
             request["table"],
             only=request["services"],
             options=request["options"] or {},
             extra_metadata=request["extra_metadata"] or {},
-            spark=session if request["engine"] == "spark" else None,
+            spark=started,
             progress=progress,
         ).to_dict()
     for own in result["services"].values():
@@ -249,12 +248,12 @@ def _of_service(service: Service) -> Kind:
 
 
 def _run_service(
-    service: Service, spark: Any, request: Mapping[str, Any], progress: ProgressCallback
+    service: Service, backend: Backend, request: Mapping[str, Any], progress: ProgressCallback
 ) -> dict[str, Any]:
     given: dict[str, Any] = {name: request[name] for name in service.request.own()}
     if service.needs_engine:
         given["extra_metadata"] = request["extra_metadata"] or {}
-        given["engine"] = lambda: service_engine(spark)
+        given["engine"] = backend.engine
     asked = service.request(
         table=request["table"], options=request["options"] or {}, progress=progress, **given
     )
@@ -266,12 +265,14 @@ def _without_files(result: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name not in ("files", "voided")}
 
 
-def tell_application(spark: Any, out: Output) -> None:
-    """Progress that names Spark's application and its UI; nothing with Spark Connect."""
-    context = spark_context(spark)
-    if context is None:
-        return
-    application, address = str(context.applicationId), context.uiWebUrl
-    told = {"application_id": application, **({"spark_ui": str(address)} if address else {})}
-    text = f"application {application}" + (f", UI {address}" if address else "")
-    out.emit("PROGRESS", {"step": "spark", "text": text, **told})
+def _backend(name: str) -> type[Backend]:
+    return BACKENDS.find("engine", name)
+
+
+def tell_application(backend: Backend, out: Output) -> None:
+    """Progress that names the application of the backend's session and its UI, if there are any."""
+    about = backend.application()
+    if about:
+        text = f"application {about['application_id']}"
+        text += f", UI {about['spark_ui']}" if "spark_ui" in about else ""
+        out.emit("PROGRESS", {"step": "spark", "text": text, **about})

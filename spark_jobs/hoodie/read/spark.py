@@ -17,6 +17,7 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
+from hoodie.engine.session import to_spark_schema
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.read import spark_predicate
 from hoodie.read.file_slice import read_slice
@@ -39,7 +40,6 @@ _PATTERN_CHARACTERS = re.compile(r"([\\\[\]{}*?])")
 def read_frame(
     spark: Any,
     path: str,
-    to_spark_schema: Any,
     *,
     query: Query | None = None,
     columns: Sequence[str] | None = None,
@@ -59,7 +59,7 @@ def read_frame(
     view = TableView.load(table, query, config, where)
     names = view.columns(columns, meta)
     wanted = view.referenced([*names, *_beside(view, names, where)], where)
-    frame = view_frame(spark, table.storage, view, wanted, to_spark_schema)
+    frame = view_frame(spark, table.storage, view, wanted)
     if view.span is not None:
         frame = frame.where(view.span.predicate())
     if where is not None:
@@ -67,9 +67,7 @@ def read_frame(
     return frame.select(*[f"`{name}`" for name in names])
 
 
-def view_frame(
-    spark: Any, storage: Storage, view: TableView, names: Sequence[str], to_spark_schema: Any
-) -> Any:
+def view_frame(spark: Any, storage: Storage, view: TableView, names: Sequence[str]) -> Any:
     """DataFrame of these columns of a view; rows outside its span are not left out yet."""
     target = to_spark_schema(pa.schema([view.schema.field(name) for name in names]))
     with _listing_on_the_driver(spark):

@@ -77,7 +77,7 @@ def sql_about(
     DuckDB is given the rows once, in a file that is deleted afterwards, and reaches nothing else; memory is
     bounded. Asking raises QueryError.
     """
-    session = getattr(engine, "spark", None)
+    session = engine.spark
     asking = _duckdb(storage, views, spill_path) if session is None else _spark(session, storage, views)
     with asking as ask:
         yield ask
@@ -127,8 +127,6 @@ def _load(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.RecordBatch
 @contextlib.contextmanager
 def _spark(session: Any, storage: Storage, views: Mapping[str, TableView]) -> Iterator[Ask]:
     """Temporary views have names of their own while the queries run: sessions are shared."""
-    from hoodie.engine.session import to_spark_schema
-
     mark = uuid.uuid4().hex
     names = {name: f"{name}_{mark}" for name in views}
 
@@ -144,7 +142,7 @@ def _spark(session: Any, storage: Storage, views: Mapping[str, TableView]) -> It
 
     try:
         for name, view in views.items():
-            frame = view_frame(session, storage, view, view.schema.names, to_spark_schema)
+            frame = view_frame(session, storage, view, view.schema.names)
             frame.createOrReplaceTempView(names[name])
         yield ask
     finally:

@@ -54,10 +54,9 @@ def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
 
 
 def _tables(source: Source, spark: Any) -> Any:
-    from hoodie.engine.session import to_spark_schema
     from hoodie.read.spark import read_frame
 
-    frames = [read_frame(spark, path, to_spark_schema, meta=False) for path in source.paths]
+    frames = [read_frame(spark, path, meta=False) for path in source.paths]
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other, allowMissingColumns=True)

@@ -1,0 +1,100 @@
+"""Backend: where rows are read and written; the local engine, or a session of Spark.
+
+A backend brings its engine, and its readers of sources and of tables. `spark=` of the API is short for the
+backend of that session.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hoodie.config.plugins import Plugins
+from hoodie.engine import Engine, Frame
+from hoodie.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    from hoodie.read.query import Query
+    from hoodie.source import Source
+
+
+class Backend(ABC):
+    """A caller's own class is named as `module:Class`, wherever a request or a command names an engine."""
+
+    #: is there a session to start, with a master and settings of its own?
+    has_session: ClassVar[bool] = False
+
+    @classmethod
+    def adopt(cls, rows: Any) -> Backend | None:
+        """The backend that holds these rows; None for rows of another kind. Imports nothing large."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def started(
+        cls, master: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[Backend]:
+        """A backend whose session, if it has one, is stopped at the end. None: as its environment says.
+
+        `master` and `settings` are given to classes with a session only.
+        """
+
+    @abstractmethod
+    def engine(self) -> Engine:
+        """The engine of writes and services."""
+
+    @abstractmethod
+    def frame(self, rows: Any) -> Frame:
+        """A frame of `engine` for rows to write. Raises InputError for what can't be written."""
+
+    @abstractmethod
+    def read_source(self, source: Source, known: pa.Schema | None) -> Any:
+        """Rows of a source, which `frame` takes; CSV and JSON take the types of `known`, a table's schema.
+
+        Raises InputError for a source that is missing or can't be read, ConfigError for its options.
+        """
+
+    @abstractmethod
+    def read_table(
+        self,
+        path: str,
+        *,
+        query: Query,
+        columns: Sequence[str] | None,
+        where: str | None,
+        meta: bool,
+        options: Mapping[str, Any],
+    ) -> Any:
+        """Rows of a table; parameters as of `hoodie.read_table`."""
+
+    def application(self) -> dict[str, str]:
+        """What a job reports about its session: `application_id`, and `spark_ui`, its address."""
+        return {}
+
+
+BACKENDS = Plugins(
+    kind="engine",
+    base=Backend,  # type: ignore[type-abstract]
+    places={"local": "hoodie.backend.local:LocalBackend", "spark": "hoodie.backend.spark:SparkBackend"},
+)
+
+
+def arrow_rows(rows: Any) -> pa.Table | pa.RecordBatchReader | ds.Dataset:
+    """Rows that Arrow holds. Raises InputError for others."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, (pa.Table, pa.RecordBatchReader, ds.Dataset)):
+        return rows
+    raise InputError(
+        f"can't write a {type(rows).__name__}; pass a Spark DataFrame, a pyarrow Table, "
+        "RecordBatchReader or Dataset",
+        type=type(rows).__name__,
+    )

@@ -1,0 +1,54 @@
+"""Arrow and threads, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from hoodie.backend import Backend, arrow_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hoodie.engine import Engine, Frame
+    from hoodie.read.query import Query
+    from hoodie.source import Source
+
+
+class LocalBackend(Backend):
+    @classmethod
+    def started(
+        cls, master: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[Backend]:
+        return nullcontext(cls())
+
+    def engine(self) -> Engine:
+        from hoodie.engine.local import LocalEngine
+
+        return LocalEngine()
+
+    def frame(self, rows: Any) -> Frame:
+        from hoodie.engine.local import LocalEngine
+
+        return LocalEngine().frame(arrow_rows(rows))
+
+    def read_source(self, source: Source, known: pa.Schema | None) -> Any:
+        from hoodie.source import arrow
+
+        return arrow.read(source, known)
+
+    def read_table(
+        self,
+        path: str,
+        *,
+        query: Query,
+        columns: Sequence[str] | None,
+        where: str | None,
+        meta: bool,
+        options: Mapping[str, Any],
+    ) -> pa.Table:
+        from hoodie.read.arrow import read_batches
+
+        found = read_batches(path, query=query, columns=columns, where=where, meta=meta, options=options)
+        return found.read_all()

@@ -1,0 +1,92 @@
+"""A session of Spark, classic or Connect; pyspark is imported by `engine.spark` and `engine.session` only."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hoodie.backend import Backend, arrow_rows
+from hoodie.engine.session import spark_context, spark_session
+from hoodie.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hoodie.engine import Engine, Frame
+    from hoodie.read.query import Query
+    from hoodie.source import Source
+
+
+class SparkBackend(Backend):
+    has_session = True
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    @classmethod
+    def adopt(cls, rows: Any) -> Backend | None:
+        return cls(rows.sparkSession) if hasattr(rows, "sparkSession") else None
+
+    @classmethod
+    @contextlib.contextmanager
+    def started(
+        cls, master: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> Iterator[SparkBackend]:
+        with spark_session(master, settings) as session:
+            yield cls(session)
+
+    def engine(self) -> Engine:
+        from hoodie.engine.spark import SparkEngine
+
+        return SparkEngine(self._session)
+
+    def frame(self, rows: Any) -> Frame:
+        """A DataFrame as it is; executors read a Dataset of Parquet files themselves."""
+        if hasattr(rows, "sparkSession"):
+            return rows
+        import pyarrow.dataset as ds
+
+        from hoodie.engine.files import FileFrame
+
+        given = arrow_rows(rows)
+        files = FileFrame.of(given) if isinstance(given, ds.Dataset) else None
+        if files is None:
+            raise InputError(
+                "with spark, pass a DataFrame or an unfiltered pyarrow Dataset of Parquet files, not a "
+                f"{type(rows).__name__}",
+                type=type(rows).__name__,
+            )
+        return self.engine().scan(files)
+
+    def read_source(self, source: Source, known: pa.Schema | None) -> Any:
+        from hoodie.source import spark
+
+        return spark.read(source, self._session, known)
+
+    def read_table(
+        self,
+        path: str,
+        *,
+        query: Query,
+        columns: Sequence[str] | None,
+        where: str | None,
+        meta: bool,
+        options: Mapping[str, Any],
+    ) -> Any:
+        from hoodie.read.spark import read_frame
+
+        return read_frame(
+            self._session, path, query=query, columns=columns, where=where, meta=meta, options=options
+        )
+
+    def application(self) -> dict[str, str]:
+        """Nothing with Spark Connect, which has no context."""
+        context = spark_context(self._session)
+        if context is None:
+            return {}
+        address = context.uiWebUrl
+        return {
+            "application_id": str(context.applicationId),
+            **({"spark_ui": str(address)} if address else {}),
+        }
