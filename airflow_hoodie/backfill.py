@@ -1,4 +1,4 @@
-"""Runs of one DAG at once and in any order: who waits for whom, what is held off, when a backfill is over."""
+"""Runs of one DAG at once and in any order: waiting, services that are left out, the end of a backfill."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def check_services(services: str) -> str:
 def writes_left(context: Mapping[str, Any], task_ids: Collection[str]) -> int:
     """How many of these tasks are still to be done in the runs of the backfill that the task is part of.
 
-    The last one to ask is always told 0: two that end at once may both be. Airflow has one backfill of a DAG
-    at a time.
+    The last caller always gets 0; of two that end at the same time both may. Airflow runs one backfill of a
+    DAG at a time.
     """
     ti = context["ti"]
     states: Mapping[str, Mapping[str, Any]] = ti.get_task_states(dag_id=ti.dag_id, task_ids=sorted(task_ids))

@@ -118,7 +118,7 @@ class CommitFilter:
     def admits(
         self, timeline: Timeline, instant: Instant, read: Callable[[], CommitDetails | None]
     ) -> bool | None:
-        """Does a completed instant count? None: `read`, which opens it, can't tell yet."""
+        """Does a completed instant count? None: `read`, which opens it, has no answer yet."""
         if instant.action not in self.actions:
             return False
         kind = None if self.services else timeline.listed_kind(instant)

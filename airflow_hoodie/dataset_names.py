@@ -30,7 +30,7 @@ def dataset_name(path: str) -> tuple[str, str]:
 def source_places(source: Any) -> list[str]:
     """The folders and files that a task's source names; globs are cut to the folder that holds all of them.
 
-    A query names none that could be told without running it.
+    A query names none that are known without running it.
     """
     described: Mapping[str, Any] = source if isinstance(source, Mapping) else {"path": source}
     if described.get("format") == "sql":

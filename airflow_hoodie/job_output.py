@@ -26,8 +26,8 @@ class JobOutput:
     """Reads a job's lines as they come: progress goes to the hook's log, result and error are kept.
 
     on_progress: called with each progress message.
-    nonce: that of the job's request; other lines than those with it are not the job's. A job whose request
-        nobody knows ("") prints lines without one.
+    nonce: that of the job's request; other lines than those with it are not the job's. A job without a
+        request ("") prints lines without one.
     mask: hides the job's secrets.
     """
 

@@ -40,7 +40,7 @@ COMMIT_FACET = "hoodie_commit"
 _LISTED = 100
 #: commits that are opened at most to find the table's columns
 _OPENED = 20
-#: columns, and parts of them, that are told
+#: columns, and parts of them, that are listed
 _MOST_PARTS = 10_000
 
 

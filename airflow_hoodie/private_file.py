@@ -1,7 +1,7 @@
-"""A file that only this user reads, for what a process must be told and `ps` must not show.
+"""A file that only this user reads, for what a process needs and `ps` must not show.
 
 It is gone when its user is done with it. A process that is killed leaves it; the lock on it is free then, and
-whoever makes the next one takes it away. Standard library only.
+the next call deletes it. Standard library only.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _sweep(folder: Path) -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(path)
-        except OSError:  # in use, or somebody else swept it
+        except OSError:  # in use, or another process swept it
             continue
         finally:
             os.close(file)

@@ -38,7 +38,7 @@ class HoodieRetryPolicy(RetryPolicy):
     that writers which collided don't collide again. Wrong settings, rows that can't be written and data
     intervals out of order fail at once: the next try would find the same. A job that was killed is retried
     after `base`; its write is found or rolled back. So is one whose commit may be there or not, if the retry
-    would find the commit; else it fails, as somebody has to look. For everything else the task's own
+    would find the commit; else it fails, as a person has to look. For everything else the task's own
     `retry_delay` counts. `retries` bounds them all.
     """
 

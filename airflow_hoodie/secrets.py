@@ -1,4 +1,4 @@
-"""Secrets of operators, connections and requests: found by hoodie.mask, told to Airflow's own masker."""
+"""Secrets of operators, connections and requests: found by hoodie.mask, passed to Airflow's own masker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hoodie.mask import Mask
 def hide(*values: Any) -> Mask:
     """A mask that knows the secrets in these values.
 
-    Airflow is told them, too, for what it shows of this task: logs, rendered templates, lineage.
+    Airflow's masker gets them too, for what it shows of this task: logs, rendered templates, lineage.
     """
     mask = Mask(*values)
     for secret in mask.known:

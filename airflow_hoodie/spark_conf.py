@@ -53,7 +53,7 @@ def properties(
 ) -> bytes | None:
     """Content of the file: the settings that spark-submit would have read from one, then the secrets.
 
-    None where nobody can tell which file that is. Raises HoodieConfigurationError.
+    None if that file is not known. Raises HoodieConfigurationError.
     """
     if _FILE_OPTION in command:
         base: Path | None = Path(command[command.index(_FILE_OPTION) + 1])

@@ -142,7 +142,7 @@ class HoodieTable:
         return partition_asset(self)
 
     def commits(self, **arguments: Any) -> Asset:
-        """The asset with an event for every commit, whoever writes: `schedule=[table.commits()]`.
+        """The asset with an event for every commit, of all writers: `schedule=[table.commits()]`.
 
         Arguments: start, actions, partition, extra_metadata, services, poke_interval; see
         airflow_hoodie.triggers.commits.CommitEventTrigger.

@@ -37,7 +37,7 @@ def run_metadata(context: Mapping[str, Any]) -> dict[str, str]:
 
 
 def committed_before(path: str, token: str, operation: str, source: Mapping[str, Any]) -> TokenCommit | None:
-    """The token's commit, if it was of the same source as far as this machine can tell; None for no table."""
+    """The token's commit, if it was of the same source, as far as this machine sees it; None for no table."""
     try:
         table = Table(TableRef.of(path))
         found = find(table.timeline, table.storage, token)

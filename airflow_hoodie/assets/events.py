@@ -18,10 +18,10 @@ _FIELDS = ("base_path", "instant", "action", "completion_time", "operation", "pa
 
 
 def commits_in(events: Any) -> list[dict[str, Any]]:
-    """Commits told by asset events, each once, in the order of the events.
+    """Commits named by asset events, each once, in the order of the events.
 
     events: a task's `triggering_asset_events`, or the events of one asset of them. It does not matter whether
-    a watcher or an operator emitted an event; events that tell no commit are left out. Keys: base_path,
+    a watcher or an operator emitted an event; events that name no commit are left out. Keys: base_path,
     instant, action, completion_time (of watchers), operation, partitions, num_inserts, num_updates,
     num_deletes, num_writes, num_files, bytes_written.
     """

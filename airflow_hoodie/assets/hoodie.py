@@ -1,10 +1,10 @@
 """Assets of Hudi tables: the scheme `hoodie://`. The host is the kind of storage, the path the table's.
 
     hoodie://file/data/orders                      the table; operators that write it emit its events
-    hoodie://file/data/orders?events=commits       its commits as a watcher sees them, whoever wrote them
+    hoodie://file/data/orders?events=commits       its commits as a watcher sees them, of all writers
     hoodie://file/data/orders?events=partitions    its partitions: each event has one as its partition key
 
-They are three assets, so that a commit of an operator is not told twice to who watches the table's commits.
+They are three assets, so that a watcher of the table's commits gets a commit of an operator only once.
 On an object store it is `hoodie://s3/bucket/orders`; `hoodie:///data/orders` is taken for `hoodie://file/...`.
 """
 

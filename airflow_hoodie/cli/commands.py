@@ -94,7 +94,7 @@ def _hoodie(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run `hoodie` with this Python and the package that this provider uses; its exit code."""
     folder = str(package_folder().parent)
     path = os.pathsep.join(item for item in (folder, os.environ.get("PYTHONPATH")) if item)
-    # with -m the working directory, which may be anybody's, would come first on the path
+    # with -m the working directory, which any user may write to, would come first on the path
     boot = "import sys, runpy; sys.path[:] = filter(None, sys.path); "
     boot += "runpy.run_module('hoodie.cli', run_name='__main__', alter_sys=True)"
     run = subprocess.run(
@@ -156,7 +156,7 @@ def _spark(conn_id: str | None) -> tuple[list[Finding], str | None, dict[str, st
         hook = HoodieSparkSubmitHook(conn_id=name)
         finding = _finding("spark connection", "ok", f"{name}: master {hook.master}")
     except HoodieException as error:
-        # nobody named it: tasks with `master=`, and services on the worker, do without
+        # the default one: tasks with `master=`, and services on the worker, do without
         status = "error" if conn_id or "is not defined" not in str(error) else "warning"
         return [_finding("spark connection", status, str(error))], None, {}
     try:

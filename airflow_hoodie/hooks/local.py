@@ -64,7 +64,7 @@ class HoodieLocalHook(BaseHook):
             raise HoodieJobKilledError("the task was killed before its job started")
         text, self._output.nonce = with_nonce(request)
         self._output.mask = hide(request, self._env_vars)
-        with tempfile.TemporaryFile() as stdin:  # it has no name, so nobody else opens it
+        with tempfile.TemporaryFile() as stdin:  # it has no name, so no other process opens it
             stdin.write(text)
             stdin.seek(0)
             self._process = process = subprocess.Popen(

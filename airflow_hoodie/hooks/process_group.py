@@ -6,7 +6,7 @@ writer cleans up), SIGKILL to what is left of the session after a grace period. 
 leaves the group, not the session.)
 
 Airflow kills a task process five seconds after the SIGTERM that calls `on_kill`, or at once. A `Guard`,
-a small process of its own, therefore does the waiting: it ends the job when it is told to, or when the
+a small process of its own, therefore does the waiting: it ends the job on request, or when the
 process that started it is gone, and deletes the files that the job was given. Standard library only: the
 guard runs this file as a script.
 """

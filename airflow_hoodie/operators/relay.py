@@ -138,5 +138,5 @@ def _age(memory: Mapping[str, Any]) -> tuple[datetime, int]:
 
 
 def _commit(event: Any) -> dict[str, Any]:
-    """The commit that an event tells, {} if none."""
+    """The commit that an event names, {} if none."""
     return next(iter(commits_in([event])), {})

@@ -78,7 +78,7 @@ class HoodieCommitOperator(HoodieSparkOperator):
         raise NotImplementedError
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns the WriteResult dict, which the assets' events tell too."""
+        """Run the job; returns the WriteResult dict, which the assets' events contain too."""
         self.resolve()
         if self.exactly_once and not self.token:
             self.token = task_token(context)

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def note_event(asset: Any, watcher: str, instant: str) -> None:
-    """Add an instant to those that a watcher's events of this asset told, in the thread's open transaction.
+    """Add an instant to those that a watcher's events of this asset named, in the thread's open transaction.
 
     Nothing where the state is not kept in Airflow's database, or where no transaction is open: then the
     watcher's own offset has to do. What that offset covers by now is dropped from the list.

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 #: keys in an asset's state store: the stored offset of a watcher, and the events stored since
 OFFSET_KEY = "hoodie.place"
 EVENTS_KEY = "hoodie.events"
-#: field of an event's payload that tells the listener which watcher of the asset it is from
+#: field of an event's payload: the watcher of the asset that emitted it, for the listener
 WATCHER = "watcher"
 
 _LONGEST_PAUSE = 300.0
@@ -92,7 +92,7 @@ class CommitEventTrigger(BaseEventTrigger):
             self._first = start if start in ("latest", "earliest") else Since.parse(start, "start")
         except HoodieError as error:
             raise from_error(error) from None
-        #: tells watchers of one asset apart: the table's path, and a digest of what counts
+        #: distinguishes watchers of one asset: the table's path, and a digest of what counts
         self.watcher = watcher_id(self.table, self.which)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
