@@ -9,7 +9,7 @@ assign    count → file-group writes: files with updates, small files, new file
 write     shuffle by file group; a task writes its files, marker first
 validate  queries of the settings about the state after the write, which they may withdraw
 commit    delete what no task reported, then the completed instant, which alone shows the data
-services  what the settings ask for inline; the commit stays, whatever becomes of them
+hooks     inline services, callbacks; the commit stays, whatever becomes of them
 
 What an operation asks of these steps its properties tell (write.operation): a delete tags and brings no rows,
 an overwrite fills new file groups and replaces the visible ones, a delete of partitions only replaces.
@@ -19,19 +19,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hoodie import hooks
 from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
-from hoodie.errors import CommitConflict, HoodieError, TableNotFound
+from hoodie.errors import CommitConflict
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import refuse_gaps
 from hoodie.services.clustering.strategy import rolls_back
 from hoodie.services.clustering.trigger import check as check_clustering
-from hoodie.services.inline import after_write
 from hoodie.services.retention import check_retention
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import check_sources
@@ -40,11 +40,10 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.table.partition import ensure_partition
 from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
 from hoodie.table.settings import WAIT_MS
-from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant, State
-from hoodie.timeline.tokens import TokenCommit
+from hoodie.write import result
 from hoodie.write.log_keys import refuse_hidden_keys
 from hoodie.write.operation import WriteRequest, WriteResult
 from hoodie.write.out_of_order import refuse_out_of_order
@@ -52,6 +51,7 @@ from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.prepared import Prepared, prepared
 from hoodie.write.preview import planned_partitions
 from hoodie.write.replace import find_replaced, refuse_busy
+from hoodie.write.token_guard import TokenGuard
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
 from hoodie.write.workload import WorkloadProfile
@@ -70,58 +70,72 @@ def write(
 
     Raises HoodieError of the fitting kind; rows are visible all or not at all. An empty frame makes a commit
     without files, so that what waits for this interval's commit goes on; no frame is needed where partitions
-    are deleted. What inline services fail at are warnings of the result, or a ServiceError, as the settings
-    ask: the commit stays. A dry run writes nothing.
+    are deleted. What hooks fail at are warnings of the result, or, of inline services, a ServiceError, as the
+    settings ask: the commit stays. A dry run writes nothing.
     """
+    table = Table(TableRef.of(request.path, Config.of(request.options)))
     if request.dry_run:
-        return _preview(engine, frame, request, progress)
-    result, config, table = _committed(engine, frame, request, progress)
-    if config is None:
-        return result
-    warnings = after_write(engine, table, result.instant, config, progress)
-    return replace(result, warnings=[*result.warnings, *warnings])
+        return _preview(engine, frame, request, table, progress)
+    done = _committed(engine, frame, request, table, progress)
+    if isinstance(done, WriteResult):
+        return done
+    context = hooks.HookContext(config=done.plan.config, engine=engine, progress=progress)
+    warnings = hooks.after_commit(done.event, context)
+    return replace(done.result, warnings=[*done.result.warnings, *warnings])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Committed:
+    """A write up to its commit."""
+
+    result: WriteResult
+    event: hooks.CommitEvent
+    plan: WritePlan
 
 
 def _committed(
-    engine: Engine, frame: Frame, request: WriteRequest, progress: ProgressCallback
-) -> tuple[WriteResult, Config | None, Table]:
-    """The write up to its commit, its settings (None: it was done before), and its table.
+    engine: Engine, frame: Frame, request: WriteRequest, table: Table, progress: ProgressCallback
+) -> _Committed | WriteResult:
+    """The write up to its commit, or the result of one that was done before.
 
     Rows are staged beside another writer only in a first attempt that would not wait for it: its commit makes
     them stale. Afterwards, or where it may have to be waited for, the table is taken first, so that only who
     doesn't announce itself can come between.
     """
     started = time.monotonic()
-    table = Table(TableRef.of(request.path, Config.of(request.options)))
     schema = _schema(engine, frame)
-    repaired: list[Transaction] = []
+    guard = TokenGuard(table, request, progress)
+    transactions: list[Transaction] = []
     for first in (True, *[False] * (_ATTEMPTS - 1)):
-        earlier, plan = _resolved(table, request, schema)
-        if done := _done_before(table, request, earlier, progress):
-            return done, None, table
-        assert plan is not None
-        check_retention(plan.config)
-        check_clustering(plan.config)
-        rehearse(engine, table, plan)
+        plan = guard.done_or_plan(schema)
+        if isinstance(plan, WriteResult):
+            return plan
+        _check(engine, table, plan)
         with Transaction(table, plan.config, plan.timeline_utc, plan.action, progress) as transaction:
+            transactions.append(transaction)
             if plan.new_properties is None and (plan.config[WAIT_MS] or not first):
                 transaction.take()
-                earlier = _earlier(table, request)
-                if done := _done_before(table, request, earlier, progress):
-                    return done, None, table
+                if done := guard.done():
+                    return done
                 if plan.outdated(table):
                     table.read_properties()
                     plan = resolve(table, request, schema)
-            try:
+            with contextlib.suppress(PlanOutdated):
                 metadata, profile = _attempt(engine, frame, plan, transaction, progress)
-            except PlanOutdated:
-                repaired.append(transaction)
-            else:
                 seconds = time.monotonic() - started
-                result = _result(plan, [*repaired, transaction], metadata, seconds)
-                warnings = _remember(transaction, plan, metadata, earlier)
-                warnings = [*result.warnings, *profile.warnings, *warnings]
-                return replace(result, warnings=warnings), plan.config, table
+                instant = Instant(transaction.instant, plan.action, State.COMPLETED)
+                warnings = [*profile.warnings, *guard.record(instant, metadata)]
+                return _Committed(
+                    result=result.committed(plan, transactions, metadata, warnings, seconds),
+                    event=hooks.CommitEvent(
+                        table=table,
+                        instant=instant,
+                        operation=metadata.operation_type,
+                        metadata=metadata,
+                        seconds=seconds,
+                    ),
+                    plan=plan,
+                )
         table.reopen()
     raise CommitConflict(
         f"writers that do not announce themselves committed to {table.base_path} during {_ATTEMPTS} "
@@ -161,16 +175,15 @@ def _attempt(
         return _write(rows, transaction, progress), profile
 
 
-def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: ProgressCallback) -> WriteResult:
+def _preview(
+    engine: Engine, frame: Frame, request: WriteRequest, table: Table, progress: ProgressCallback
+) -> WriteResult:
     """What the write would do, as far as its first pass tells."""
     started = time.monotonic()
-    table = Table(TableRef.of(request.path, Config.of(request.options)))
-    if done := _done_before(table, request, _earlier(table, request), progress):
+    if done := TokenGuard(table, request, progress).done():
         return replace(done, dry_run=True)
     plan = resolve(table, request, _schema(engine, frame))
-    check_retention(plan.config)
-    check_clustering(plan.config)
-    rehearse(engine, table, plan)
+    _check(engine, table, plan)
     with prepared(engine, frame, plan, table) as rows:
         profile = rows.profile
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
@@ -178,88 +191,15 @@ def _preview(engine: Engine, frame: Frame, request: WriteRequest, progress: Prog
         _refuse_out_of_order(table, plan, profile)
         _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         partitions = planned_partitions(table.storage, request.operation, profile, rows.assignment.writes)
-    return WriteResult(
-        status="planned",
-        table=plan.table_name,
-        base_path=table.base_path,
-        action=plan.action.value,
-        instant="",
-        operation=plan.request.operation.value,
-        partitions=[item.partition for item in partitions],
-        num_inserts=sum(item.inserts for item in partitions),
-        num_updates=sum(item.updates for item in partitions),
-        num_deletes=sum(item.deletes for item in partitions),
-        num_writes=0,
-        num_files=sum(item.files for item in partitions),
-        bytes_written=sum(item.bytes for item in partitions),
-        duration_s=round(time.monotonic() - started, 3),
-        warnings=[*plan.config.warnings, *profile.warnings],
-        rolled_back=[],
-        metadata_table_removed=False,
-        num_missing=profile.missing,
-        num_replaced=sum(item.replaced_groups for item in partitions),
-        num_dropped=profile.dropped,
-        dry_run=True,
-        planned=partitions,
-    )
+    return result.planned(plan, profile, partitions, time.monotonic() - started)
 
 
-def _resolved(
-    table: Table, request: WriteRequest, schema: pa.Schema
-) -> tuple[TokenCommit | None, WritePlan | None]:
-    """The commit of the token, and the plan, None where the write is done: both by one listing, so that no
-    commit of the token comes between. Other processes may archive a commit after the listing.
-    """
-    for left in reversed(range(_ATTEMPTS + 1)):
-        earlier = _earlier(table, request)
-        if _is_done(request, earlier):
-            return earlier, None
-        try:
-            return earlier, resolve(table, request, schema)
-        except FileNotFoundError:
-            if not left:
-                raise
-            table.reopen()
-    raise AssertionError("unreachable")
-
-
-def _earlier(table: Table, request: WriteRequest) -> TokenCommit | None:
-    if not request.token:
-        return None
-    try:
-        return tokens.find(table.timeline, table.storage, request.token)
-    except TableNotFound:
-        return None
-
-
-def _is_done(request: WriteRequest, earlier: TokenCommit | None) -> bool:
-    return earlier is not None and not request.force and earlier.is_of(request.fingerprint)
-
-
-def _done_before(
-    table: Table, request: WriteRequest, earlier: TokenCommit | None, progress: ProgressCallback
-) -> WriteResult | None:
-    """What the write would do, if a commit of its token did it already; that may be who was waited for."""
-    if earlier is None or not _is_done(request, earlier):
-        return None
-    progress("token", f"{request.token} was committed at {earlier.instant}")
-    return WriteResult(**earlier.result(table.properties.name, table.base_path))
-
-
-def _remember(
-    transaction: Transaction, plan: WritePlan, metadata: CommitMetadata, earlier: TokenCommit | None
-) -> list[str]:
-    """Keep the token; the commit itself tells it too, so a failure here is no error. Gives warnings."""
-    commit = TokenCommit.of(Instant(transaction.instant, plan.action, State.COMPLETED), metadata)
-    if commit is not None:
-        with contextlib.suppress(OSError, HoodieError):
-            tokens.record(transaction.storage, transaction.base_path, commit)
-    if earlier is None:
-        return []
-    why = (
-        "asked for by force" if earlier.is_of(commit.fingerprint if commit else "") else "its source changed"
-    )
-    return [f"{earlier.token} was committed at {earlier.instant} before; written again, {why}"]
+def _check(engine: Engine, table: Table, plan: WritePlan) -> None:
+    """Refuse settings that can't be followed after the commit, before anything is written."""
+    check_retention(plan.config)
+    check_clustering(plan.config)
+    hooks.check(plan.config)
+    rehearse(engine, table, plan)
 
 
 def _schema(engine: Engine, frame: Frame | None) -> pa.Schema:
@@ -334,31 +274,3 @@ def _refuse_out_of_order(table: Table, plan: WritePlan, profile: WorkloadProfile
     if plan.new_properties is None:
         partitions = {*profile.partitions, *profile.replaced}
         refuse_out_of_order(table, plan.request, plan.config, plan.context.merger, partitions)
-
-
-def _result(
-    plan: WritePlan, transactions: list[Transaction], metadata: CommitMetadata, seconds: float
-) -> WriteResult:
-    """`transactions`: those of the attempts of this write, the one that committed last."""
-    return WriteResult(
-        status="committed",
-        table=plan.table_name,
-        base_path=plan.context.base_path,
-        action=plan.action.value,
-        instant=transactions[-1].instant,
-        operation=plan.request.operation.value,
-        partitions=metadata.partitions,
-        num_inserts=metadata.num_inserts,
-        num_updates=metadata.num_updates,
-        num_deletes=metadata.num_deletes,
-        num_writes=metadata.num_writes,
-        num_files=metadata.num_files,
-        bytes_written=metadata.bytes_written,
-        duration_s=round(seconds, 3),
-        warnings=list(plan.config.warnings),
-        rolled_back=[time for each in transactions for time in each.rolled_back],
-        metadata_table_removed=any(each.metadata_table_removed for each in transactions),
-        num_missing=metadata.num_missing,
-        num_replaced=metadata.num_replaced,
-        num_dropped=metadata.num_dropped,
-    )

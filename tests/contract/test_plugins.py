@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import hoodie
+from hoodie.callbacks import CALLBACKS, CommitCallback
+from hoodie.callbacks.settings import CLASS as CALLBACK
+from hoodie.callbacks.settings import ON as CALLBACK_ON
 from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError, TableMismatch
+from hoodie.hooks import CommitEvent
 from hoodie.index import INDEXES, Index
 from hoodie.index.locations import Locations
 from hoodie.index.settings import INDEX_CLASS
@@ -26,6 +31,7 @@ from hoodie.table.handle import TableRef
 from hoodie.table.view import FileSlice
 
 FOLDERS: dict[str, Plugins[Any]] = {
+    "hoodie.callbacks": CALLBACKS,
     "hoodie.index": INDEXES,
     "hoodie.keygen": KEY_GENERATORS,
     "hoodie.merge": MERGERS,
@@ -179,3 +185,73 @@ def test_a_merger_of_ones_own(tmp_path: Path) -> None:
     hoodie.write_table(rows(("a", 2)), table, options=options)
     hoodie.write_table(rows(("a", 1)), table, options=options)
     assert values(table) == {"a": 1}
+
+
+class Told(CommitCallback):
+    """A commit callback of one's own."""
+
+    events: ClassVar[list[CommitEvent]] = []
+    error: ClassVar[BaseException | None] = None
+
+    def __init__(self, *, config: Config) -> None:
+        assert config[CALLBACK]
+
+    def call(self, event: CommitEvent) -> None:
+        self.events.append(event)
+        if self.error is not None:
+            raise self.error
+
+
+class Slow(Told):
+    timeout_s = 0.05
+
+    def call(self, event: CommitEvent) -> None:
+        time.sleep(1)
+
+
+def callback(cls: type, **more: str) -> dict[str, str]:
+    name = f"{cls.__module__}:{cls.__qualname__}"
+    return {KEY: "id", "hoodie.table.name": "t", CALLBACK_ON.name: "true", CALLBACK.name: name, **more}
+
+
+def test_a_callback_is_told_of_a_commit(tmp_path: Path) -> None:
+    Told.events.clear()
+    options = callback(Told)
+    result = hoodie.write_table(rows(("a", 1)), str(tmp_path / "t"), options=options)
+    (event,) = Told.events
+    assert result.warnings == []
+    assert (event.instant.time, event.instant.completed) == (result.instant, True)
+    assert event.metadata.num_inserts == 1
+    assert 0 < event.seconds <= result.duration_s + 0.01
+    hoodie.write_table(rows(("b", 1)), str(tmp_path / "t"), options=options, dry_run=True)
+    assert len(Told.events) == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no")], ids=["an error", "an exit"])
+def test_a_callback_that_fails_harms_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(Told, "error", error)
+    result = hoodie.write_table(rows(("a", 1)), str(tmp_path / "t"), options=callback(Told))
+    (warning,) = result.warnings
+    assert warning == f"the rows are committed, but the commit callback failed: {type(error).__name__}: no"
+    assert hoodie.read_table(str(tmp_path / "t")).num_rows == 1
+
+
+def test_a_callback_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
+    result = hoodie.write_table(rows(("a", 1)), str(tmp_path / "t"), options=callback(Slow))
+    assert result.warnings == ["the rows are committed, but the commit callback did not end within 0.05 s"]
+
+
+@pytest.mark.parametrize(
+    "name", ["", "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback", "nowhere:Mine", "json:loads"]
+)
+def test_a_callback_that_can_not_be_called_is_refused_before_anything_is_written(
+    tmp_path: Path, name: str
+) -> None:
+    options = {**callback(Told), CALLBACK.name: name}
+    with pytest.raises(ConfigError, match=CALLBACK.name):
+        hoodie.write_table(rows(("a", 1)), str(tmp_path / "t"), options=options)
+    assert not (tmp_path / "t").exists()
+    options[CALLBACK_ON.name] = "false"
+    assert hoodie.write_table(rows(("a", 1)), str(tmp_path / "t"), options=options).warnings == []

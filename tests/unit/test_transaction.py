@@ -23,6 +23,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan
 from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.timeline.tokens import TOKEN_KEY, token_folder
+from hoodie.write.commit import Commit, CommitParticipant
 from hoodie.write.transaction import Transaction
 
 STORAGE = LocalStorage()
@@ -391,3 +392,65 @@ def test_unfinished_files_are_swept_wherever_writers_make_them(base: str) -> Non
     with begun(base) as transaction:
         transaction.commit({}, "UPSERT", {})
     assert not any(Path(folder, ".x.1.hoodie-tmp").exists() for folder in folders)
+
+
+class Toy(CommitParticipant):
+    """Writes down what it is asked, and keeps a file for each instant that it prepared."""
+
+    def __init__(self, base: str, name: str, calls: list[str], fails: bool = False) -> None:
+        self.place, self.name, self.calls, self.fails = Path(base, name), name, calls, fails
+
+    def begin(self, table: Table) -> None:
+        self.calls.append(f"{self.name} begins")
+
+    def prepare(self, commit: Commit) -> None:
+        assert not Path(commit.table.base_path, ".hoodie", f"{commit.instant.time}.commit").exists()
+        self.calls.append(f"{self.name} prepares")
+        self.place.mkdir(exist_ok=True)
+        (self.place / commit.instant.time).write_bytes(commit.data)
+        if self.fails:
+            raise OSError("no")
+
+    def undo(self, table: Table, instant: Instant) -> None:
+        self.calls.append(f"{self.name} undoes")
+        (self.place / instant.time).unlink(missing_ok=True)
+
+
+def with_toys(base: str, *toys: Toy) -> Transaction:
+    transaction = Transaction(Table(TableRef(base), STORAGE), CONFIG, True, participants=toys)
+    transaction.begin()
+    transaction.inflight(CommitMetadata())
+    return transaction
+
+
+def test_participants_prepare_in_order_before_the_commit_is_published(base: str) -> None:
+    calls: list[str] = []
+    toys = Toy(base, "one", calls), Toy(base, "two", calls)
+    with with_toys(base, *toys) as transaction:
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert calls == ["one begins", "two begins", "one prepares", "two prepares"]
+    assert [os.listdir(toy.place) for toy in toys] == [[transaction.instant]] * 2
+
+
+def test_a_participant_that_fails_to_prepare_publishes_nothing(base: str) -> None:
+    calls: list[str] = []
+    toys = Toy(base, "one", calls), Toy(base, "two", calls, fails=True), Toy(base, "three", calls)
+    with pytest.raises(OSError, match="no"), with_toys(base, *toys) as transaction:
+        transaction.commit(written(base, transaction), "UPSERT", {})
+    assert calls[3:] == ["one prepares", "two prepares", "three undoes", "two undoes", "one undoes"]
+    assert os.listdir(toys[0].place) == os.listdir(toys[1].place) == []
+    assert states(base) == data(base) == litter(base) == []
+
+
+def test_what_a_dead_writer_prepared_is_undone_by_the_next_one(base: str) -> None:
+    calls: list[str] = []
+    toy = Toy(base, "one", calls)
+    dead = with_toys(base, toy)
+    instant = Instant(dead.instant, Action.COMMIT, State.COMPLETED)
+    toy.prepare(Commit(table=dead.table, instant=instant, data=b"x"))
+    os.utime(heartbeat_path(base, dead.instant), (1, 1))
+    with with_toys(base, toy) as following:
+        following.commit({}, "UPSERT", {})
+    assert following.rolled_back == [dead.instant]
+    assert calls == ["one begins", "one prepares", "one begins", "one undoes", "one prepares"]
+    assert os.listdir(toy.place) == [following.instant]

@@ -24,6 +24,7 @@ MODULES = (
     "hoodie.merge.settings",
     "hoodie.read.settings",
     "hoodie.write.settings",
+    "hoodie.callbacks.settings",
     "hoodie.services.settings",
     "hoodie.services.archive.settings",
     "hoodie.services.clean.settings",

@@ -164,10 +164,6 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
         f"{_OWN_CODE}, and files are not encrypted; encrypt the storage",
     ),
     "hoodie.storage.class": (("org.apache.hudi.storage.hadoop.hoodiehadoopstorage",), _OWN_CODE),
-    "hoodie.write.commit.callback.on": (
-        ("false",),
-        "wait for commits with CommitSensor, or start a DAG by the table's asset",
-    ),
     "hoodie.write.concat.handle.class": (("org.apache.hudi.io.hoodieconcathandle",), _OWN_CODE),
     "hoodie.write.merge.handle.class": (
         ("org.apache.hudi.io.filegroupreaderbasedmergehandle",),

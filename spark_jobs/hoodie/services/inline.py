@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hoodie.config.key import Config
 from hoodie.engine import Engine
 from hoodie.errors import HoodieError, ServiceError
+from hoodie.hooks import CommitEvent, HookContext, PostCommitHook
 from hoodie.progress import ProgressCallback
 from hoodie.services.archive.run import archive
 from hoodie.services.archive.settings import AUTOMATIC as ARCHIVE
@@ -29,29 +30,31 @@ from hoodie.table.properties import TableType
 from hoodie.write.settings import TABLE_TYPE
 
 
-def after_write(
-    engine: Engine, table: Table, instant: str, config: Config, progress: ProgressCallback
-) -> list[str]:
-    """Clean, archive, compact and cluster as `config` asks for, in the order of Apache Hudi.
+class InlineServices(PostCommitHook):
+    """Clean, archive, compact and cluster as the settings ask for, in the order of Apache Hudi.
 
-    The first of them begins with the timeline that the write listed last.
-
-    The commit of the instant stays whatever happens here: failures come back as warnings, or are raised as
-    ServiceError, if `config` asks for that.
+    The first of them begins with the timeline that the write listed last. Failures come back as warnings, or
+    are raised as ServiceError, if the settings ask for that.
     """
-    if not config[ENABLED]:
-        return []
-    failures: list[str] = []
-    warnings = _run(engine, table, config, progress, failures)
-    if config[FAIL] and failures:
-        raise ServiceError(
-            f"the rows are committed at {instant}, don't write them again; {'; '.join(failures)}. With "
-            f"{FAIL.name}=false this is a warning",
-            path=table.base_path,
-            instant=instant,
-            setting=FAIL.name,
-        )
-    return [warning for warning in dict.fromkeys(warnings) if warning not in config.warnings]
+
+    name = "the inline services"
+
+    def wants(self, config: Config, event: CommitEvent) -> bool:
+        return bool(config[ENABLED])
+
+    def run(self, event: CommitEvent, context: HookContext) -> list[str]:
+        config, instant = context.config, event.instant.time
+        failures: list[str] = []
+        warnings = _run(context.engine, event.table, config, context.progress, failures)
+        if config[FAIL] and failures:
+            raise ServiceError(
+                f"the rows are committed at {instant}, don't write them again; {'; '.join(failures)}. With "
+                f"{FAIL.name}=false this is a warning",
+                path=event.table.base_path,
+                instant=instant,
+                setting=FAIL.name,
+            )
+        return [warning for warning in dict.fromkeys(warnings) if warning not in config.warnings]
 
 
 def _run(

@@ -143,13 +143,15 @@ class ServiceAttempt(Attempt):
     def name(self) -> str:
         return f"{self.pending.action.value} {self.pending.time}"
 
-    def begin(self, partitions: Iterable[str]) -> None:
+    def begin(self, partitions: Iterable[str], *, again: bool) -> None:
         """Delete what an earlier attempt left in `partitions`, and say that the plan is being executed.
 
-        An earlier attempt that sleeps can't publish from here on: its unfinished file goes.
+        `again`: there was an earlier attempt. If it sleeps it can't publish from here on: its unfinished file
+        goes.
         """
         time = self.pending.time
-        self.table.storage.sweep_partial(meta_path(self.table.base_path), of=f"{time}.")
+        if again:
+            self.table.storage.sweep_partial(meta_path(self.table.base_path), of=f"{time}.")
         _delete_files(self.table, time, partitions, logs_of=None)
         self.pending = self.pending.with_state(State.INFLIGHT)
         with contextlib.suppress(AlreadyExists):

@@ -8,8 +8,8 @@ tidy        the markers go; then the heartbeats (the transaction), and the hooks
 
 An error before `publish` is done withdraws the attempt: nothing was shown. A kill leaves a pending instant,
 which the next writer rolls back, participants included; after `publish` a kill leaves markers and a
-heartbeat, which it sweeps. Services that need no attempt of their own (clean, rollback, restore) complete
-their instant by `complete`: prepare, publish.
+heartbeat, which it sweeps. Clean, rollback, restore and savepoint complete instants of their own, which show
+no files and have no participants yet.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CommitParticipant:
         """
 
     def undo(self, table: Table, instant: Instant) -> None:
-        """The instant is not completed, and will not be: it is withdrawn or rolled back."""
+        """The instant is withdrawn, or about to be rolled back, which goes on until it is done."""
 
 
 Participants = Sequence[CommitParticipant]
@@ -94,15 +94,6 @@ def commit(
         _publish(made, attempt)
         _check_published(made, attempt)
     tried(lambda: delete_markers(table.storage, table.base_path, time))
-
-
-def complete(made: Commit, participants: Participants, publish: Callable[[], None]) -> None:
-    """Complete an instant whose action is done and can't be withdrawn: `publish` creates its file. An error
-    leaves it pending, for the next process to go on with.
-    """
-    for participant in participants:
-        participant.prepare(made)
-    publish()
 
 
 def _publish(made: Commit, attempt: Attempt) -> None:

@@ -57,6 +57,7 @@ class Repair:
             timeline = table.refresh()
         if late := rollback.published_late(timeline, storage):
             for instant in late:
+                self.undo(instant)
                 rollback.unpublish(storage, base_path, instant)
                 self.rolled_back.append(instant.time)
             timeline = table.refresh()
@@ -83,7 +84,15 @@ class Repair:
             self._roll_back(rollback.PendingRollback.new(timeline, instant, self._utc, forget=True))
             self._table.refresh()
 
+    def undo(self, instant: Instant) -> None:
+        """Undo what was prepared for an instant that is to be rolled back: before that begins, so that a kill
+        leaves the instant for the next process.
+        """
+        for participant in reversed(self._participants):
+            participant.undo(self._table, instant)
+
     def _roll_back(self, pending: rollback.PendingRollback) -> None:
+        self.undo(pending.target)
         rollback.execute(self._table.storage, self._table.base_path, pending)
         self.rolled_back.append(pending.target.time)
 

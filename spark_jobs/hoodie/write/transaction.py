@@ -182,12 +182,11 @@ class Transaction:
             self._repair_alone()
         service = ServiceAttempt(self.table, self._gate, planned.with_state(State.INFLIGHT))
         self._gate.resume(planned, service.name)
-        if all(
-            (item.time, item.action) != (planned.time, planned.action)
-            for item in self.table.refresh().pending()
-        ):
+        pending = self.table.refresh().pending()
+        now = [item for item in pending if (item.time, item.action) == (planned.time, planned.action)]
+        if not now:
             raise service.fenced()
-        service.begin(partitions)
+        service.begin(partitions, again=now[0].state is State.INFLIGHT)
         self._attempt = service
         self.instant, self.action = planned.time, planned.action
 
@@ -201,6 +200,10 @@ class Transaction:
         """
         self._repair.restoring = restoring
         self._gate.enter(Rank.SERVICE, self._repair if repair else None, alone=alone)
+
+    def undo(self, instant: Instant) -> None:
+        """Undo what participants prepared for an instant that this process is going to roll back."""
+        self._repair.undo(instant)
 
     def check_claim(self) -> None:
         """Raises ConflictError when another process has taken this one for dead since `claim`."""

@@ -18,7 +18,7 @@ from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
-from tests.support.faults import Faults, InjectedFault, injected
+from tests.support.faults import die_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import STORAGE, files, instants_of, keep, timeline
 from tests.unit.services.undo_support import MERGE_ON_READ, TYPES, History
@@ -281,10 +281,12 @@ def test_an_attempt_at_a_clustering_that_apache_hudi_takes_back_leaves_the_plan(
 def test_a_failed_write(tmp_path: Path, kind: str) -> None:
     history = History(tmp_path / "t", kind)
     first = history.change(1)
-    faults = Faults(at=10)
     rows: pa.Table = as_table(small_rows(range(20), 2), SMALL_SCHEMA)
-    with injected(faults), pytest.raises(InjectedFault):
-        hoodie.write_table(rows, str(history.path), options=history.options)
+    die_at(
+        history.path,
+        lambda path: hoodie.write_table(rows, path, options=history.options),
+        lambda change: change.name == "create" and change.path.endswith((".commit", ".deltacommit")),
+    )
     (failed,) = timeline(history).pending()
     before = listing(history.path)
     planned = rollback(history, failed.time, dry_run=True)

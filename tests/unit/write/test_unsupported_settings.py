@@ -99,7 +99,6 @@ def test_names_of_the_tables_properties_mean_the_settings(tmp_path: Path) -> Non
         ("hoodie.cleaner.policy.failed.writes", "LAZY", "rolls back"),
         ("hoodie.errortable.enable", "true", "filter"),
         ("hoodie.datasource.hive_sync.enable", "true", "sync with"),
-        ("hoodie.write.commit.callback.on", "true", "CommitSensor"),
         ("hoodie.parquet.write.config.injector.class", "org.example.Encrypts", "encrypt"),
     ],
 )

@@ -163,6 +163,7 @@ def _take_back(
         transaction.check_claim()
         plan = rollback.put_plan(storage, base_path, pending)
         works.append(RollbackReport.of(storage, base_path, [plan]))
+        transaction.undo(pending.target)
         rollback.execute(storage, base_path, replace(pending, plan=plan))
 
     for time_, begun in sorted(rollback.begun(target.timeline(), storage).items(), reverse=True):

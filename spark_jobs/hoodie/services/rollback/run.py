@@ -137,6 +137,7 @@ def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Do
         if done.chosen.instant is not None:
             progress("rollback", f"{done.chosen.instant}")
             transaction.check_claim()
+            transaction.undo(done.chosen.instant)
             metadata = _roll_back(target, timeline, done)
         elif metadata is not None:
             done.chosen = first

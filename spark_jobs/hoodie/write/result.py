@@ -1,0 +1,73 @@
+"""The result of a write, from what its commit says, or from the plan of a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.write.operation import PlannedPartition, WriteResult
+from hoodie.write.plan import WritePlan
+from hoodie.write.transaction import Transaction
+from hoodie.write.workload import WorkloadProfile
+
+
+def committed(
+    plan: WritePlan,
+    transactions: Sequence[Transaction],
+    metadata: CommitMetadata,
+    warnings: Sequence[str],
+    seconds: float,
+) -> WriteResult:
+    """`transactions`: those of the attempts of this write, the one that committed last."""
+    return WriteResult(
+        status="committed",
+        table=plan.table_name,
+        base_path=plan.context.base_path,
+        action=plan.action.value,
+        instant=transactions[-1].instant,
+        operation=plan.request.operation.value,
+        partitions=metadata.partitions,
+        num_inserts=metadata.num_inserts,
+        num_updates=metadata.num_updates,
+        num_deletes=metadata.num_deletes,
+        num_writes=metadata.num_writes,
+        num_files=metadata.num_files,
+        bytes_written=metadata.bytes_written,
+        duration_s=round(seconds, 3),
+        warnings=[*plan.config.warnings, *warnings],
+        rolled_back=[time for each in transactions for time in each.rolled_back],
+        metadata_table_removed=any(each.metadata_table_removed for each in transactions),
+        num_missing=metadata.num_missing,
+        num_replaced=metadata.num_replaced,
+        num_dropped=metadata.num_dropped,
+    )
+
+
+def planned(
+    plan: WritePlan, profile: WorkloadProfile, partitions: list[PlannedPartition], seconds: float
+) -> WriteResult:
+    """Of a dry run."""
+    return WriteResult(
+        status="planned",
+        table=plan.table_name,
+        base_path=plan.context.base_path,
+        action=plan.action.value,
+        instant="",
+        operation=plan.request.operation.value,
+        partitions=[item.partition for item in partitions],
+        num_inserts=sum(item.inserts for item in partitions),
+        num_updates=sum(item.updates for item in partitions),
+        num_deletes=sum(item.deletes for item in partitions),
+        num_writes=0,
+        num_files=sum(item.files for item in partitions),
+        bytes_written=sum(item.bytes for item in partitions),
+        duration_s=round(seconds, 3),
+        warnings=[*plan.config.warnings, *profile.warnings],
+        rolled_back=[],
+        metadata_table_removed=False,
+        num_missing=profile.missing,
+        num_replaced=sum(item.replaced_groups for item in partitions),
+        num_dropped=profile.dropped,
+        dry_run=True,
+        planned=partitions,
+    )
