@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class ApiServer:
 
     url: str
 
-    def get(self, path: str, token: str | None = None) -> tuple[int, Mapping[str, str], bytes]:
+    def get(self, path: str, token: str | None = None) -> tuple[int, Message, bytes]:
         """Status, headers and body of a GET below the base address; redirects are not followed."""
         request = urllib.request.Request(self.url + path)
         if token is not None:
@@ -76,7 +77,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _open(request: urllib.request.Request) -> tuple[int, Mapping[str, str], bytes]:
+def _open(request: urllib.request.Request) -> tuple[int, Message, bytes]:
     try:
         with urllib.request.build_opener(_Stay).open(request, timeout=60) as answer:
             return answer.status, answer.headers, answer.read()

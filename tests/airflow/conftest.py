@@ -199,7 +199,7 @@ def listening() -> Iterator[None]:
     manager = get_listener_manager()
     added = not manager.pm.is_registered(commits)
     if added:
-        manager.add_listener(commits)
+        manager.add_listener(commits)  # type: ignore[no-untyped-call]
     yield
     if added:
         manager.pm.unregister(commits)
@@ -226,13 +226,13 @@ def publish(airflow_db: None) -> Iterator[Callable[[Any], None]]:
             SerializedDAG.bulk_write_to_db(bundle, None, [lazy])
             SerializedDagModel.write_dag(lazy, bundle_name=bundle)
             with create_session() as session:
-                session.get(DagModel, dag.dag_id).is_paused = False
+                session.get_one(DagModel, dag.dag_id).is_paused = False
         published.append(dag.dag_id)
 
     yield make_known
     with create_session() as session:
         for dag_id in published:
-            session.get(DagModel, dag_id).is_paused = True
+            session.get_one(DagModel, dag_id).is_paused = True
 
 
 @pytest.fixture
@@ -245,18 +245,20 @@ def schedule(airflow_db: None) -> Callable[[str, str], Callable[[], dict[str, An
     from airflow.models.dagrun import DagRun
     from airflow.sdk import timezone
     from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
     from airflow.utils.types import DagRunTriggeredByType, DagRunType
     from sqlalchemy import select
 
     def make(dag_id: str, run_id: str) -> Callable[[], dict[str, Any]]:
         with create_session() as session:
             dag = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
+            assert dag is not None
             run = dag.create_dagrun(
                 run_id=run_id,
                 run_after=timezone.utcnow(),
                 run_type=DagRunType.MANUAL,
                 triggered_by=DagRunTriggeredByType.TEST,
-                state="running",
+                state=DagRunState.RUNNING,
                 session=session,
             )
             run.dag = dag

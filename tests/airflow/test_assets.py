@@ -64,7 +64,7 @@ def test_a_uri_that_names_no_table(given: str) -> None:
 
 
 def test_the_factory_and_openlineage() -> None:
-    manager = ProvidersManagerTaskRuntime()
+    manager = ProvidersManagerTaskRuntime()  # type: ignore[no-untyped-call]
     made = manager.asset_factories["hoodie"](path="/lake/orders", extra={"owner": "x"})
     assert (made.uri, made.extra) == ("hoodie://file/lake/orders", {"owner": "x"})
     assert manager.asset_to_openlineage_converters["hoodie"] is convert_asset_to_openlineage
@@ -111,6 +111,7 @@ def test_watchers_of_other_commits_have_other_assets() -> None:
 
 def test_a_template_has_no_asset() -> None:
     table = HoodieTable(name="orders", path="{{ var.value.lake }}/orders", record_keys="id")
+    make: Callable[[], object]
     for make in (lambda: table.asset, lambda: table.partitions, table.commits):
         with pytest.raises(HoodieConfigurationError, match="template"):
             make()

@@ -225,6 +225,7 @@ def work(dag: Any, run_id: str) -> dict[str, str]:
     from airflow.utils.state import DagRunState, TaskInstanceState
     from sqlalchemy import select
 
+    assert settings.Session is not None
     session = settings.Session()
     run = session.scalars(select(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.run_id == run_id)).one()
     run.dag = DBDagBag().get_latest_version_of_dag(dag.dag_id, session=session)

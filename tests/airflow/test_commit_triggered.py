@@ -86,8 +86,8 @@ def scheduler_makes_runs() -> None:
     from airflow.utils.session import create_session
     from airflow.utils.sqlalchemy import prohibit_commit
 
-    runner = SchedulerJobRunner(Job())
-    with create_session() as session, prohibit_commit(session) as guard:
+    runner = SchedulerJobRunner(Job())  # type: ignore[no-untyped-call]
+    with create_session() as session, prohibit_commit(session) as guard:  # type: ignore[no-untyped-call]
         runner._create_dagruns_for_dags(guard, session)
 
 

@@ -117,7 +117,7 @@ def test_templates_reach_the_job(compacting: FakeSubmit, tmp_path: Path) -> None
             options={"hoodie.compaction.target.io": "{{ params.io }}"}, master="local[2]",
             spark_binary=str(compacting.path),
         )  # fmt: skip
-    ti = SimpleNamespace(dag_id="d", task_id="compact", run_id="manual__1", map_index=-1)
+    ti: Any = SimpleNamespace(dag_id="d", task_id="compact", run_id="manual__1", map_index=-1)
     params = {"env": "eu", "mode": "execute", "instant": T, "io": "7"}
     task.render_template_fields({"params": params, "ds": "2026-01-01", "dag": dag, "task": task, "ti": ti})
     task.execute(context={})

@@ -99,11 +99,13 @@ def test_a_cleared_day_runs_again_and_changes_nothing_it_should_not(example: Any
 
 
 def test_the_schedule_is_one_run_a_day_for_its_own_day(example: Any) -> None:
+    from airflow.sdk.timezone import coerce_datetime
     from airflow.serialization.serialized_objects import DagSerialization
     from airflow.timetables.base import TimeRestriction
 
     dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(example))
-    restriction = TimeRestriction(earliest=dag.start_date, latest=dag.end_date, catchup=dag.catchup)
+    early, late = coerce_datetime(dag.start_date), coerce_datetime(dag.end_date)
+    restriction = TimeRestriction(earliest=early, latest=late, catchup=dag.catchup)
     runs: list[Any] = []
     while len(runs) < 10:
         last = runs[-1].data_interval if runs else None

@@ -172,11 +172,12 @@ def killed(where: str, job: FakeSubmit, table: HoodieTable, path: str, run_of: d
     (folder / "die").write_text(WORKER_DEATHS[where])
     worker = os.fork()
     if worker == 0:
+        worker_only = pytest.MonkeyPatch()
         try:
             if where == "before submit":
-                HoodieSparkSubmitHook.submit = die  # type: ignore[method-assign]
+                worker_only.setattr(HoodieSparkSubmitHook, "submit", die)
             if where == "before the result":
-                write.record_commit = die  # type: ignore[assignment]
+                worker_only.setattr(write, "record_commit", die)
             run(job, table, path, context(**run_of))
         finally:
             os._exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -125,7 +126,7 @@ def spark_home(folder: Path, code: str = "") -> Path:
 def test_the_installed_pyspark_is_used(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = spark_home(tmp_path / "pyspark")
     spec = SimpleNamespace(submodule_search_locations=[str(home)])
-    bare.setattr(spark_provider.importlib.util, "find_spec", lambda name: spec)
+    bare.setattr(importlib.util, "find_spec", lambda name: spec)
     HoodieSparkSubmitHook(master="local[2]", env_vars={"A": 1}).submit("job.py")
     call = FakeSubmit(home / "bin" / "spark-submit").call()
     assert call["env"]["SPARK_HOME"] == str(home)
@@ -161,7 +162,7 @@ def test_pyspark_is_not_imported_to_find_it(bare: pytest.MonkeyPatch) -> None:
 
 def test_pyspark_client_has_no_spark_submit(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    bare.setattr(spark_provider.importlib.util, "find_spec", lambda name: spec)
+    bare.setattr(importlib.util, "find_spec", lambda name: spec)
     bare.setenv("PATH", str(tmp_path))
     with pytest.raises(HoodieConfigurationError, match=r"no spark-submit found.*SPARK_HOME \(not set\)"):
         HoodieSparkSubmitHook(master="local[2]").submit("job.py")

@@ -160,10 +160,14 @@ def test_an_execution_timeout_ends_the_job(fake: FakeSubmit, tmp_path: Path) -> 
     def ring(number: int, frame: object) -> None:
         raise Timeout
 
+    def send() -> None:
+        pids(tmp_path)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
     fake.body(family())
     hook = hook_of(fake, grace=20)
     before = signal.signal(signal.SIGUSR1, ring)
-    thread = threading.Thread(target=lambda: (pids(tmp_path), os.kill(os.getpid(), signal.SIGUSR1)))
+    thread = threading.Thread(target=send)
     thread.start()
     try:
         with pytest.raises(Timeout):

@@ -31,7 +31,6 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
     HoodieTableNotFoundError,
 )
-from airflow_hoodie.hooks import local
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.job_output import JobOutput
 from airflow_hoodie.operators import base
@@ -139,7 +138,7 @@ def test_what_is_wrong_fails_when_the_dag_is_read(table: HoodieTable) -> None:
 
 def test_a_worker_without_the_packages(table: HoodieTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        local.importlib.util,  # type: ignore[attr-defined]
+        importlib.util,
         "find_spec",
         lambda name: None if name in ("pyarrow", "fastavro") else importlib.util.find_spec,
     )
@@ -174,7 +173,7 @@ def test_templates_reach_the_job(table: HoodieTable, tmp_path: Path) -> None:
     with DAG("d", start_date=START, params={"name": "orders"}) as dag:
         task = CleanOperator(task_id="clean", table=declared, mode="{{ params.mode }}", options=options)
     params = {"name": "orders", "kept": "1", "mode": "schedule"}
-    ti = SimpleNamespace(dag_id="d", task_id="clean", run_id="manual__1", map_index=-1)
+    ti: Any = SimpleNamespace(dag_id="d", task_id="clean", run_id="manual__1", map_index=-1)
     task.render_template_fields({"params": params, "dag": dag, "task": task, "ti": ti})
     assert run(task)["status"] == "scheduled"
     for name in (*task.template_fields, *task.template_fields_renderers):
@@ -211,7 +210,12 @@ def test_a_killed_task_ends_its_job(
         return take(self, line)
 
     monkeypatch.setattr(JobOutput, "take", watch)
-    killer = threading.Thread(target=lambda: said.wait(90) and task.on_kill())
+
+    def kill() -> None:
+        if said.wait(90):
+            task.on_kill()
+
+    killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(HoodieJobKilledError, match="killed because the task was"):
         run(task)

@@ -26,7 +26,12 @@ from airflow_hoodie.exceptions import (
     HoodieValidationError,
 )
 from airflow_hoodie.operators import base, write
-from airflow_hoodie.operators.write import BulkInsertOperator, InsertOperator, UpsertOperator
+from airflow_hoodie.operators.write import (
+    BulkInsertOperator,
+    HoodieWriteOperator,
+    InsertOperator,
+    UpsertOperator,
+)
 from airflow_hoodie.table import HoodieTable
 from hoodie import errors
 
@@ -52,7 +57,7 @@ def table(tmp_path: Path) -> HoodieTable:
     return HoodieTable(name="orders", path=str(tmp_path / "orders"), record_keys="id", partition_fields="day")
 
 
-def operator(kind: type, fake: FakeSubmit, table: HoodieTable, **arguments: Any) -> Any:
+def operator(kind: type[HoodieWriteOperator], fake: FakeSubmit, table: HoodieTable, **arguments: Any) -> Any:
     """An operator whose templates were rendered by hand."""
     defaults: dict[str, Any] = {
         "task_id": "write", "source": "/in/*.parquet", "master": "local[2]", "spark_binary": str(fake.path),
@@ -70,7 +75,9 @@ def run(task: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
-def test_the_request(kind: type, committing: FakeSubmit, table: HoodieTable, tmp_path: Path) -> None:
+def test_the_request(
+    kind: type[HoodieWriteOperator], committing: FakeSubmit, table: HoodieTable, tmp_path: Path
+) -> None:
     task = operator(
         kind, committing, table, options={"hoodie.index.type": "SIMPLE"}, extra_metadata={"by": 7}
     )
@@ -193,12 +200,12 @@ def test_no_master_fails_before_anything_is_started(
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
-def test_template_fields_exist(kind: type, table: HoodieTable) -> None:
+def test_template_fields_exist(kind: type[HoodieWriteOperator], table: HoodieTable) -> None:
     task = kind(task_id="write", table=table, source="/in")
-    for field in (*kind.template_fields, *kind.template_fields_renderers):  # type: ignore[attr-defined]
-        assert field in kind.template_fields  # type: ignore[attr-defined]
+    for field in (*kind.template_fields, *kind.template_fields_renderers):
+        assert field in kind.template_fields
         assert hasattr(task, field), field
-    assert {"table", "source", "options", "conf", "name", "env_vars"} <= set(kind.template_fields)  # type: ignore[attr-defined]
+    assert {"table", "source", "options", "conf", "name", "env_vars"} <= set(kind.template_fields)
 
 
 def test_templates_reach_the_job(committing: FakeSubmit, tmp_path: Path) -> None:
@@ -248,7 +255,8 @@ def test_the_dag_serializes_also_mapped(table: HoodieTable) -> None:
         )
     data = json.loads(json.dumps(DagSerialization.to_dict(dag)))
     back = DagSerialization.from_dict(data)
-    assert back.get_task("one").table == table.to_dict()
+    one: Any = back.get_task("one")
+    assert one.table == table.to_dict()
     assert set(back.task_ids) == {"one", "many"}
 
 

@@ -50,7 +50,7 @@ def test_names_every_module_of_its_kind() -> None:
 def test_airflow_finds_it() -> None:
     from airflow.providers_manager import ProvidersManager
 
-    found = ProvidersManager().providers
+    found = ProvidersManager().providers  # type: ignore[no-untyped-call]
     assert found["airflow-hoodie"].data["name"] == get_provider_info()["name"]
     assert found["airflow-hoodie"].version == importlib.metadata.version("airflow-hoodie")
 

@@ -83,11 +83,12 @@ def test_an_upsert_and_a_refused_batch(
     assert (result["num_inserts"], result["num_updates"], result["num_deletes"]) == (2, 0, 0)
     assert result["partitions"] == ["2026-01-01"]
     seen = CommitSensor(task_id="wait", table=table, after=before).poke({})
+    assert seen.xcom_value is not None
     assert seen.xcom_value["instant"] == result["instant"]
     found = hoodie.read_table(table.path, columns=["id", "ts"])
     assert sorted(zip(*found.select(["id", "ts"]).to_pydict().values(), strict=True)) == [("a", 3), ("b", 2)]
 
-    source = write_rows(tmp_path / "2.parquet", ["d", None], [4, 4])
+    bad = write_rows(tmp_path / "2.parquet", ["d", None], [4, 4])
     with pytest.raises(HoodieValidationError, match="null"):
-        UpsertOperator(task_id="bad", source=source, **common).execute({})
+        UpsertOperator(task_id="bad", source=bad, **common).execute({})
     assert not CommitSensor(task_id="wait", table=table, after=result["instant"]).poke({}).is_done

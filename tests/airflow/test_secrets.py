@@ -76,7 +76,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
     masker = _secrets_masker()
     before = masker.patterns, masker.replacer
-    masker.reset_masker()
+    masker.reset_masker()  # type: ignore[no-untyped-call]
     yield
     masker.patterns, masker.replacer = before
 

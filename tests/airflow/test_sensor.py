@@ -39,6 +39,11 @@ def poke(table: Any, **arguments: Any) -> PokeReturnValue:
     return found
 
 
+def seen(found: PokeReturnValue) -> dict[str, Any]:
+    assert isinstance(found.xcom_value, dict)
+    return found.xcom_value
+
+
 def test_any_commit(table: Path) -> None:
     found = poke(str(table))
     assert found.is_done
@@ -46,16 +51,16 @@ def test_any_commit(table: Path) -> None:
         "base_path": str(table),
         "instant": T1,
         "action": "commit",
-        "completion_time": found.xcom_value["completion_time"],
+        "completion_time": seen(found)["completion_time"],
     }
-    completed = datetime.fromisoformat(found.xcom_value["completion_time"])
+    completed = datetime.fromisoformat(seen(found)["completion_time"])
     assert abs(completed.timestamp() - (table / ".hoodie" / f"{T1}.commit").stat().st_mtime) < 0.002
 
 
 def test_waits_for_the_commit_after(table: Path) -> None:
     assert not poke(str(table), after=T1).is_done
     (table / ".hoodie" / f"{T2}.commit").write_text("{}")
-    assert poke(str(table), after=T1).xcom_value["instant"] == T2
+    assert seen(poke(str(table), after=T1))["instant"] == T2
     assert not poke(str(table), after=T1, min_commits=2).is_done
     assert not poke(str(table), actions=["deltacommit"]).is_done
 
@@ -70,7 +75,7 @@ def test_after_a_moment(table: Path) -> None:
 def test_forms_of_the_table(form: str, table: Path) -> None:
     whole = HoodieTable(name="orders", path=str(table), record_keys="id")
     given = {"path": str(table), "uri": f"file://{table}", "table": whole, "dict": whole.to_dict()}[form]
-    assert poke(given).xcom_value["base_path"] == str(table)
+    assert seen(poke(given))["base_path"] == str(table)
 
 
 def test_a_missing_table(tmp_path: Path) -> None:

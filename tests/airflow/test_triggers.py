@@ -19,6 +19,8 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent
 
 from airflow_hoodie import CommitSensor, FreshnessSensor, HoodieTable, PartitionSensor
+from airflow_hoodie.commits import TableReader
+from airflow_hoodie.conditions import condition
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException, HoodieTableNotFoundError
 from airflow_hoodie.triggers import condition as module
 from airflow_hoodie.triggers.condition import ConditionTrigger
@@ -136,10 +138,7 @@ def test_arguments_survive_the_database(made: Callable[[str], Any], table: Writt
     found = made(table.path)
     again = revived(deferred(found).trigger)
     assert again.table == table.path
-    assert (
-        module.condition(again.kind, {name: getattr(again, name) for name in again._names})
-        == found._condition()
-    )
+    assert condition(again.kind, {name: getattr(again, name) for name in again._names}) == found._condition()
 
 
 def test_the_poll_does_not_block_the_event_loop(
@@ -147,14 +146,14 @@ def test_the_poll_does_not_block_the_event_loop(
 ) -> None:
     """The poll ends only when the loop, running beside it, lets it."""
     entered, released = threading.Event(), threading.Event()
-    poll = module.TableReader.poll
+    poll = TableReader.poll
 
     def slow(self: Any) -> Any:
         entered.set()
         assert released.wait(SECONDS)
         return poll(self)
 
-    monkeypatch.setattr(module.TableReader, "poll", slow)
+    monkeypatch.setattr(TableReader, "poll", slow)
     table.commit()
 
     async def scenario() -> Any:
@@ -178,7 +177,7 @@ def test_hiccups_are_borne_and_a_dead_storage_is_not(
     table: WrittenTimeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = [module.MAX_FAILURES - 1]
-    poll = module.TableReader.poll
+    poll = TableReader.poll
 
     def flaky(self: Any) -> Any:
         failures[0] -= 1
@@ -186,7 +185,7 @@ def test_hiccups_are_borne_and_a_dead_storage_is_not(
             raise OSError("stale file handle")
         return poll(self)
 
-    monkeypatch.setattr(module.TableReader, "poll", flaky)
+    monkeypatch.setattr(TableReader, "poll", flaky)
     trigger = ConditionTrigger(kind="commits", table=table.path, poke_interval=0)
     table.commit()
     assert run(trigger)["value"]["instant"] == table.commits[0]
@@ -261,10 +260,10 @@ def test_started_from_the_trigger_an_error_fails_the_task(table: WrittenTimeline
 
 def test_no_xcomarg_when_started_from_the_trigger(table: WrittenTimeline) -> None:
     with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)):
-        first = CommitSensor(task_id="first", table=table.path)
+        output: Any = CommitSensor(task_id="first", table=table.path).output
         with pytest.raises(HoodieConfigurationError, match=r"after: .* takes no XComArg; .*xcom_pull"):
-            starting(table, after=first.output["instant"])
-        CommitSensor(task_id="second", table=table.path, after=first.output["instant"], deferrable=True)
+            starting(table, after=output["instant"])
+        CommitSensor(task_id="second", table=table.path, after=output["instant"], deferrable=True)
 
 
 SOURCE = """

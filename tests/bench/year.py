@@ -21,10 +21,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 import hoodie
 from hoodie.timeline.active import Timeline
@@ -169,7 +171,10 @@ class Year:
     def differences(self) -> dict[str, str]:
         """By reader; "" where its rows are those of the model."""
         expected = self.model.table(SMALL_SCHEMA)
-        readers = {"hoodie": lambda path: hoodie.read_table(str(path)), "hudi-rs": read_hudi_rs}
+        readers: dict[str, Callable[[Path], pa.Table]] = {
+            "hoodie": lambda path: hoodie.read_table(str(path)),
+            "hudi-rs": read_hudi_rs,
+        }
         return {name: difference(read(self.path), expected) or "" for name, read in readers.items()}
 
 

@@ -122,7 +122,8 @@ def test_merge(name: str, ordering: str | None, seed: int, count: int) -> None:
     needs = it.columns(SCHEMA)
     sides = [table(stored), table(incoming)]
     outcome = it.merge(*(side if needs is None else side.select(needs) for side in sides))
-    assert (outcome.take.dtype, outcome.delete.dtype) == (np.bool_, np.bool_)
+    boolean = np.dtype(np.bool_)
+    assert (outcome.take.dtype, outcome.delete.dtype) == (boolean, boolean)
     assert not (outcome.delete & ~outcome.take).any()
     taken = (sides[1] if outcome.rows is None else outcome.rows).to_pylist()
     result = [

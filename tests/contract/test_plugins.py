@@ -102,7 +102,8 @@ class Hashed(KeyGenerator):
         return rows.column("id")
 
     def partition_codes(self, rows: pa.RecordBatch | pa.Table) -> Any:
-        lengths: Any = pc.utf8_length(rows.column("id"))
+        ids: Any = rows.column("id")
+        lengths: Any = pc.utf8_length(ids)
         texts = lengths.cast(pa.string()).dictionary_encode()
         return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -129,10 +131,10 @@ def test_the_clock_is_that_of_modification_times(root: str, storage: Storage) ->
 def test_arrow_reads_and_writes(root: str, storage: Storage) -> None:
     rows = pa.table({"id": list(range(1000))})
     sink = storage.output(f"{root}/file.parquet")
-    pq.write_table(rows, sink)
+    pq.write_table(rows, cast("BinaryIO", sink))
     sink.commit()
     with storage.open_input(f"{root}/file.parquet") as source:
-        assert pq.read_table(pa.PythonFile(source, "r")).equals(rows)
+        assert pq.read_table(pa.PythonFile(cast("io.IOBase", source), "r")).equals(rows)
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -38,7 +38,8 @@ class Speculative(LocalEngine):
 
     def map_batches(self, frame: LocalFrame, function: BatchFunction, schema: pa.Schema) -> LocalFrame:
         if not isinstance(function, WriteFileGroups):
-            return super().map_batches(frame, function, schema)
+            made: LocalFrame = super().map_batches(frame, function, schema)
+            return made
 
         def twice(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
             held = list(batches)
@@ -50,7 +51,8 @@ class Speculative(LocalEngine):
             self.late.append((function, held, Task(task.partition, task.stage, task.attempt + 2 * OTHERS)))
             yield from function(iter(held), task)
 
-        return super().map_batches(frame, twice, schema)
+        doubled: LocalFrame = super().map_batches(frame, twice, schema)
+        return doubled
 
 
 def run(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
+from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
 
 
@@ -12,16 +14,16 @@ class NoCircles(Contract):
 
     packages = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph, verbose):
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         inside = {
             module: graph.find_modules_directly_imported_by(module)
-            for package in self.packages
+            for package in cast("list[str]", self.packages)
             for module in (package, *graph.find_descendants(package))
         }
         found = [sorted(circle) for circle in circles(inside)]
         return ContractCheck(kept=not found, metadata={"found": sorted(found), "imports": inside})
 
-    def render_broken_contract(self, check):
+    def render_broken_contract(self, check: ContractCheck) -> None:
         for circle in check.metadata["found"]:
             output.print_error(f"{len(circle)} modules import one another:", bold=False)
             for module in circle:

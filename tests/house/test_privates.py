@@ -80,10 +80,10 @@ def strange(tree: ast.AST) -> Iterator[str]:
             name = node.args[1] if node.func.id in ("getattr", "hasattr", "setattr") else None
             if isinstance(name, ast.Constant) and is_private(name.value):
                 yield ast.unparse(node)
-    for name in imports(tree):
-        package, *rest = name.split(".")
+    for imported in imports(tree):
+        package, *rest = imported.split(".")
         if package not in (*OWN, "__future__") and any(map(is_private, rest)):
-            yield f"import of {name}"
+            yield f"import of {imported}"
 
 
 def _of_self(node: ast.expr) -> bool:

@@ -98,11 +98,12 @@ def _page(lake: Lake) -> None:
 def _sensors(lake: Lake) -> None:
     reader = TableReader(str(lake.table))
     timeline = reader.poll()
-    for kind, given in {
+    conditions: dict[str, dict[str, Any]] = {
         "commits": {"partition": "eu", "min_commits": 9},
         "partitions": {"partitions": ["eu", "nowhere"]},
         "freshness": {"max_age": 1.0},
-    }.items():
+    }
+    for kind, given in conditions.items():
         condition(kind, given).find(reader, timeline)
 
 

@@ -245,6 +245,11 @@ def marker_lines(instant: str, *lines: str) -> Case:
     return forge
 
 
+def markers_of_other_bytes(lake: Lake) -> None:
+    marker_lines("pending", "eu/a.parquet.marker.CREATE")(lake)
+    lake.write(f".temp/{NEW}/MARKERS1", b"\xff\xfe")
+
+
 def in_commit(change: Callable[[dict[str, Any]], None]) -> Case:
     return lambda lake: lake.commit(change)
 
@@ -505,10 +510,7 @@ CASES |= {
     "a commit with half of a pair": in_commit(lambda content: each_stat(content, extra="\ud800")),
     "a commit whose rows are a text": in_commit(lambda content: each_stat(content, numWrites="many")),
     "a commit of more rows than 64 bits count": in_commit(lambda c: each_stat(c, numInserts=1 << 80)),
-    "markers that are no UTF-8": lambda lake: [
-        marker_lines("pending", "eu/a.parquet.marker.CREATE")(lake),
-        lake.write(f".temp/{NEW}/MARKERS1", b"\xff\xfe"),
-    ][1],
+    "markers that are no UTF-8": markers_of_other_bytes,
     "a schema commit that is no UTF-8": lambda lake: lake.write(
         f".schema/{lake.commits()[-1]}.schemacommit", b"\xff"
     ),

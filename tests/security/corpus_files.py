@@ -83,7 +83,12 @@ def token(**values: Any) -> Case:
     import hashlib
 
     def forge(lake: Lake) -> None:
-        content = {"token": "token", "instant": lake.first, "action": "commit", "fingerprint": ""}
+        content: dict[str, Any] = {
+            "token": "token",
+            "instant": lake.first,
+            "action": "commit",
+            "fingerprint": "",
+        }
         content |= {"operation": "upsert", "totals": {}, **values}
         name = hashlib.sha256(b"token").hexdigest()
         lake.write(f".aux/airflow-tokens/{name}.json", json.dumps(content))

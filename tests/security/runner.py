@@ -28,7 +28,7 @@ Action = Callable[[Lake], object]
 #: of processor time, and of waiting
 SECONDS, PATIENCE = 10, 30
 MEBIBYTES = 512
-MEANINGS = {signal.SIGALRM: "hung", signal.SIGPROF: "spun", signal.SIGKILL: "killed"}
+MEANINGS: dict[int, str] = {signal.SIGALRM: "hung", signal.SIGPROF: "spun", signal.SIGKILL: "killed"}
 REFUSED = "refused"
 #: long before anything here was made
 _UNREAD = 1
@@ -61,7 +61,7 @@ def outcomes(base: Path, place: Path, case: Case, actions: Mapping[str, Action])
     return found
 
 
-def _forked(work: Callable[[Callable[[Any], None]], None]) -> Iterator[list[Any]]:
+def _forked(work: Callable[[Callable[[Any], object]], None]) -> Iterator[list[Any]]:
     """What a forked process tells, line by line; last [None, its exit code]."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -86,7 +86,7 @@ def _run(
     case: Case,
     actions: Mapping[str, Action],
     names: Collection[str],
-    tell: Callable[[Any], None],
+    tell: Callable[[Any], object],
 ) -> None:
     sys.path.insert(0, str(place))
     # properties that are torn are read five times, in case somebody replaces them

@@ -41,7 +41,9 @@ def test_a_partition_that_is_a_link_is_a_partition_where_the_caller_allows_its_f
     rows = as_table(small_rows(range(30), 9), SMALL_SCHEMA)
     hoodie.write_table(rows, path, options={**kind(table), **options})
     found = hoodie.read_table(path, options=options, meta=False)
-    assert sorted(found["id"].to_pylist()) == sorted(rows["id"].to_pylist())
+    ids: list[Any] = found["id"].to_pylist()
+    expected: list[Any] = rows["id"].to_pylist()
+    assert sorted(ids) == sorted(expected)
     assert set(found["ts"].to_pylist()) == set(rows["ts"].to_pylist())
     assert {group["partition"] for group in hoodie.file_groups(path, options=options)} >= {"eu"}
     assert all(item.status == "ok" for item in check_table(path, True, options) if item.check == "contents")

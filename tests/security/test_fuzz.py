@@ -110,7 +110,7 @@ class Seeds:
             "hoodieCommitMetadata": commit_record(commit),
         }
         self.archive = encode_archive([record, record], 1)
-        with BaseFileReader(OneFile(self.bases[0]), "f.parquet") as reader:  # type: ignore[arg-type]
+        with BaseFileReader(OneFile(self.bases[0]), "f.parquet") as reader:
             self.bloom = (reader.bloom() or BloomFilter.create()).to_string().encode()
         self.internal = InternalSchema.of(from_avro(self.schema.decode())).to_json().encode()
         rows = [(b"%03d" % number, b"value %d" % number) for number in range(40)]
@@ -132,6 +132,7 @@ def _bytes(data: Sequence[bytes], make: Callable[..., bytes] = fuzzing.mutated) 
 
 def _names(text: bytes) -> None:
     name = text.decode("utf-8", "surrogatepass")
+    parse: Callable[[str], object]
     for parse in (ONE.parse, is_time, names.BaseFileName.parse, names.LogFileName.parse, Marker.parse):
         parse(name)
     for parse in (TaskRun.parse, interval_of, archive_version):
@@ -157,7 +158,7 @@ def _archived(data: bytes) -> None:
 
 
 def _log(data: bytes) -> None:
-    with LogFileReader(OneFile(data), "f.log.1") as reader:  # type: ignore[arg-type]
+    with LogFileReader(OneFile(data), "f.log.1") as reader:
         for block in reader.blocks():
             content = reader.content(block)
             with contextlib.suppress(HoodieError):
@@ -171,7 +172,7 @@ def _log(data: bytes) -> None:
 
 def _base(data: bytes) -> None:
     format_ = BaseFileFormat.of(Config.of({}))
-    with BaseFileReader(OneFile(data), "f-0_0-0-0_20240101000000000.parquet") as reader:  # type: ignore[arg-type]
+    with BaseFileReader(OneFile(data), "f-0_0-0-0_20240101000000000.parquet") as reader:
         _ = reader.schema, reader.footer
         for look in (
             lambda: _summarized(reader.summary(format_)),
@@ -200,6 +201,7 @@ def _bloom(data: bytes) -> None:
 
 
 def _hfile(data: bytes) -> None:
+    look: Callable[[], object]
     with HFileReader.of_bytes(data, "f.hfile") as reader:
         _ = reader.info
         for look in (lambda: list(reader.get([b"a", b"eu"])), lambda: list(reader.scan())):
@@ -218,8 +220,9 @@ def _model(model: str, seed: bytes) -> tuple[Make, Parse]:
         return fuzzing.mutated(chance, [data]) if chance.random() < 0.5 else data
 
     def parse(data: bytes) -> object:
-        plan = MODELS[model].from_bytes(data) if model in MODELS else read_record(model, data)
-        return plan.to_bytes() if model in MODELS else plan
+        if model in MODELS:
+            return MODELS[model].from_bytes(data).to_bytes()
+        return read_record(model, data)
 
     return make, parse
 
@@ -273,7 +276,7 @@ def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
         "stored properties": (_bytes(seeds.properties), _placed(seeds, "hoodie.properties", properties_of)),
         "commits": (_bytes(seeds.commits, many), _commit),
         "commits that are archived": (_bytes(seeds.commits, many), _archived),
-        "archive files": (_bytes([seeds.archive]), lambda data: list(read_file(OneFile(data), "a"))),  # type: ignore[arg-type]
+        "archive files": (_bytes([seeds.archive]), lambda data: list(read_file(OneFile(data), "a"))),
         "logs": (_bytes(seeds.logs), _log),
         "base files": (_bytes(seeds.bases), _base),
         "ends of base files": (_bytes(seeds.bases, _end_mutated), _base),

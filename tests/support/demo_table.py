@@ -13,9 +13,10 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pyarrow as pa
 
@@ -146,7 +147,7 @@ def settle(path: str, settled: set[str], chance: random.Random) -> None:
 
 
 @contextlib.contextmanager
-def set_back() -> Iterator[object]:
+def set_back() -> Iterator[Callable[[dt.datetime], None]]:
     """Instants are taken from a clock of ours; the function that it gives sets it. Times must rise."""
     place = SimpleNamespace(now=START.timestamp())
 
@@ -157,9 +158,5 @@ def set_back() -> Iterator[object]:
     def now(moment: dt.datetime) -> None:
         place.now = moment.timestamp()
 
-    before = clock.time, clock._last
-    clock.time, clock._last = SimpleNamespace(time=tick), ""  # type: ignore[assignment]
-    try:
+    with mock.patch.multiple(clock, time=SimpleNamespace(time=tick), _last=""):
         yield now
-    finally:
-        clock.time, clock._last = before

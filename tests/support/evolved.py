@@ -38,7 +38,7 @@ _DAY = datetime.date(2026, 1, 1)
 
 def first_rows(start: int, stop: int, ts: int) -> pa.Table:
     """Rows of the table's first columns."""
-    fields = {
+    fields: dict[str, pa.DataType] = {
         "id": pa.string(),
         "ts": pa.int64(),
         "region": pa.string(),
