@@ -12,7 +12,7 @@ from hoodie.read.past import Need, Past, gone, needs_as_of
 from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.storage import Storage
-from hoodie.table.properties import TableProperties
+from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.archived import archive_folder, read_archived
 from hoodie.timeline.clean_plan import CleanPlan
@@ -23,14 +23,7 @@ from hoodie.timeline.savepoint import SavepointMetadata
 Groups = Collection[tuple[str, str]]
 
 
-def retained(
-    timeline: Timeline,
-    storage: Storage,
-    props: TableProperties,
-    name: str,
-    time: str,
-    groups: Groups | None = None,
-) -> Past:
+def retained(table: Table, name: str, time: str, groups: Groups | None = None) -> Past:
     """The files of the table as of `time`, which have to be there; none for the newest state.
 
     `name` is the option that asked for it. With `groups` only these file groups have to be whole, which
@@ -38,6 +31,7 @@ def retained(
     after it where none of them is archived. NotRetained, which says from when on the table is whole, where it
     is known not to be so at that time.
     """
+    timeline, storage = table.timeline, table.storage
     past = Past(name, time)
     commits = [instant.time for instant in timeline.commits()]
     if not commits or time >= commits[-1]:
@@ -51,7 +45,7 @@ def retained(
     commit = max(instant for instant in commits if instant <= time)
     saved = Instant(commit, Action.SAVEPOINT, State.COMPLETED)
     if saved in timeline.instants:
-        _check_hole(timeline, storage, props, past, commit)
+        _check_hole(table, past, commit)
     if not timeline.filter([Action.CLEAN]):
         return past
     plans = list(_pending_plans(timeline, storage))
@@ -73,18 +67,17 @@ def retained(
     return replace(past, needs=needs_as_of(timeline, storage, time, groups), going=going)
 
 
-def _check_hole(
-    timeline: Timeline, storage: Storage, props: TableProperties, past: Past, commit: str
-) -> None:
+def _check_hole(table: Table, past: Past, commit: str) -> None:
     """NotRetained where commits between a savepoint's and the time are archived.
 
     A savepoint keeps its commit on the active timeline, when later ones have left it.
     """
+    timeline = table.timeline
     first = timeline.first_time
     if past.time == commit or not timeline.is_archived(commit):
         return
-    folder = archive_folder(timeline.base_path, props.archive_folder)
-    archived = (entry.instant for entry in read_archived(storage, folder))
+    folder = archive_folder(table.base_path, table.properties.archive_folder)
+    archived = (entry.instant for entry in read_archived(table.storage, folder))
     if any(item.action in COMMIT_ACTIONS for item in timeline.between(commit, past.time, archived)):
         raise NotRetained(
             f"{past.name} {past.time} is between the savepoint of {commit} and the table's active timeline, "
@@ -104,13 +97,13 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
     return needs
 
 
-def check_begin(timeline: Timeline, storage: Storage, props: TableProperties, begin: str) -> None:
+def check_begin(table: Table, begin: str) -> None:
     """NotRetained when commits later than `begin` are archived: what they wrote isn't known any more."""
-    commits = timeline.commits()
+    commits = table.timeline.commits()
     if not begin or not commits or not commits[0].is_after(begin):
         return
-    folder = join(meta_path(timeline.base_path), props.archive_folder)
-    if any("archive" in item.name for item in storage.list(folder)):
+    folder = join(meta_path(table.base_path), table.properties.archive_folder)
+    if any("archive" in item.name for item in table.storage.list(folder)):
         raise NotRetained(
             f"begin {begin} is before the table's active timeline, which begins with commit "
             f"{commits[0].time}; older commits are archived. Take begin={EARLIEST} for all rows, or a later "
@@ -120,12 +113,13 @@ def check_begin(timeline: Timeline, storage: Storage, props: TableProperties, be
         )
 
 
-def last_before_hole(timeline: Timeline, storage: Storage, policy: Holes, end: str) -> str:
+def last_before_hole(table: Table, policy: Holes, end: str) -> str:
     """`end`, or an earlier commit where a write that began before it is still in flight.
 
     Raises TableBusy with the policy FAIL. "" when no commit is left. Pending clustering writes no new rows.
     """
-    hole = next(_in_flight(timeline, storage), None)
+    timeline = table.timeline
+    hole = next(_in_flight(timeline, table.storage), None)
     if hole is None or hole > end:
         return end
     before = [instant.time for instant in timeline.before(hole, timeline.commits())]

@@ -84,12 +84,12 @@ class TableView:
         """
         query, config = query or Query(), config or Config()
         storage, props, timeline, listing = table.storage, table.properties, table.timeline, table.listing()
-        as_of, span = _period(query, config, props, timeline, storage)
-        touched = _touched(timeline, storage, span)
+        as_of, span = _period(query, config, table)
+        touched = _touched(table, span)
         past = None
         if as_of is not None and (span is None or span.begin < span.end):
             name = "as_of" if span is None else "end"
-            past = retained(timeline, storage, props, name, as_of, touched)
+            past = retained(table, name, as_of, touched)
         snapshot = TimelineView.of(timeline, storage, as_of)
         partitions = _places(listing, touched)
         if past is not None:
@@ -221,36 +221,36 @@ def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Sche
     return out
 
 
-def _period(
-    query: Query, config: Config, props: TableProperties, timeline: Timeline, storage: Storage
-) -> tuple[str | None, Span | None]:
+def _period(query: Query, config: Config, table: Table) -> tuple[str | None, Span | None]:
     """(instant of the state to be read, None for the newest; commit times of the rows)"""
     policy = config[HOLES_POLICY]
     if query.type is QueryType.TIME_TRAVEL:
-        return last_before_hole(timeline, storage, policy, query.as_of or ""), None
+        return last_before_hole(table, policy, query.as_of or ""), None
     if query.type is not QueryType.INCREMENTAL:
         return None, None
+    props = table.properties
     if not props.populate_meta_fields:
         raise ConfigError(
             f"table {props.name} keeps no meta columns ({properties.POPULATE_META_FIELDS}=false), so nobody "
             "knows when a row was written; it has no incremental queries",
             query=query.type.value,
         )
-    last = timeline.last_commit
+    last = table.timeline.last_commit
     newest = last.time if last else ""
-    end = last_before_hole(timeline, storage, policy, min(query.end or newest, newest))
+    end = last_before_hole(table, policy, min(query.end or newest, newest))
     begin = query.begin or ""
-    check_begin(timeline, storage, props, begin)
+    check_begin(table, begin)
     return end, Span(begin, end)
 
 
-def _touched(timeline: Timeline, storage: Storage, span: Span | None) -> Touched:
+def _touched(table: Table, span: Span | None) -> Touched:
     """File groups that the commits of a span wrote to; None where all have to be looked at."""
     if span is None or not span.begin:
         return None
+    timeline = table.timeline
 
     def groups(instant: Instant) -> set[tuple[str, str]]:
-        commit = timeline.commit(instant, storage)
+        commit = timeline.commit(instant, table.storage)
         return {
             (partition, stat.file_id)
             for partition, stats in commit.partition_to_write_stats.items()

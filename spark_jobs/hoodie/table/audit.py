@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from hoodie.errors import TableError
 from hoodie.format.names import join
 from hoodie.storage import Storage
-from hoodie.table.listing import StorageListing
-from hoodie.table.properties import TableProperties
+from hoodie.table.handle import Table
 from hoodie.table.view import TimelineView, merged_slices
 from hoodie.table.written import (
     UNKNOWN,
@@ -54,10 +53,11 @@ class Audit:
     kept: list[tuple[Instant, str, str]] = field(default_factory=list)
 
 
-def audit(timeline: Timeline, storage: Storage, props: TableProperties) -> Audit:
+def audit(table: Table) -> Audit:
     """Lists the partitions that commits, savepoints and plans name; opens no data file. Raises TableError."""
+    timeline, storage, props = table.timeline, table.storage, table.properties
     snapshot = TimelineView.of(timeline, storage)
-    named, listing = _named(timeline, storage), StorageListing(storage, timeline.base_path)
+    named, listing = _named(timeline, storage), table.listing()
     found: dict[str, dict[str, int]] = {}
 
     def sizes(partition: str) -> Mapping[str, int]:
@@ -83,7 +83,7 @@ def audit(timeline: Timeline, storage: Storage, props: TableProperties) -> Audit
         for instant, what, partition, name in _kept(timeline, storage)
         if name not in sizes(partition) and join(partition, name) not in known
     ]
-    return Audit(len(named), lost, _unexplained(timeline, storage, props, older), kept)
+    return Audit(len(named), lost, _unexplained(table, older), kept)
 
 
 def _named(timeline: Timeline, storage: Storage) -> dict[str, WrittenFile]:
@@ -117,11 +117,9 @@ def _planned(timeline: Timeline, storage: Storage, instant: Instant) -> list[Pla
     return list(CompactionPlan.from_bytes(storage.read(path)).operations)
 
 
-def _unexplained(
-    timeline: Timeline, storage: Storage, props: TableProperties, wrong: list[Wrong]
-) -> list[Wrong]:
+def _unexplained(table: Table, wrong: list[Wrong]) -> list[Wrong]:
     """Those that nothing took. Files that are there in another size were taken by nobody."""
-    for source in (_taken(timeline, storage), _taken_long_ago(timeline, storage, props)):
+    for source in (_taken(table.timeline, table.storage), _taken_long_ago(table)):
         if not any(item.size is None for item in wrong):
             break
         taken = set(source)
@@ -159,9 +157,10 @@ def _taken(timeline: Timeline, storage: Storage) -> Iterator[File]:
                     yield from _by_rollback(done)
 
 
-def _taken_long_ago(timeline: Timeline, storage: Storage, props: TableProperties) -> Iterator[File]:
+def _taken_long_ago(table: Table) -> Iterator[File]:
     """As the archive tells. Cleans are archived apart from commits, which may be kept longer."""
-    for entry in read_archived(storage, archive_folder(timeline.base_path, props.archive_folder)):
+    folder = archive_folder(table.base_path, table.properties.archive_folder)
+    for entry in read_archived(table.storage, folder):
         if not entry.instant.completed or entry.metadata is None:
             continue
         try:

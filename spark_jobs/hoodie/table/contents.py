@@ -15,7 +15,7 @@ from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import join
 from hoodie.storage import Storage
-from hoodie.table.listing import StorageListing
+from hoodie.table.handle import Table
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices
 from hoodie.table.written import WrittenFile, all_written
@@ -38,12 +38,12 @@ class Contents:
     findings: Sequence[Finding]
 
 
-def check_contents(timeline: Timeline, storage: Storage, base_path: str) -> Contents:
+def check_contents(table: Table) -> Contents:
     """Opens every committed data file. Of the latest slices all pages and blocks are decoded, of older ones
     the footers are. Memory: a batch of rows, or a block, for each core.
     """
+    timeline, storage, listing = table.timeline, table.storage, table.listing()
     snapshot = TimelineView.of(timeline, storage)
-    listing = StorageListing(storage, base_path)
     told = _appends(timeline, storage)
     work: list[tuple[FileSlice, bool]] = []
     for partition in listing.partitions():

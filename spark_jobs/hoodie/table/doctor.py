@@ -14,12 +14,12 @@ from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, StorageError, TableError, TableNotFound
-from hoodie.storage import LOCKS, storage_for
+from hoodie.storage import LOCKS
 from hoodie.table import properties
 from hoodie.table.audit import audit
 from hoodie.table.consent import allowed_source
 from hoodie.table.features import features
-from hoodie.table.handle import Table
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.markers import marker_instants
 from hoodie.table.properties import TableType
@@ -96,6 +96,7 @@ class _Examination:
     """The table at one moment: heartbeats first, then the timeline, so that who ends meanwhile is seen."""
 
     def __init__(self, table: Table) -> None:
+        self.table = table
         self.base_path, self.storage, self.props = table.base_path, table.storage, table.properties
         beats = read_heartbeats(self.storage, self.base_path)
         interval, misses = INTERVAL_MS.default, TOLERABLE_MISSES.default
@@ -171,7 +172,7 @@ def _bootstrap(table: _Examination) -> Iterator[Finding]:
     except HoodieError as error:
         yield Finding("bootstrap", NOTE, error.message)
         return
-    if storage_for(place).exists(place):
+    if TableRef(place, table.table.ref.storage_options).storage().exists(place):
         yield Finding("bootstrap", OK, f"bootstrapped from the files at {source}")
     else:
         yield Finding(
@@ -263,7 +264,7 @@ def _files(table: _Examination) -> Iterator[Finding]:
     if table.timeline.last_commit is None:
         return
     try:
-        found = audit(table.timeline, table.storage, table.props)
+        found = audit(table.table)
     except ImportError:
         text = "not looked at: plans and results of services are Avro, and fastavro is not installed here"
         yield Finding("files", NOTE, text, "pip install fastavro")
@@ -308,7 +309,7 @@ def _contents(table: _Examination) -> Iterator[Finding]:
         text = f"files are not opened: {error.name} is not installed here"
         yield Finding("contents", NOTE, text, "pip install 'airflow-hoodie[local]'")
         return
-    done = check_contents(table.timeline, table.storage, table.base_path)
+    done = check_contents(table.table)
     for weight, text in done.findings[:_LISTED]:
         status = {OLD: WARNING}.get(weight, ERROR if weight else NOTE)
         yield Finding("contents", status, text, _RESTORE if weight else "nothing: readers pass it over")

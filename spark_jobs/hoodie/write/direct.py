@@ -160,7 +160,7 @@ def _check_partitions(table: Table, context: WriteContext, paths: Sequence[str])
     fields = context.keys.partition_fields
     for path in paths:
         if path:
-            check_partition(table.storage, table.base_path, path, fields, listing.files(path))
+            check_partition(table, path, fields, listing.files(path))
     check_apart(paths)
 
 

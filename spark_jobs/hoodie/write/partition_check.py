@@ -12,15 +12,14 @@ from collections.abc import Iterable, Sequence
 from hoodie.errors import InputError
 from hoodie.format.names import join
 from hoodie.keygen.settings import URL_ENCODE
-from hoodie.storage import FileInfo, Storage
+from hoodie.storage import FileInfo
+from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 
 _MAX_NAME_BYTES = 255
 
 
-def check_partition(
-    storage: Storage, base_path: str, partition: str, fields: Sequence[str], entries: Sequence[FileInfo]
-) -> None:
+def check_partition(table: Table, partition: str, fields: Sequence[str], entries: Sequence[FileInfo]) -> None:
     """Raises InputError. `partition` is not empty; `entries` is what its folder holds.
 
     Looks for other partitions above only where values have brought in more levels than there are fields.
@@ -37,7 +36,7 @@ def check_partition(
             raise _refused(partition, fields, f"a folder name has at most {_MAX_NAME_BYTES} bytes")
     if len(steps) > len(fields):
         for above in _above(partition):
-            if storage.exists(join(base_path, above, PARTITION_FILE)):
+            if table.storage.exists(join(table.base_path, above, PARTITION_FILE)):
                 raise _nested(above, partition, fields)
     if any(item.is_dir for item in entries) and not any(
         item.name.startswith(PARTITION_FILE) for item in entries

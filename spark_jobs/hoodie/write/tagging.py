@@ -79,8 +79,8 @@ class Tagging:
 
     def __init__(self, context: WriteContext) -> None:
         self.context = context
-        table = Table(context.table)
-        self.storage, self.listing = table.storage, table.listing()
+        self.table = Table(context.table)
+        self.listing = self.table.listing()
         self.listed: dict[str, list[FileSlice]] = {}
         self._checked: set[str] = set()
 
@@ -149,7 +149,7 @@ class Tagging:
         if partition and self.context.operation.brings_rows:
             fields = self.context.keys.partition_fields
             entries = self.listing.files(partition)
-            check_partition(self.storage, self.context.base_path, partition, fields, entries)
+            check_partition(self.table, partition, fields, entries)
         self.slices(partition)
 
     def _look(self, index: Index, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> _Found:
@@ -187,7 +187,7 @@ class Tagging:
             return None
         known = found != NOWHERE
         if not index.sees_logs:
-            known = known_keys(self.context, self.storage, slices, names, found)
+            known = known_keys(self.context, self.table.storage, slices, names, found)
         known = known[places]
         if policy is Known.FAIL:
             refuse_known(keys, known, "" if index.scope is Scope.TABLE else slices[0].partition)
