@@ -158,5 +158,6 @@ def set_back() -> Iterator[Callable[[dt.datetime], None]]:
     def now(moment: dt.datetime) -> None:
         place.now = moment.timestamp()
 
-    with mock.patch.multiple(clock, time=SimpleNamespace(time=tick), _last=""):
+    ours = SimpleNamespace(time=tick)
+    with mock.patch.object(clock, "time", ours), mock.patch.dict(clock._last, clear=True):
         yield now
