@@ -82,9 +82,9 @@ class Tour:
             hoodie.compact_table(self.table, mode="schedule", options=options)
         elif command == "rollback":
             hoodie.write_table(orders(40), self.table)
-        if command == "restore":
-            return max(i["instant"] for i in hoodie.instants(self.table) if i["action"] == "savepoint")
-        return max(i["instant"] for i in hoodie.instants(self.table))
+        found = hoodie.instants(self.table)
+        times: list[str] = [i["instant"] for i in found if command != "restore" or i["action"] == "savepoint"]
+        return max(times)
 
     def run(self, line: list[str]) -> int:
         words = [word.replace("/data/orders", self.table) for word in line]

@@ -22,7 +22,7 @@ from hoodie.timeline.commit import CommitMetadata
 from tests.support.arrow import arrow_schema
 
 UTC_MICROS = pa.timestamp("us", "UTC")
-NUMBERS = [pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()]
+NUMBERS: list[pa.DataType] = [pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()]
 
 
 def schema_of(**types: pa.DataType) -> pa.Schema:
@@ -304,7 +304,8 @@ def test_columns_are_ordered_filled_and_dropped() -> None:
 def test_unchanged_columns_are_not_copied() -> None:
     rows = pa.table({"a": pa.array([1, 2], pa.int64())})
     out = conform(rows, schema_of(a=pa.int64()))
-    before, after = rows.column("a").chunk(0).buffers()[1], out.column("a").chunk(0).buffers()[1]
+    chunks: list[Any] = [rows.column("a").chunk(0), out.column("a").chunk(0)]
+    before, after = (chunk.buffers()[1] for chunk in chunks)
     assert before is not None
     assert after is not None
     assert before.address == after.address

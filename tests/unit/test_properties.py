@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ from hoodie.errors import (
     TornProperties,
     UnsupportedVersion,
 )
-from hoodie.storage import Check
+from hoodie.storage import Check, Storage
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.properties import (
@@ -48,7 +48,7 @@ class Killed(Exception):
     pass
 
 
-class Stopping:
+class _Stopping:
     """Storage that dies before or after its n-th change."""
 
     def __init__(self, count: int, after: bool) -> None:
@@ -71,6 +71,10 @@ class Stopping:
             return result
 
         return change
+
+
+def stopping(count: int, after: bool) -> Storage:
+    return cast("Storage", _Stopping(count, after))
 
 
 def moments() -> Iterator[tuple[int, bool]]:
@@ -225,7 +229,7 @@ def test_killed_creation_is_no_table_and_can_be_repeated(tmp_path: Path, storage
     for count, after in moments():
         path = str(tmp_path / f"{count}-{after}")
         try:
-            create(Stopping(count, after), path, CREATED)
+            create(stopping(count, after), path, CREATED)
         except Killed:
             pass
         else:
@@ -258,7 +262,7 @@ def test_update_renames_with_a_new_checksum(base: str, storage: LocalStorage) ->
 
 
 def test_update_without_change_writes_nothing(base: str) -> None:
-    assert update(Stopping(1, False), base, {properties.PRECOMBINE_FIELD: "ts"}).precombine_field == "ts"
+    assert update(stopping(1, False), base, {properties.PRECOMBINE_FIELD: "ts"}).precombine_field == "ts"
 
 
 def test_killed_update_leaves_old_or_new(base: str, tmp_path: Path, storage: LocalStorage) -> None:
@@ -267,7 +271,7 @@ def test_killed_update_leaves_old_or_new(base: str, tmp_path: Path, storage: Loc
         path = str(tmp_path / f"{count}-{after}")
         shutil.copytree(base, path)
         with contextlib.suppress(Killed):
-            update(Stopping(count, after), path, {properties.METADATA_PARTITIONS: None})
+            update(stopping(count, after), path, {properties.METADATA_PARTITIONS: None})
         found = load(storage, path, rounds=1).metadata_partitions
         seen.add(found)
         assert found in {(), ("files",)}

@@ -111,7 +111,12 @@ def test_delete_forgives_a_missing_path_and_takes_the_checksum_file_first(
     (tmp_path / ".file.crc").touch()
     order: list[str] = []
     real = os.unlink
-    monkeypatch.setattr(os, "unlink", lambda path: (order.append(os.path.basename(path)), real(path)))
+
+    def unlink(path: str) -> None:
+        order.append(os.path.basename(path))
+        real(path)
+
+    monkeypatch.setattr(os, "unlink", unlink)
     STORAGE.delete(str(tmp_path / "file"))
     STORAGE.delete(str(tmp_path / "file"))
     assert order[:2] == [".file.crc", "file"]

@@ -116,7 +116,8 @@ def raw_values(avro: Avro, array: Any) -> list[Any]:
         ]
     if pa.types.is_temporal(array.type):
         array = array.cast(pa.int32() if kind == "int" else pa.int64())
-    return array.to_pylist()
+    plain: list[Any] = array.to_pylist()
+    return plain
 
 
 def _raw_map(avro: Avro, item: Any) -> dict[str, Any]:

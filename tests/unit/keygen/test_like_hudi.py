@@ -30,9 +30,11 @@ RAW: dict[str, Any] = {"ts": pa.int64(), "date": pa.int32()}
 def column(case: dict[str, Any], values: list[str | None]) -> pa.Array[Any]:
     kind = TYPES[case["type"]]
     if case["type"] == "string":
-        return pa.array(values, kind)
+        return pa.array(values, pa.string())
     parse = float if pa.types.is_floating(kind) else int
-    return pa.array([v if v is None else parse(v) for v in values], RAW.get(case["type"], kind)).cast(kind)
+    raw = pa.array([v if v is None else parse(v) for v in values], RAW.get(case["type"], kind))
+    found: pa.Array[Any] = raw.cast(kind)
+    return found
 
 
 def paths(case: dict[str, Any], values: list[str | None]) -> list[str]:

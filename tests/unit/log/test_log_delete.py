@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import struct
 import tracemalloc
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -45,7 +46,7 @@ TYPES: list[tuple[pa.DataType, list[Any], str, list[Any]]] = [
 ]  # fmt: skip
 
 
-def by_the_book(keys: list[str], partitions: list[str], ordering: list[tuple[str, Any] | None]) -> bytes:
+def by_the_book(keys: list[str], partitions: list[str], ordering: Sequence[tuple[str, Any] | None]) -> bytes:
     """Content of a DELETE block, by fastavro."""
     records = [
         {
@@ -137,7 +138,8 @@ def test_any_records_are_read_back_and_are_what_fastavro_writes(
     window: int, rows: list[tuple[str, str, int | None]]
 ) -> None:
     """Whatever bytes they have: the byte 2 begins a record, and may stand anywhere in one."""
-    keys, partitions, numbers = ([row[place] for row in rows] for place in range(3))
+    keys, partitions = [row[0] for row in rows], [row[1] for row in rows]
+    numbers = [row[2] for row in rows]
     content = encode_delete_block(of(keys, partitions, pa.array(numbers, pa.int64())))
     assert content == by_the_book(
         keys, partitions, [COMMIT_TIME if number is None else ("LongWrapper", number) for number in numbers]

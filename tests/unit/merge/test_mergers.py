@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
@@ -191,7 +192,7 @@ class FirstWins(Merger):
         none = np.zeros(incoming.num_rows, np.bool_)
         return Outcome(none, none)
 
-    def deleted(self, rows: pa.Table) -> Any:
+    def deleted(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:
         return np.zeros(rows.num_rows, np.bool_)
 
 
@@ -201,6 +202,7 @@ class Nameless(FirstWins):
 
 def test_own_merger() -> None:
     it = made(SCHEMA, **{PAYLOAD: f"{__name__}:FirstWins", MODE: "CUSTOM"})
+    assert isinstance(it, FirstWins)
     assert it.given == ("ts", SCHEMA.names)
     assert it.java_class.endswith("FirstValueAvroPayload")
     assert (it.folds, it.keeps_newer, it.ignores_stored, it.delete_ordering) == (False, True, False, None)

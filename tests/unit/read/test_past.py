@@ -295,10 +295,10 @@ class History:
         snapshot, listing = TimelineView.of(timeline, STORAGE), StorageListing(STORAGE, str(self.path))
         assert timeline.last_commit
         files = {
-            Path(file.path)
+            Path(path)
             for partition in listing.partitions()
             for item in merged_slices(snapshot, listing.files, partition)
-            for file in (*([item.base] if item.base else []), *item.logs)
+            for path in (*([item.base.path] if item.base else []), *(log.path for log in item.logs))
         }
         self.states[timeline.last_commit.time] = (dict(self.rows), files)
 

@@ -132,7 +132,8 @@ def test_values_change_as_in_apache_hudi(
     rows = rows.set_column(1, "s", pa.array([{"c": v} for v in values], pa.struct([("c", source)])))
     got = read_changed(rows, pa.schema([("c", target), ("s", inner)]))
     assert got.column("c").to_pylist() == expected
-    assert [row["c"] for row in got.column("s").to_pylist()] == expected
+    nested: list[Any] = got.column("s").to_pylist()
+    assert [row["c"] for row in nested] == expected
 
 
 @pytest.mark.parametrize(

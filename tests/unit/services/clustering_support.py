@@ -68,7 +68,8 @@ def check_kept(table: Pair, before: pa.Table, what: str = "") -> None:
     after = meta_rows(table.path)
     assert_same_rows(after, before, what=what)
     numbers: list[Any] = after.column("_hoodie_commit_seqno").to_pylist()
-    assert sorted(numbers) == sorted(before.column("_hoodie_commit_seqno").to_pylist())
+    expected: list[Any] = before.column("_hoodie_commit_seqno").to_pylist()
+    assert sorted(numbers) == sorted(expected)
     table.check(what)
 
 

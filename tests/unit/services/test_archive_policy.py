@@ -35,7 +35,7 @@ def commits(count: int, action: str = "commit") -> list[str]:
     return [f"{number} {action}" for number in range(1, count + 1)]
 
 
-def chosen(loaded: Timeline, facts: Facts | None = None, **options: Any) -> Choice:
+def chosen(loaded: Timeline, facts: Facts | None = None, /, **options: Any) -> Choice:
     given = {name.replace("__", "."): value for name, value in options.items()}
     return choose(loaded, Config.of({**SETTINGS, **given}), facts or Facts())
 

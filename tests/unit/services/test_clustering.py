@@ -97,7 +97,8 @@ def test_new_files_have_filters_and_key_ranges(table: Pair) -> None:
         keys = stored(file, "_hoodie_record_key").column(0)
         footer = footer_of(STORAGE, str(file))
         ends = footer["hoodie_min_record_key"], footer["hoodie_max_record_key"]
-        assert ends == (min(keys.to_pylist()), max(keys.to_pylist()))
+        texts: list[Any] = keys.to_pylist()
+        assert ends == (min(texts), max(texts))
         with BaseFileReader(STORAGE, str(file)) as reader:
             bloom = reader.bloom()
             assert bloom is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -126,9 +126,11 @@ def test_spilled_rows_come_in_the_same_order(
             target.add(table.slice(start, step))
         found = pa.concat_tables(list(target.stream(64)))
         assert target.spilled == spilled
-    assert sorted(found.column("n").to_pylist()) == list(range(len(rows)))
+    numbers: list[Any] = found.column("n").to_pylist()
+    assert sorted(numbers) == list(range(len(rows)))
     assert found.column_names == table.column_names
     if layout is Layout.LINEAR:
+        keys: list[tuple[str, Literal["ascending", "descending"]]]
         keys = [(name, "ascending") for name in "abc"]
         expected = table.take(pc.sort_indices(table, sort_keys=keys))
         for name in ("a", "b", "c"):

@@ -24,7 +24,7 @@ def config(**options: Any) -> Config:
     return Config.of({PREFIX + name.replace("__", "."): value for name, value in options.items()})
 
 
-def chosen(partitions: Sequence[str] = DAYS, hour: int | None = None, **options: Any) -> list[str]:
+def chosen(partitions: Sequence[str] = DAYS, hour: int | None = None, /, **options: Any) -> list[str]:
     given = {name if name.startswith("hoodie") else PREFIX + name: value for name, value in options.items()}
     return candidates(partitions, Config.of(given), hour)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +30,7 @@ from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, full_rows, small_rows
 from tests.unit.write.support import BLOCK_SIZE, BUDGET, OPTIONS, Pair, listing
 
+T = TypeVar("T")
 STORAGE = LocalStorage()
 MOR = {**OPTIONS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 ALWAYS = {"hoodie.compact.inline.max.delta.commits": 1}
@@ -272,12 +273,12 @@ def fail_at(faults: Faults, operation: str) -> None:
     """The first change of this kind to a data file, or to the completed instant, fails; later ones work."""
     inner = faults.run
 
-    def run(name: str, path: str, *calls: Any) -> Any:
+    def run(name: str, path: str, call: Callable[[], T], half: Callable[[], None] | None = None) -> T:
         wanted = path.endswith(".commit") if operation == "create" else path.endswith(".parquet")
         if name == operation and wanted and not faults.tripped:
             faults.tripped = True
             raise InjectedFault(f"{name} {path}")
-        return inner(name, path, *calls)
+        return inner(name, path, call, half)
 
     faults.once = True
     faults.run = run  # type: ignore[method-assign]

@@ -72,4 +72,5 @@ def test_a_very_long_key(tmp_path: Path) -> None:
     assert time.process_time() - start < 3
     assert (result.num_inserts, result.num_updates) == (0, 51)
     found = hoodie.read_table(path, where="n = 2", columns=["id"]).column("id").to_pylist()
-    assert sorted(found) == sorted(rows.column("id").to_pylist())
+    written: list[Any] = rows.column("id").to_pylist()
+    assert sorted(found) == sorted(written)

@@ -39,8 +39,9 @@ ROWS = as_table(small_rows(range(900), 1), SMALL_SCHEMA)
 def _by_region(folder: Path, rows: pa.Table = ROWS, **options: Any) -> ds.Dataset:
     """One file a region, three row groups each."""
     folder.mkdir()
-    for region in sorted(set(rows.column("region").to_pylist())):
-        mine = rows.filter(pa.array([value == region for value in rows.column("region").to_pylist()]))
+    regions: list[Any] = rows.column("region").to_pylist()
+    for region in sorted(set(regions)):
+        mine = rows.filter(pa.array([value == region for value in regions]))
         pq.write_table(mine, folder / f"{region}.parquet", row_group_size=-(-len(mine) // 3), **options)
     return ds.dataset(folder)
 

@@ -130,7 +130,7 @@ def test_a_log_record(tmp_path: Path) -> None:
     assert set(rows.column("_hoodie_commit_time").to_pylist()) == {second.instant}
     assert set(rows.column("_hoodie_partition_path").to_pylist()) == {""}
     assert set(rows.column("_hoodie_file_name").to_pylist()) == {name.file_id}
-    numbers = rows.column("_hoodie_commit_seqno").to_pylist()
+    numbers: list[Any] = rows.column("_hoodie_commit_seqno").to_pylist()
     assert len(set(numbers)) == 2
     assert all(number.startswith(f"{second.instant}_") for number in numbers)
     (block,) = blocks(log)

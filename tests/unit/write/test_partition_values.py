@@ -48,7 +48,7 @@ FOLDERS = {
     "": (DEFAULT, DEFAULT),
 }
 #: these need URL encoding
-ENCODED_ONLY = {
+ENCODED_ONLY: dict[str | None, str] = {
     "c:d": "c%3Ad",
     "s3://b/k": "s3%3A%2F%2Fb%2Fk",
     "/abs": "%2Fabs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def _random_batch(rng: random.Random, keys: int, most: int) -> list[Row]:
     return rows
 
 
-LAYOUTS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+LAYOUTS: dict[str, tuple[dict[str, Any], tuple[str, ...] | Callable[[Row], object]]] = {
     "simple": ({PARTITION: "region"}, ("region",)),
     "hive style": ({PARTITION: "region", HIVE_STYLE: True}, ("region",)),
     "no partition": ({PARTITION: ""}, ()),

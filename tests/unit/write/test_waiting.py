@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import hoodie
 from hoodie.concurrency import queue as module
 from hoodie.concurrency.queue import FOLDER
 from hoodie.config.key import Config
+from hoodie.engine import Task
 from hoodie.engine.local import LocalEngine
 from hoodie.errors import Fenced, TableBusy
 from hoodie.pipeline import write
@@ -27,7 +29,7 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.instant import Action
-from hoodie.write.operation import Operation, WriteRequest
+from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.tagging import TagRows
 from hoodie.write.transaction import Transaction
 from tests.crash.worker import environment, python
@@ -119,7 +121,9 @@ class Background(threading.Thread):
 
     def __init__(self, run: Callable[[], Any]) -> None:
         super().__init__()
-        self._call, self.result, self.error = run, None, None
+        self._call = run
+        self.result: Any = None
+        self.error: BaseException | None = None
         self.start()
 
     def run(self) -> None:
@@ -150,10 +154,11 @@ def test_eight_threads_with_services_beside_them(table: Path) -> None:
     """Cleans are due after every commit, and want the table for themselves, too."""
     options = {**OPTIONS, "hoodie.cleaner.commits.retained": "1", "hoodie.keep.min.commits": "2"}
     options |= {"hoodie.keep.max.commits": "3"}
-    writers = [
-        Background(lambda number=number: hoodie.write_table(rows(number), str(table), options=options))
-        for number in range(1, 9)
-    ]
+
+    def upsert(number: int) -> WriteResult:
+        return hoodie.write_table(rows(number), str(table), options=options)
+
+    writers = [Background(partial(upsert, number)) for number in range(1, 9)]
     for writer in writers:
         writer.join()
     assert [writer.result.warnings for writer in writers] == [[]] * 8
@@ -166,15 +171,20 @@ def test_eight_threads_with_services_beside_them(table: Path) -> None:
 def test_the_order_of_arrival_and_one_stage_for_each(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     staged: list[str] = []
     run = TagRows.__call__
-    monkeypatch.setattr(TagRows, "__call__", lambda self, *args: staged.append("") or run(self, *args))
 
-    def upsert(number: int) -> Any:
+    def counted(step: TagRows, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        staged.append("")
+        return run(step, batches, task)
+
+    monkeypatch.setattr(TagRows, "__call__", counted)
+
+    def upsert(number: int) -> WriteResult:
         return hoodie.write_table(rows(number), str(table), options=OPTIONS)
 
     with held(table):
         writers = []
         for number in (3, 1, 2):
-            writers.append(Background(lambda number=number: upsert(number)))
+            writers.append(Background(partial(upsert, number)))
             until(lambda: len(waiting(table)) == len(writers))
         assert staged == [], "rows were staged that another commit would make stale"
     for writer in writers:
