@@ -26,7 +26,7 @@ GIVEN: dict[str, Any] = {
     "keys": "/keys.csv",
 }
 DAY = "2026-01-01"
-_PARAGRAPH = re.compile(r"^ +(\w[\w, ]*): ((?:.|\n)*?)(?=^ +\w[\w, ]*: |^\s*$|\Z)", re.MULTILINE)
+_PARAMETER = re.compile(r"^ *:param (\w+): (.*?)(?=^ *:param|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def classes() -> Iterator[type[BaseOperator]]:
@@ -62,11 +62,7 @@ def made(kind: type[Any]) -> Any:
 def promised(kind: type[BaseOperator]) -> set[str]:
     """Arguments that the class's own docstring calls templated."""
     text = inspect.getdoc(kind) or ""
-    named: set[str] = set()
-    for names, description in _PARAGRAPH.findall("\n".join(f" {line}" for line in text.splitlines())):
-        if "(templated)" in description:
-            named |= {name.strip() for name in names.split(",")}
-    return named
+    return {name for name, description in _PARAMETER.findall(text) if "(templated)" in description}
 
 
 CONCRETE = [kind for kind in classes() if not is_base(kind)]

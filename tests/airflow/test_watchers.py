@@ -157,9 +157,9 @@ def test_many_watchers_share_one_poll(table: WrittenTimeline, monkeypatch: pytes
         polls.add(id(self))
         return poll(self)
 
-    def opening(data: bytes) -> Any:
+    def opening(data: bytes, value: Any) -> Any:
         opened.append(data)
-        return parse(data)
+        return parse(data, value)
 
     monkeypatch.setattr(TableReader, "poll", counted)
     monkeypatch.setattr(CommitDetails, "parse", opening)
