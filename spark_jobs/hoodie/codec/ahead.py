@@ -33,7 +33,7 @@ def side_by_side(
 ) -> Generator[_T, None, None]:
     """The items of one source after the other, and its error; threads make those of `many` sources at once.
 
-    A source waits once its items that nobody took have `most` bytes. Closing it closes the sources.
+    A source waits once its items that are not taken yet have `most` bytes. Closing it closes the sources.
     """
     lanes: deque[_Lane[_T]] = deque()
     waiting = iter(sources)
@@ -93,7 +93,7 @@ class _Lane(Generic[_T]):
                 for item in source:
                     if not self._put(item):
                         break
-        except BaseException as error:  # noqa: BLE001  whoever takes the items is told
+        except BaseException as error:  # noqa: BLE001  raised where the items are taken
             self._error = error
         finally:
             with self._changed:
@@ -101,7 +101,7 @@ class _Lane(Generic[_T]):
                 self._changed.notify_all()
 
     def _put(self, item: _T) -> bool:
-        """False where nobody wants it any more."""
+        """False where the items are not wanted any more."""
         size = self._size(item)
         with self._changed:
             self._changed.wait_for(

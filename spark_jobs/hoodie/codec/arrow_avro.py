@@ -59,7 +59,7 @@ def _small_parts(rows: pa.Table) -> Iterator[pa.Table]:
     for start in range(0, rows.num_rows, ROWS):
         part = rows.slice(start, ROWS)
         for place, column in enumerate(part.columns):
-            if pa.types.is_string_view(column.type):  # few kernels know views, and their size is not told
+            if pa.types.is_string_view(column.type):  # few kernels know views, and their size is not known
                 part = part.set_column(place, part.field(place).name, column.cast(pa.large_string()))
             elif pa.types.is_binary_view(column.type):
                 part = part.set_column(place, part.field(place).name, column.cast(pa.large_binary()))

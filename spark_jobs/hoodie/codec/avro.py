@@ -1,7 +1,7 @@
 """One-record Avro container files, the form of Hudi's plans and metadata (format.md 2.3, 3.4), and single
 records without a container, as the archived timeline has them (11).
 
-The only importer of fastavro. The schemas are Apache Hudi 0.15.0's, data files beside this module that are
+The only importer of fastavro. The schemas are Apache Hudi 0.15.0's, data files next to this module that are
 read on first use, also out of a zip; `java_strings` adds what Hudi's build adds to them. Full names are
 `org.apache.hudi.avro.model.<name>`.
 """

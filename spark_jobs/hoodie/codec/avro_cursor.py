@@ -40,7 +40,7 @@ _1, _56, _63 = np.uint64(1), np.uint64(56), np.uint64(63)
 
 
 class Damage(Exception):
-    """The bytes do not fit the schema; `row` is the record's number in the block, -1 where nobody knows."""
+    """The bytes do not fit the schema; `row` is the record's number in the block, -1 where unknown."""
 
     def __init__(self, why: str, row: int = -1) -> None:
         super().__init__(why)

@@ -1,8 +1,8 @@
 """Avro schemas as trees that the batch codec walks, and the Arrow types of their values (format.md 6.2, 6.5).
 
 `parse` reads a record schema (Avro 1.11 specification, "Schema Declaration"); named types that are used again
-become the same node. `arrow_field` says what a field is in Arrow; it is where the mapping stands, for tables
-(`hoodie.format.schema.from_avro`) and for log blocks (`hoodie.codec.arrow_avro`) alike.
+become the same node. `arrow_field` says what a field is in Arrow; it is the only place of the mapping, for
+tables (`hoodie.format.schema.from_avro`) and for log blocks (`hoodie.codec.arrow_avro`) alike.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class BaseFileWriter:
         return size
 
     def abandon(self) -> None:
-        """Let go of a file that will not be finished; who gave up deletes it. Does nothing after `close`."""
+        """Close a file that will not be finished; its caller deletes it. Does nothing after `close`."""
         if self._writer is not None and self._writer.is_open:
             with contextlib.suppress(OSError, ValueError, pa.ArrowException):
                 self._writer.close()
@@ -342,7 +342,7 @@ class BaseFileReader:
 
     def summary(self, format_: BaseFileFormat) -> KeySummary | None:
         """The file's own key summary, to be continued; None when it lacks what `format_` asks for, and when
-        it is to be made anew: keys never leave a filter, which would grow with every key that comes and goes.
+        a new one is to be built: keys are never removed from a filter, which would grow with every new key.
         """
         bounds = self.key_bounds()
         bloom = self.bloom(format_.bloom_max_entries) if format_.bloom else None

@@ -1,4 +1,4 @@
-"""Bloom filters over record keys, as kept in the footer of a base file, and the key range beside them.
+"""Bloom filters over record keys, as kept in the footer of a base file, with the key range.
 
 Byte for byte what Apache Hudi 0.15.0 ``SimpleBloomFilter`` and ``HoodieDynamicBoundedBloomFilter`` write
 (format.md section 7): ``|hash mod m|`` for k chained Murmur rounds, one bit vector (SIMPLE) or a matrix of
@@ -286,7 +286,7 @@ class BloomFilter:
         return np.where(keys < room, rows - 1 + (current + keys) // n, turn % final), *after
 
     def _probes(self) -> list[Probe]:
-        """Return per row the function that tells which positions are set."""
+        """Return per row the function that looks up which positions are set."""
         if self._text is None:
             return [partial(_set_in_row, row) for row in self._pack()]
         chars = np.frombuffer(self._text, np.uint8)

@@ -1,7 +1,7 @@
 """Rows of files of older schemas in the names of the table's present one (schema-on-read evolution).
 
 The columns of a file and of the table are matched by id. A column of the table that has no id in the file's
-schema is read by its name, as files may hold columns that no schema tells of; where the file's schema gives
+schema is read by its name, as files may hold columns that are in no schema; where the file's schema gives
 the name to another column, it is null. What has an id that the table lost is not shown.
 """
 

@@ -244,8 +244,8 @@ def _check_sums(made: Callable[[bytes], int], data: bytes, sums: bytes, chunk: i
     parts = -(-len(data) // chunk) if chunk > 0 else 0
     if parts == 0 or len(sums) < 4 * parts:
         raise _Damaged(f"the block at {offset} lacks checksums")
-    for number, (told,) in enumerate(struct.iter_unpack(">I", sums[: 4 * parts])):
-        if made(data[number * chunk : (number + 1) * chunk]) != told:
+    for number, (expected,) in enumerate(struct.iter_unpack(">I", sums[: 4 * parts])):
+        if made(data[number * chunk : (number + 1) * chunk]) != expected:
             raise _Damaged(f"the checksum of the block at {offset} is wrong")
 
 

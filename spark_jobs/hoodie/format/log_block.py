@@ -185,7 +185,7 @@ def decode_block(read: Callable[[int, int], bytes], offset: int, size: int) -> L
         command = headers.get(HeaderKey.COMMAND_BLOCK_TYPE)
         raise DamagedBlock(f"command {command!r} (known: {_ROLLBACK!r}, rollback)")
     start, length = cursor.skip_content()
-    cursor.map()  # the footers: nobody ever wrote one
+    cursor.map()  # the footers: no writer has any
     if cursor.place != cursor.end:
         raise DamagedBlock(f"{cursor.end - cursor.place} bytes are left over")
     return LogBlock(type_, headers, version, offset, whole, start, length)

@@ -175,7 +175,7 @@ def _old_schema(block: LogBlock, view: memoryview) -> tuple[str, memoryview]:
 
 
 def _of(own: pa.Schema, columns: Sequence[str] | None) -> list[str] | None:
-    """Those of the columns that a block has; one at least, which tells the number of rows."""
+    """Those of the columns that a block has; one at least, for the number of rows."""
     if columns is None:
         return None
     there = frozenset(own.names)

@@ -2,7 +2,7 @@
 
     3 int32 | length int32 | Avro binary of HoodieDeleteRecordList
 
-An ordering value stands in the wrapper of the Java class that Apache Hudi 0.15.0 takes from the ordering
+An ordering value is stored in the wrapper of the Java class that Apache Hudi 0.15.0 takes from the ordering
 column (HoodieAvroUtils.wrapValueIntoAvro): long and timestamp in LongWrapper, since Hudi compares a timestamp
 as the stored number, date in DateWrapper, and so on. IntWrapper 0 is its "no ordering value": such a delete
 wins always.
@@ -160,7 +160,7 @@ def _wrap(ordering: Any) -> Any:
 
 
 def _wrapper(values: Any) -> tuple[str, tuple[Any, ...]]:
-    """The wrapper for values of this type and its bytes; anything stands where values are null."""
+    """The wrapper for values of this type and its bytes; bytes of null values are undefined."""
     dtype, types = values.type, pa.types
     if types.is_string(dtype) or types.is_large_string(dtype):
         return "StringWrapper", _sized(values.fill_null(""))

@@ -31,7 +31,7 @@ from hoodie.format.log_block import (
 )
 from hoodie.storage import Output, Storage
 
-#: headers are read in pages of this size, which are kept for the blocks beside
+#: headers are read in pages of this size, which are kept for the neighbouring blocks
 _PAGE = 1 << 16
 _PAGES_KEPT = 16
 #: the next magic is looked for in windows of this size
@@ -146,7 +146,7 @@ class LogFileWriter:
         return self.size
 
     def abandon(self) -> None:
-        """Let go of a file that will not be finished; who gave up deletes it. Does nothing after `close`."""
+        """Close a file that will not be finished; its caller deletes it. Does nothing after `close`."""
         self._sink.abandon()
 
 

@@ -2,7 +2,7 @@
 
 A table is untrusted (SECURITY.md), and in Parquet few bytes can stand for many: a page of zeros compresses to
 nothing, one long text in a dictionary is every row's, a list of a billion equal values is a run. How much a
-column can become is told by its page headers: what is decompressed, and how many values there are. From them
+column can become is in its page headers: what is decompressed, and how many values there are. From them
 follows how many rows can be decoded at a time within BATCH_BYTES. A page, or a list column of a row group,
 that is beyond MAX_BLOCK_BYTES is refused.
 """
@@ -164,10 +164,10 @@ class Pages:
         if kind not in _COUNTED:
             return _Page(False, 0, size, -1, start, stored)
         place, count, encoding = _COUNTED[kind]
-        told: Any = header.get(place)
-        if not isinstance(told, dict) or not isinstance(told.get(count), int) or told[count] < 0:
+        data: Any = header.get(place)
+        if not isinstance(data, dict) or not isinstance(data.get(count), int) or data[count] < 0:
             raise ValueError(f"the page at byte {at} does not tell its values")
-        values, code = told[count], told.get(encoding, 0)
+        values, code = data[count], data.get(encoding, 0)
         return _Page(kind == _DICTIONARY, values, size, code, start, stored)
 
     def _header(self, at: int) -> tuple[dict[int, Any], int]:

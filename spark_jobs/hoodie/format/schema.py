@@ -58,7 +58,7 @@ def canonical(schema: pa.Schema) -> pa.Schema:
     Widens int8/16, uint8/16/32, float16, large and view layouts; dictionaries become their values;
     timestamps become microseconds in UTC (values are checked when rows are converted,
     `evolution.conform`). Raises InputError that names every unsupported column, duplicate names (also
-    when they differ in case only, as Spark does not tell them apart) and reserved names.
+    when they differ in case only, as Spark does not distinguish them) and reserved names.
     """
     return pa.schema(
         [pa.field(field.name, stored_type(field.type), field.nullable) for field in normalized(schema)]

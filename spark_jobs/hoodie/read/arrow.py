@@ -46,9 +46,9 @@ def read_batches(
     """The answer while it is read; `where` is one SQL predicate (DuckDB evaluates it;
     `duckdb_predicate` says what it may have).
 
-    Memory: for each core, and one more, what merging a file slice takes and 32 MiB of rows that nobody took
-    yet; with a predicate what DuckDB takes. Which files are read is decided now, and wrong arguments raise
-    now; what is wrong with a file shows when it is reached.
+    Memory: for each core, and one more, what merging a file slice takes and 32 MiB of rows that are not
+    consumed yet; with a predicate what DuckDB takes. Which files are read is decided now, and wrong arguments
+    raise now; what is wrong with a file shows when it is reached.
     """
     config = Config.of(options or {})
     table = Table(TableRef.of(path, config))
@@ -72,10 +72,10 @@ def read_batches(
 def slice_tables(
     view: TableView, storage: Storage, file_slice: FileSlice, names: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Rows of one slice, with the values that its path tells."""
-    told, partition, schema = view.path_columns, file_slice.partition, _schema(view, names)
-    for rows in read_slice(storage, file_slice, view.context, told.stored(partition, names)):
-        yield told.put(rows, partition, schema)
+    """Rows of one slice, with the values that its path contains."""
+    columns, partition, schema = view.path_columns, file_slice.partition, _schema(view, names)
+    for rows in read_slice(storage, file_slice, view.context, columns.stored(partition, names)):
+        yield columns.put(rows, partition, schema)
 
 
 def view_batches(view: TableView, storage: Storage) -> pa.RecordBatchReader:
@@ -147,13 +147,13 @@ def _cause(view: TableView, storage: Storage, names: list[str], error: Exception
     """
     import duckdb
 
-    told = (
+    of_predicate = (
         duckdb.ParserException,
         duckdb.BinderException,
         duckdb.CatalogException,
         duckdb.ConversionException,
     )
-    if not isinstance(error, told):
+    if not isinstance(error, of_predicate):
         for item in view.slices:
             read_through(storage, item, view.context, names)
     return None if isinstance(error, duckdb.Error) else error
@@ -171,7 +171,7 @@ def _sources(view: TableView, storage: Storage, names: list[str]) -> Iterator[tu
 def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: list[str]) -> Any:
     """A pyarrow dataset, into which the predicate is pushed, of local files with the table's types.
 
-    What a fragment's path tells stands in place of what its file holds, and rules files out.
+    The values in a fragment's path replace what its file holds, and rule files out.
     """
     import pyarrow.dataset as ds
     import pyarrow.fs
@@ -181,11 +181,11 @@ def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: li
     format_, local = ds.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
 
     def known(partition: str) -> Any:
-        told: Any = ds.scalar(True)
+        values: Any = ds.scalar(True)
         for name, value in view.path_columns.scalars(partition).items():
             field, constant = ds.field(name), cast(Any, value)
-            told = told & (field == ds.scalar(constant) if value.is_valid else field.is_null())
-        return told
+            values = values & (field == ds.scalar(constant) if value.is_valid else field.is_null())
+        return values
 
     fragments = [
         format_.make_fragment(item.base.path, local, partition_expression=known(item.partition))

@@ -221,7 +221,7 @@ class _Operations:
 
 
 def _mapped(part: Part, rows_path: str, deletes_path: str) -> Part:
-    """The part in files beside these."""
+    """The part in new files next to these."""
     deletes: Any = part.deletes
     if deletes is not None:
         deletes = map_rows(deletes_path + ".one", pa.table({RECORD_KEY: deletes})).column(0).combine_chunks()

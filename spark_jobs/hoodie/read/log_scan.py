@@ -25,7 +25,7 @@ Entry = tuple[LogFile, LogBlock]
 
 @dataclass
 class LogStatistics:
-    """What a scan saw, as the statistics of a compaction tell it. `bytes` is the size of the log files.
+    """What a scan read, as the statistics of a compaction report it. `bytes` is the size of the log files.
 
     `rollback_blocks` counts command blocks, `records` rows in data blocks that were read.
     """

@@ -128,7 +128,7 @@ class Merged:
 
 
 def looked_at(merger: Merger, schema: pa.Schema) -> list[str]:
-    """Columns of `schema` that `merge_batch` must be told."""
+    """Columns of `schema` that `merge_batch` needs."""
     names = merger.columns(schema)
     return list(schema.names if names is None else names)
 

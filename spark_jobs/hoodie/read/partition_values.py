@@ -22,15 +22,15 @@ from hoodie.table.properties import TableProperties
 
 #: key generators whose partition paths are the columns' values as texts
 _PLAIN = re.compile(r"\.(Simple|Complex)(Avro)?KeyGenerator$")
-#: what a path does not tell
-_UNTOLD = object()
+#: a value that the path does not contain
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
 class PathColumns:
-    """Which columns of a table the partition path tells, with their types. Picklable.
+    """The columns of a table whose values the partition path contains, with their types. Picklable.
 
-    `every`: a path that does not tell one of them is an error; otherwise the file's value stands.
+    `every`: a path without the value of one of them is an error; otherwise the file's value counts.
     """
 
     props: TableProperties
@@ -47,14 +47,14 @@ class PathColumns:
         return cls(props, {name: kind for name, kind in types.items() if plain and _is_plain(kind)})
 
     def values(self, partition: str) -> dict[str, Any]:
-        """The columns that a path tells, as Python values. Raises TableError where all have to be told."""
+        """The columns in a path, as Python values. Raises TableError where one of `every` is missing."""
         if not self.types:
             return {}
         texts = partition_texts(self.props, partition)
         found = {}
         for name, kind in self.types.items():
-            value = _value(self._text(name, texts[name]), kind, self.every) if name in texts else _UNTOLD
-            if value is not _UNTOLD:
+            value = _value(self._text(name, texts[name]), kind, self.every) if name in texts else _ABSENT
+            if value is not _ABSENT:
                 found[name] = value
             elif self.every:
                 raise TableError(
@@ -69,7 +69,7 @@ class PathColumns:
         """A text that begins with the column may be a value, or a path older than the table's property."""
         if text is None or self.props.hive_style or not text.startswith(f"{name}="):
             return text
-        return text.removeprefix(f"{name}=") if self.every else _UNTOLD
+        return text.removeprefix(f"{name}=") if self.every else _ABSENT
 
     def scalars(self, partition: str) -> dict[str, pa.Scalar[Any]]:
         """`values` in the columns' types."""
@@ -77,17 +77,17 @@ class PathColumns:
 
     def stored(self, partition: str, names: Sequence[str]) -> list[str]:
         """What to read from files of a partition to have these columns; at least one, to count the rows."""
-        told = self.values(partition)
-        return [name for name in names if name not in told] or list(names[:1])
+        known = self.values(partition)
+        return [name for name in names if name not in known] or list(names[:1])
 
     def put(self, rows: pa.Table, partition: str, schema: pa.Schema) -> pa.Table:
         """The columns of `schema` for rows that have what `stored` names."""
-        told = self.scalars(partition)
-        if not any(name in told for name in schema.names):
+        known = self.scalars(partition)
+        if not any(name in known for name in schema.names):
             return rows
         columns: list[Any] = []
         for field in schema:
-            value: Any = told.get(field.name)
+            value: Any = known.get(field.name)
             columns.append(rows.column(field.name) if value is None else pa.repeat(value, rows.num_rows))
         return pa.Table.from_arrays(columns, schema=schema)
 
@@ -100,18 +100,18 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def _value(text: Any, kind: pa.DataType, cast: bool) -> Any:
-    """The value of a text, _UNTOLD where it is none of the type. `cast`: also of types with several texts."""
-    if text is None or text is _UNTOLD or pa.types.is_string(kind):
+    """The value of a text, _ABSENT where it is none of the type. `cast`: also of types with several texts."""
+    if text is None or text is _ABSENT or pa.types.is_string(kind):
         return text
     if pa.types.is_integer(kind):
         bits = kind.bit_width - 1
         whole = int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else None
-        return whole if whole is not None and -(1 << bits) <= whole < 1 << bits else _UNTOLD
+        return whole if whole is not None and -(1 << bits) <= whole < 1 << bits else _ABSENT
     if pa.types.is_boolean(kind):
-        return {"true": True, "false": False}.get(text, _UNTOLD)
+        return {"true": True, "false": False}.get(text, _ABSENT)
     try:
         if pa.types.is_date32(kind):
-            return date.fromisoformat(text) if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else _UNTOLD
-        return pa.scalar(text).cast(kind).as_py() if cast else _UNTOLD
+            return date.fromisoformat(text) if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else _ABSENT
+        return pa.scalar(text).cast(kind).as_py() if cast else _ABSENT
     except (ValueError, pa.ArrowException):
-        return _UNTOLD
+        return _ABSENT

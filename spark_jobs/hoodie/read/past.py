@@ -1,8 +1,8 @@
-"""Which files a table consisted of at a time, as far as its active timeline tells.
+"""Which files a table consisted of at a time, as far as its active timeline shows.
 
 What a clean took is not held against what later cleans say to have kept: policies change, and cleans are
 archived. Every state since the first commit of the active timeline follows from the commits before and after
-it: those up to the time name the files that they wrote, and those after it name what they wrote anew or
+it: those up to the time name the files that they wrote, and those after it name what they rewrote or
 replaced, so that it was there before. Of groups that none of them names nothing was ever cleaned.
 """
 
@@ -57,14 +57,14 @@ class _File:
 
 @dataclass(frozen=True)
 class Past:
-    """The files of a state. `name` is the option that asked for it, `going` are names of files in pending
-    plans of the cleaner, which may be gone at any moment.
+    """The files of a state. `name` is the option that asked for it, `to_be_cleaned` are names of files in
+    pending plans of the cleaner, which may be gone at any moment.
     """
 
     name: str
     time: str
     needs: Mapping[Group, Need] = field(default_factory=dict)
-    going: frozenset[str] = frozenset()
+    to_be_cleaned: frozenset[str] = frozenset()
 
     @property
     def partitions(self) -> set[str]:
@@ -86,7 +86,7 @@ class Past:
     def _files(self, items: Sequence[FileInfo]) -> dict[str, list[_File]]:
         found: dict[str, list[_File]] = {}
         for item in items:
-            if item.name in self.going:
+            if item.name in self.to_be_cleaned:
                 continue
             if base := BaseFileName.parse(item.name):
                 found.setdefault(base.file_id, []).append(_File(item.name, base.instant, False))
@@ -149,7 +149,7 @@ def _apply(commit: CommitMetadata, held: dict[Group, list[str]]) -> None:
 
 
 def _before(stat: WriteStat, commit: CommitMetadata, time: str) -> Need | None:
-    """What a group consisted of as of `time`, told by the first write after it; None for a new group.
+    """What a group consisted of as of `time`, by the first write after it; None for a new group.
 
     A log file whose slice is later belongs to a pending compaction, whose input the cleaner leaves.
     """

@@ -64,19 +64,19 @@ def checked_text(where: str) -> str:
     return where
 
 
-def possible(where: str | None, told: PathColumns, partitions: Sequence[str]) -> list[str]:
+def possible(where: str | None, path_columns: PathColumns, partitions: Sequence[str]) -> list[str]:
     """The partition paths among these that may have rows for which `where` is true.
 
-    Asked are the columns whose rows have the path's value, so that no row is left out that would be found.
+    Only columns whose rows have the path's value count, so that no matching row is left out.
     """
-    names = {name.lower(): name for name in told.types}
+    names = {name.lower(): name for name in path_columns.types}
     text = checked_text(where or "")
     found = [term for term in terms(text) if term.column in names] if names else []
     if not found:
         return list(partitions)
 
     def ruled_out(partition: str) -> bool:
-        values = told.values(partition)
+        values = path_columns.values(partition)
         for term in found:
             name = names[term.column]
             if name in values and not term.accepts(values[name]):
@@ -87,7 +87,7 @@ def possible(where: str | None, told: PathColumns, partitions: Sequence[str]) ->
 
 
 def terms(where: str) -> list[Term]:
-    """The terms of a predicate that can be told, each of which must hold; column names in lower case."""
+    """The terms of a predicate that are understood, each of which must hold; column names in lower case."""
     tokens: list[_Token] = []
     end, stop = 0, len(where.rstrip())
     while end < stop:

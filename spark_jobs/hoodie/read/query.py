@@ -50,7 +50,7 @@ class Query:
         end: str | None = None,
         as_of: str | None = None,
     ) -> Query:
-        """Without `query` the options tell: `as_of` is time travel, `begin` is incremental, none a snapshot.
+        """Without `query` the options decide: `as_of` is time travel, `begin` incremental, none a snapshot.
 
         Raises ConfigError for an unknown query, options that it does not take or lacks, and malformed times.
         """

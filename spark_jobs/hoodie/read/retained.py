@@ -1,4 +1,4 @@
-"""What of a table's past can still be read: after cleaning, archiving, and beside writes in flight."""
+"""What of a table's past can still be read: after cleaning, archiving, and while writes are in flight."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def retained(table: Table, name: str, time: str, groups: Groups | None = None) -
                 f"{name} {time} is before what the cleaner kept: files are complete from {kept} on",
                 **{name: time, "earliest": kept},
             )
-    going = frozenset(file.name for plan in plans for _, file in plan)
-    return replace(past, needs=needs_as_of(timeline, storage, time, groups), going=going)
+    to_be_cleaned = frozenset(file.name for plan in plans for _, file in plan)
+    return replace(past, needs=needs_as_of(timeline, storage, time, groups), to_be_cleaned=to_be_cleaned)
 
 
 def _check_hole(table: Table, past: Past, commit: str) -> None:
@@ -141,7 +141,7 @@ def _in_flight(timeline: Timeline, storage: Storage) -> Iterator[str]:
 
 
 def _kept_since(timeline: Timeline, storage: Storage, plans: Sequence[CleanPlan]) -> Iterator[str]:
-    """Instants from which on the newest clean, and those that may be going on, say to keep everything."""
+    """The earliest instants retained by the newest clean and by the pending ones."""
     completed = timeline.filter([Action.CLEAN], completed=True)
     if completed:
         data = timeline.read(completed[-1], storage)

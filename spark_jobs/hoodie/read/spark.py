@@ -1,7 +1,7 @@
 """Queries as Spark DataFrames: files through Spark's own Parquet reader, with its filter push-down.
 
 Slices with logs, skeletons, and files of other column names are read by Python tasks. Written against a
-session that is passed in: pyspark is imported by whoever made the session.
+session that is passed in: pyspark is imported by the caller that made the session.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_frame(
     table = Table(TableRef.of(path, config))
     view = TableView.load(table, query, config, where)
     names = view.columns(columns, meta)
-    wanted = view.referenced([*names, *_beside(view, names, where)], where)
+    wanted = view.referenced([*names, *_computed_from(view, names, where)], where)
     frame = view_frame(spark, table.storage, view, wanted)
     if view.span is not None:
         frame = frame.where(view.span.predicate())
@@ -109,9 +109,11 @@ class _MergeTask:
         for batch in batches:
             for number in batch.column(0).to_numpy():
                 for file_slice in self.slices[number]:
-                    told, place = self.path_columns, file_slice.partition
-                    for rows in read_slice(storage, file_slice, self.context, told.stored(place, self.names)):
-                        yield from told.put(rows, place, schema).to_batches()
+                    columns, place = self.path_columns, file_slice.partition
+                    for rows in read_slice(
+                        storage, file_slice, self.context, columns.stored(place, self.names)
+                    ):
+                        yield from columns.put(rows, place, schema).to_batches()
 
 
 def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
@@ -126,8 +128,8 @@ def _weight(item: FileSlice) -> int:
     return _ALONE if item.base and item.base.skeleton else item.size
 
 
-def _beside(view: TableView, names: Sequence[str], where: str | None) -> list[str]:
-    """Columns that an answer is computed from, beside those that it has."""
+def _computed_from(view: TableView, names: Sequence[str], where: str | None) -> list[str]:
+    """Columns that an answer is computed from, in addition to those that it has."""
     found = [COMMIT_TIME] if view.span else []
     if any(name in view.path_columns.types for name in view.referenced(names, where)):
         found += [name for name in (PARTITION_PATH,) if name in view.schema.names]
@@ -157,10 +159,10 @@ def _by_types(
     return groups
 
 
-def _with_values(frame: Any, told: PathColumns, partitions: Sequence[str]) -> Any:
-    """Rows of these partitions with the values that their paths tell."""
+def _with_values(frame: Any, path_columns: PathColumns, partitions: Sequence[str]) -> Any:
+    """Rows of these partitions with the values that their paths contain."""
     types = {field.name: field.dataType.simpleString() for field in frame.schema}
-    computed = value_expressions(told, frozenset(partitions), types)
+    computed = value_expressions(path_columns, frozenset(partitions), types)
     if not computed:
         return frame
     columns = [f"`{name}`" if name not in computed else f"{computed[name]} AS `{name}`" for name in types]

@@ -3,7 +3,7 @@
 Spark parses a predicate as one expression; refused before that, by its tokens, are subqueries, script
 transformations, comments, variables (`${env:HOME}`), and functions that call Java or open files, be it by an
 option (a schema's address, an XSD's path). All other functions, those that the session registered included,
-are Spark's and the session's own; some tell of the session (`current_user`), or fail the query
+are Spark's and the session's own; some describe the session (`current_user`), or fail the query
 (`raise_error`).
 """
 

@@ -1,8 +1,8 @@
 """The values of partition paths as Spark SQL, for files that Spark reads itself.
 
 A value is computed from the row's `_hoodie_partition_path`. A path for which that gives another value than
-`PathColumns` does, or which does not tell one, is named in the expression with its own. Names and values are
-written in hexadecimal: what a partition is called is no SQL.
+`PathColumns` does, or which does not contain one, is named in the expression with its own. Names and values
+are written in hexadecimal: the name of a partition is no SQL.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def value_expressions(
-    told: PathColumns, partitions: Collection[str], types: Mapping[str, str]
+    path_columns: PathColumns, partitions: Collection[str], types: Mapping[str, str]
 ) -> dict[str, str]:
-    """SQL of each column in `types` (names -> Spark types) that paths tell, for rows of these partitions."""
-    values = {partition: told.values(partition) for partition in partitions}
+    """SQL of each column in `types` (names -> Spark types) that is in paths, for rows of these partitions."""
+    values = {partition: path_columns.values(partition) for partition in partitions}
     out: dict[str, str] = {}
     for name, kind in types.items():
-        if name not in told.types:
+        if name not in path_columns.types:
             continue
         known = [found[name] for found in values.values() if name in found]
         if len(known) == len(values) and len(set(known)) == 1:
             out[name] = _literal(known[0], kind)
             continue
-        own = [partition for partition in values if not _computes(told, partition, name, values[partition])]
-        text = f"CAST({_text_of(told, name)} AS {kind})"
+        own = [
+            partition
+            for partition in values
+            if not _computes(path_columns, partition, name, values[partition])
+        ]
+        text = f"CAST({_text_of(path_columns, name)} AS {kind})"
         for partition in own:
             found = values[partition]
             value = _literal(found[name], kind) if name in found else _quoted(name)
@@ -44,24 +48,24 @@ def value_expressions(
     return out
 
 
-def _computes(told: PathColumns, partition: str, name: str, found: Mapping[str, Any]) -> bool:
-    """Does `_text_of`, cast to the column's type, give what the path tells?"""
-    if name not in found or (told.props.url_encode and _BROKEN_ESCAPE.search(partition)):
+def _computes(path_columns: PathColumns, partition: str, name: str, found: Mapping[str, Any]) -> bool:
+    """Does `_text_of`, cast to the column's type, give the path's value?"""
+    if name not in found or (path_columns.props.url_encode and _BROKEN_ESCAPE.search(partition)):
         return False
-    text = partition_texts(told.props, partition)[name]
-    kind = told.types[name]
+    text = partition_texts(path_columns.props, partition)[name]
+    kind = path_columns.types[name]
     plain = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)
     return text is None or plain or pa.types.is_boolean(kind)
 
 
-def _text_of(told: PathColumns, name: str) -> str:
-    fields = told.props.partition_fields
+def _text_of(path_columns: PathColumns, name: str) -> str:
+    fields = path_columns.props.partition_fields
     part = f"`{PARTITION_PATH}`"
     if len(fields) > 1:
         part = f"get(split({part}, '/'), {fields.index(name)})"
     prefix = _literal(f"{name}=", "string")
     part = f"IF(startswith({part}, {prefix}), substring({part}, {len(name) + 2}), {part})"
-    if told.props.url_encode:
+    if path_columns.props.url_encode:
         part = f"url_decode(replace({part}, '+', '%2B'))"
     return f"nullif({part}, {_literal(DEFAULT_PARTITION, 'string')})"
 

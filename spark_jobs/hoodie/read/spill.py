@@ -87,7 +87,7 @@ def read_spilled(path: str) -> pa.Table:
 
 
 def map_rows(path: str, rows: pa.Table) -> pa.Table:
-    """`rows` written to a file and mapped from it: as long as nobody looks at them they take no memory."""
+    """`rows` written to a file and mapped from it: they take memory only while they are read."""
     with pa.ipc.new_file(path, rows.schema) as writer:
         writer.write_table(rows)
     source: Any = pa.memory_map(path)

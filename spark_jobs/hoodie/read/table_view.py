@@ -98,8 +98,8 @@ class TableView:
         table_schema = TableSchema.load(timeline, storage, props, known_as)
         text = table_schema.avro
         if text:
-            told = PathColumns.of(props, from_avro(text), config[FROM_PATH])
-            partitions = possible(where, told, partitions)
+            path_columns = PathColumns.of(props, from_avro(text), config[FROM_PATH])
+            partitions = possible(where, path_columns, partitions)
         listed = listing.many(partitions)
         if past is not None and past.needs:
             past.check(listed)
@@ -109,7 +109,7 @@ class TableView:
             return cls.load(table, query, config, where)
         check_sources(storage, found)
         table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
-        schema, told = _schema(props, text, found, storage, config[FROM_PATH])
+        schema, path_columns = _schema(props, text, found, storage, config[FROM_PATH])
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
             _check_mergeable(table.base_path, props, text)
@@ -124,7 +124,7 @@ class TableView:
             spill_path=config[SPILL_PATH] or "",
             evolution=table_schema.evolution,
         )
-        return cls(table.ref, props, timeline, tuple(found), context, told, span)
+        return cls(table.ref, props, timeline, tuple(found), context, path_columns, span)
 
     @property
     def base_path(self) -> str:
@@ -296,7 +296,7 @@ def _without_old_rows(slices: list[FileSlice], made: Merger, span: Span | None) 
 def _schema(
     props: TableProperties, text: str | None, slices: Sequence[FileSlice], storage: Storage, asked: bool
 ) -> tuple[pa.Schema, PathColumns]:
-    """(the table's schema, columns that are in paths only included; those that paths tell, nullable in it)"""
+    """(the table's schema, columns that are in paths only included; those in paths, nullable in it)"""
     bases = [item.base for item in slices if item.base is not None]
     if text:
         schema = with_meta(from_avro(text))
@@ -310,13 +310,13 @@ def _schema(
     dropped = props.partition_fields if props.drop_partition_columns else ()
     absent = [pa.field(name, pa.string()) for name in dropped if name not in schema.names]
     schema = pa.schema([*schema, *absent])
-    told = PathColumns.of(props, schema, asked)
-    fields = [field.with_nullable(field.nullable or field.name in told.types) for field in schema]
-    return pa.schema(fields), told
+    path_columns = PathColumns.of(props, schema, asked)
+    fields = [field.with_nullable(field.nullable or field.name in path_columns.types) for field in schema]
+    return pa.schema(fields), path_columns
 
 
 def _check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:
-    """TableError for logs whose rows can't be told apart, or whose deletes are in a column not read here."""
+    """TableError for logs whose rows have no keys, or whose deletes are in a column not read here."""
     why = ""
     if not props.populate_meta_fields:
         why = f"keeps no record keys ({properties.POPULATE_META_FIELDS}=false)"

@@ -30,7 +30,7 @@ Asked = tuple[Collection[str], Groups | None, bool]
 
 def sound(table: Table, snapshot: TimelineView, slices: Sequence[FileSlice], asked: Asked | None) -> bool:
     """False where files are gone that were cleaned since the timeline was loaded: look again, the table's
-    timeline is listed anew.
+    timeline is listed again.
 
     `asked` None looks for empty base files only. Raises TableError for files that are missing or damaged.
     """
@@ -66,7 +66,7 @@ def refuse_gaps(
     """Raises TableError where the latest slices of these partitions, as they were listed, lack files. Files
     that have lost bytes say so themselves when they are opened.
 
-    A `timeline` that has changed since says nothing: the write is planned anew then.
+    Refuses nothing where the `timeline` has changed since: the write is planned again then.
     """
     latest = latest_written(timeline, table.storage, snapshot, frozenset(slices))
     found = wrong_in(latest, [item for group in slices.values() for item in group])

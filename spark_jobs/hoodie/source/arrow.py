@@ -177,7 +177,7 @@ def _csv(source: Source, known: pa.Schema | None) -> pa.Table:
 
 
 def _in_csv(dtype: pa.DataType) -> bool:
-    """Timestamps are left to inference, which tells those with a zone from those without."""
+    """Timestamps are left to inference, which distinguishes those with a zone from those without."""
     return not (pa.types.is_nested(dtype) or pa.types.is_timestamp(dtype))
 
 

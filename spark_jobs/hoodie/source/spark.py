@@ -134,5 +134,5 @@ def _cause(text: str) -> str:
     """The innermost cause of a JVM error, whose first line may only say what was called."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.partition(":")[2].strip() for line in lines if line.startswith("Caused by:")]
-    telling = [line for line in lines if line.startswith(("java.", "org.", "["))]
-    return (causes[-1:] or telling[:1] or lines or ["Spark gave no reason"])[0]
+    named = [line for line in lines if line.startswith(("java.", "org.", "["))]
+    return (causes[-1:] or named[:1] or lines or ["Spark gave no reason"])[0]

@@ -2,7 +2,7 @@
 
 A file of an older version of a group may be gone where a clean, a rollback or a restore took it. Their
 results say so, on the active timeline or in the archive, which is read only when nothing else explains a gap.
-Standard library only, but for what Avro files tell.
+Standard library only, but for reading Avro files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hoodie.timeline.plans import PlannedFiles, RollbackMetadata, RollbackPlan
 from hoodie.timeline.restore_plan import RestoreMetadata
 from hoodie.timeline.savepoint import SavepointMetadata
 
-#: (partition path, file name); a name of "" stands for all of the partition
+#: (partition path, file name); a name of "" means all of the partition
 File = tuple[str, str]
 
 
@@ -87,7 +87,7 @@ def audit(table: Table) -> Audit:
 
 
 def _named(timeline: Timeline, storage: Storage) -> dict[str, WrittenFile]:
-    """Every file that commits name, by path; of a log the stat that tells most."""
+    """Every file that commits name, by path; of a log the stat of the greatest size."""
     named: dict[str, WrittenFile] = {}
     for file in all_written(timeline, storage):
         known = named.get(file.path)
@@ -118,7 +118,7 @@ def _planned(timeline: Timeline, storage: Storage, instant: Instant) -> list[Pla
 
 
 def _unexplained(table: Table, wrong: list[Wrong]) -> list[Wrong]:
-    """Those that nothing took. Files that are there in another size were taken by nobody."""
+    """Those that nothing deleted. Files that are there in another size were not deleted."""
     for source in (_taken(table.timeline, table.storage), _taken_long_ago(table)):
         if not any(item.size is None for item in wrong):
             break
@@ -133,7 +133,7 @@ def _unexplained(table: Table, wrong: list[Wrong]) -> list[Wrong]:
 
 
 def _taken(timeline: Timeline, storage: Storage) -> Iterator[File]:
-    """What cleans, rollbacks and restores took, or are going to take."""
+    """What cleans, rollbacks and restores deleted, or are going to delete."""
     for instant in timeline.filter([Action.CLEAN, Action.ROLLBACK, Action.RESTORE]):
         planned = instant if instant.completed else instant.with_state(State.REQUESTED)
         data = storage.read(timeline.path(planned))
@@ -158,7 +158,7 @@ def _taken(timeline: Timeline, storage: Storage) -> Iterator[File]:
 
 
 def _taken_long_ago(table: Table) -> Iterator[File]:
-    """As the archive tells. Cleans are archived apart from commits, which may be kept longer."""
+    """The same by the archive. Cleans are archived apart from commits, which may be kept longer."""
     folder = archive_folder(table.base_path, table.properties.archive_folder)
     for entry in read_archived(table.storage, folder):
         if not entry.instant.completed or entry.metadata is None:

@@ -49,8 +49,8 @@ class Source:
 def source_of(storage: Storage, skeleton: BaseFile) -> Source:
     """Looks the skeleton up in the index of its table.
 
-    The index tells a file's place below the data set that was bootstrapped; that data set is where the
-    table's properties have it, and no other file is ever named. Raises TableError.
+    The index contains a file's place below the data set that was bootstrapped; the table's properties
+    contain the place of that data set, and no file outside it is returned. Raises TableError.
     """
     base_path = skeleton.base_path
     props = properties.load(storage, base_path)
@@ -96,7 +96,7 @@ def with_source_size(storage: Storage, item: FileSlice) -> FileSlice:
 
 
 def source_uri(storage: Storage, base_path: str, partition: str, name: str | None) -> str | None:
-    """Where the rows of a base file lie, as plans tell it; None where they are in the file itself."""
+    """Where the rows of a base file lie, as plans write it; None where they are in the file itself."""
     parsed = BaseFileName.parse(name or "")
     if parsed is None or parsed.instant != METADATA_BOOTSTRAP:
         return None

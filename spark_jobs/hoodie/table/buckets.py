@@ -1,6 +1,6 @@
 """Tables of the BUCKET index, in which a key's hash alone says which file group it lives in.
 
-The table's properties do not name the index: what tells it are the file ids of the simple kind, which begin
+The table's properties do not name the index: it is known by the file ids of the simple kind, which begin
 with the bucket's number (format.md 5.2), and the folder of the consistent kind (format.md 5.4). A row put
 into any other file group is never found again by Apache Hudi.
 """

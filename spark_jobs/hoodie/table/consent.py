@@ -11,7 +11,7 @@ from hoodie.table.properties import BOOTSTRAP_BASE_PATH
 def allowed_source(storage: Storage, base_path: str, source: str) -> str:
     """The folder that a table was bootstrapped from. Raises TableError where the caller does not allow it.
 
-    The table names it, so that whoever may write into the table could have any file read.
+    The table names it, so that without the check a writer of the table could have any file read.
     """
     place = normalize(source)
     if storage.access.admits(place):

@@ -44,7 +44,7 @@ def check_contents(table: Table) -> Contents:
     """
     timeline, storage, listing = table.timeline, table.storage, table.listing()
     snapshot = TimelineView.of(timeline, storage)
-    told = _appends(timeline, storage)
+    appends = _appends(timeline, storage)
     work: list[tuple[FileSlice, bool]] = []
     for partition in listing.partitions():
         for group in file_slices(snapshot, listing.files, partition).values():
@@ -55,7 +55,7 @@ def check_contents(table: Table) -> Contents:
         item, latest = job
         found = list(_base(storage, item.base, latest)) if item.base else []
         for log in item.logs if latest else ():
-            parts = told.get(join(log.partition, log.name), ())
+            parts = appends.get(join(log.partition, log.name), ())
             found += _log(storage, log, parts, snapshot)
         return found
 
@@ -68,11 +68,11 @@ def check_contents(table: Table) -> Contents:
 
 def _appends(timeline: Timeline, storage: Storage) -> Mapping[str, Sequence[WrittenFile]]:
     """What commits added to which log file, by path."""
-    told: dict[str, list[WrittenFile]] = {}
+    appends: dict[str, list[WrittenFile]] = {}
     for file in all_written(timeline, storage):
         if file.log:
-            told.setdefault(file.path, []).append(file)
-    return told
+            appends.setdefault(file.path, []).append(file)
+    return appends
 
 
 def _base(storage: Storage, base: BaseFile, pages: bool) -> Iterator[Finding]:
@@ -87,7 +87,7 @@ def _base(storage: Storage, base: BaseFile, pages: bool) -> Iterator[Finding]:
 def _log(
     storage: Storage, log: LogFile, parts: Sequence[WrittenFile], snapshot: TimelineView
 ) -> Iterator[Finding]:
-    """A corrupt block hides rows where a commit wrote it; else a writer died, and nobody misses it."""
+    """A corrupt block hides rows where a commit wrote it; else a failed writer left it: no row is lost."""
     try:
         with LogFileReader(storage, log.path) as reader:
             for block in reader.blocks():

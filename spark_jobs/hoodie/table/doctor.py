@@ -32,10 +32,10 @@ OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
 #: files of one kind that are named in findings of their own
 _LISTED = 100
-#: an instant so far in the future tells of clocks that differ
+#: an instant so far in the future shows that clocks differ
 _AHEAD_MS = 5 * 60_000
 _OLD_PLAN_S = 24 * 3600
-#: so many commits without the service that would take or merge their files tell that it does not run
+#: so many commits without the service that would take or merge their files show that it does not run
 _UNCLEANED, _UNCOMPACTED, _UNARCHIVED = 40, 20, 100
 _NAMED = 5
 
@@ -93,7 +93,9 @@ def check_table(path: str, deep: bool = False, options: Mapping[str, Any] | None
 
 
 class _Examination:
-    """The table at one moment: heartbeats first, then the timeline, so that who ends meanwhile is seen."""
+    """The table at one moment: heartbeats first, then the timeline, so that a writer that ends meanwhile
+    is seen.
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table

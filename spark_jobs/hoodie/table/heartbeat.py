@@ -1,9 +1,9 @@
-"""Heartbeats: a live writer is told from a dead one (format.md 14.4).
+"""Heartbeats: they distinguish a live writer from a dead one (format.md 14.4).
 
 `.hoodie/.heartbeat/<instant>`, rewritten every interval; Apache Hudi looks at the modification time only,
-so the content is free: we keep in it who beats, from where, and how long to bear with silence. A heartbeat
-whose process is gone from this machine, or which this very process has stopped, is dead at once; any other
-is dead when it has missed `tolerable misses` intervals.
+so the content is free: ours contains the writer's process, its machine, and the silence after which it is
+dead. A heartbeat whose process is gone from this machine, or which this very process has stopped, is dead
+at once; any other is dead when it has missed `tolerable misses` intervals.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LIVE: set[str] = set()
 
 @dataclass(frozen=True)
 class HeartbeatFile:
-    """One heartbeat file as found on storage. `tolerance_ms` is 0 where the writer did not tell (Hudi's).
+    """One heartbeat file as found on storage. `tolerance_ms` is 0 where the writer does not say it (Hudi's).
 
     `service` is "" for a writer; a service that runs beside writers names its work here, such as
-    "compaction 20240531103000000", and excludes only who does the same work.
+    "compaction 20240531103000000", and excludes only another service of the same work.
     """
 
     instant: str
@@ -136,7 +136,7 @@ class Heartbeat:
     def stop(self) -> None:
         """Silence it and remove the file; silent even where removing fails.
 
-        A service's successor has a heartbeat of the same name; that of a writer nobody else takes.
+        A service's successor has a heartbeat of the same name; no other process takes that of a writer.
         """
         self.silence()
         if self._thread.is_alive():
@@ -222,7 +222,7 @@ def _machine() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Identity of a process beyond its number, which is used again; "" when it can't be told."""
+    """Identity of a process beyond its number, which is used again; "" when it is not known."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()

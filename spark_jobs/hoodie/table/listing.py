@@ -21,7 +21,7 @@ class FileListing(Protocol):
     """Partitions of a table, and what their folders contain, at one moment. Picklable.
 
     A folder is looked at when it is first asked for, and never again: what a listing says of one partition
-    does not change, and who wants to see later changes makes another listing. Make it after the timeline
+    does not change, and a caller that needs later changes makes another listing. Make it after the timeline
     was loaded that judges the files: a listing older than the timeline lacks files of its last commits.
     """
 

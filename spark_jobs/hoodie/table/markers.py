@@ -51,7 +51,7 @@ def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker
     """Call before the data file is created.
 
     Raises ConflictError when the write is over (withdrawn, or rolled back by another writer): a task that
-    outlives its job must not leave files that nobody will look for.
+    outlives its job must not leave files that no rollback would find.
     """
     if not has_heartbeat(storage, base_path, instant):
         raise Fenced(

@@ -1,6 +1,6 @@
 """File groups that a pending clustering or compaction is about to replace (format.md 13.4, 13.5).
 
-Until such a plan is executed, or rolled back by who made it, rows written after the plan are not in what it
+Until such a plan is executed, or rolled back by its writer, rows written after the plan are not in what it
 makes. A compaction begins a new slice, to whose logs updates go; a clustering replaces its file groups, so
 that changes to them would be lost. Apache Hudi 0.15.0 refuses those, and packs no inserts into any of the
 groups (SparkRejectUpdateStrategy, UpsertPartitioner); so do we.

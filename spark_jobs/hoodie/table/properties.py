@@ -7,7 +7,7 @@ and readable, for our readers and for Hudi's, wherever a process is killed:
     update   recover -> read -> create the backup -> replace hoodie.properties -> verify -> delete the backup
     recover  hoodie.properties missing or torn: copy the backup over it; then delete the backup
 
-Hudi deletes hoodie.properties before it writes it anew; `Storage.write` replaces it atomically instead.
+Hudi deletes hoodie.properties before it writes the new one; `Storage.write` replaces it atomically instead.
 """
 
 from __future__ import annotations

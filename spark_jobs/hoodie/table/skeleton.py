@@ -1,4 +1,4 @@
-"""Base files as they are read: those of a metadata-only bootstrap beside the files with their rows."""
+"""Base files as they are read: those of a metadata-only bootstrap joined with the files of their rows."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class TableSchema:
         cls, timeline: Timeline, storage: Storage, props: TableProperties, as_of: str | None = None
     ) -> TableSchema:
         """The newest; with `as_of` that of the last commit up to then. Raises TableError for columns that are
-        known by ids which no file tells.
+        known by ids that no file contains.
         """
         for instant in reversed(timeline.commits()):
             if as_of is not None and instant.is_after(as_of):
@@ -62,7 +62,7 @@ class TableSchema:
         return without_meta(from_avro(self.avro)) if self.avro else None
 
     def extended(self, schema: pa.Schema) -> TableSchema:
-        """What a write makes of it whose data columns are `schema`."""
+        """The schema after a write whose data columns are `schema`."""
         if self.evolution is None:
             return self
         now = self.evolution.schema.extended(with_meta(schema))

@@ -221,7 +221,7 @@ def latest_base_files(snapshot: TimelineView, listing: Listing, partition: str) 
 
 
 def log_files(listing: Listing, partition: str) -> list[LogFile]:
-    """All log files of a partition, whoever wrote them."""
+    """All log files of a partition, those of failed writes included."""
     found = []
     for item in listing(partition):
         name = None if item.is_dir else LogFileName.parse(item.name)

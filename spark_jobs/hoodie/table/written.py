@@ -35,8 +35,8 @@ _PATH = re.compile(rb'"path"\s*:\s*"([^"]*)"')
 class WrittenFile(NamedTuple):
     """A file as a commit names it. `instant` is the commit's, `slice` the base instant of the file's slice.
 
-    `size` is the base file's, or the least that a log file has; UNKNOWN where the commit that tells it is
-    archived. `offset` is where the commit's part of a log file begins.
+    `size` is the base file's, or the least that a log file has; UNKNOWN where the commit with its size
+    is archived. `offset` is where the commit's part of a log file begins.
     """
 
     partition: str
@@ -117,10 +117,10 @@ def _files(time: str, partition: str, stat: Mapping[str, Any]) -> Iterator[Writt
 def latest_written(
     timeline: Timeline, storage: Storage, snapshot: TimelineView, partitions: Collection[str] | None = None
 ) -> dict[Group, dict[str, WrittenFile]]:
-    """The latest slice of every group, file by path, as far as the snapshot's commits tell.
+    """The latest slice of every group, file by path, as far as the snapshot's commits say.
 
-    Replaced groups are left out. Of a file that several commits name, the one that tells most counts. Reads
-    the metadata of every commit, and parses that of those which add something.
+    Replaced groups are left out. Of a file that several commits name, the one with the greatest size counts.
+    Reads the metadata of every commit, and parses that of those which add something.
     """
     latest: dict[Group, dict[str, WrittenFile]] = {}
     begun: dict[Group, str] = {}
@@ -131,7 +131,7 @@ def latest_written(
             data = timeline.read(instant, storage)
         except FileNotFoundError:
             continue  # archived since the listing
-        if not _tells(data, begun, snapshot, partitions):
+        if not _adds_files(data, begun, snapshot, partitions):
             continue
         for file in written_files(timeline, instant, data, partitions):
             group = (file.partition, file.file_id)
@@ -148,7 +148,7 @@ def latest_written(
     return latest
 
 
-def _tells(
+def _adds_files(
     data: bytes, begun: Mapping[Group, str], snapshot: TimelineView, partitions: Collection[str] | None
 ) -> bool:
     """Does a commit name more than base files that were superseded later? Parsing takes ten times longer."""
