@@ -1,4 +1,4 @@
-"""Commit callbacks: code that is told of every commit of a write. Base class and registry."""
+"""Commit callbacks: code of the user that runs after every commit of a write. Base class and registry."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Heartbeats:
 
     @property
     def ours(self) -> bool:
-        """Has nobody taken this process for dead?"""
+        """False once another process took this one for dead."""
         return all(beat.is_ours() for beat in self.own)
 
     def read(self) -> list[HeartbeatFile]:

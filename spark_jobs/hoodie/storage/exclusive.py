@@ -128,7 +128,7 @@ def _locked(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _held(lock: str, flags: int) -> Iterator[bool]:
-    """Is the lock this caller's: nobody else's, and still on the file that has the name."""
+    """Whether the lock is this caller's, and still on the file that has the name."""
     descriptor = os.open(lock, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         try:

@@ -6,6 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 from hoodie.config.versions import LayoutVersion
@@ -65,7 +66,15 @@ class Layout:
 
     def plans_of(self, action: Action) -> tuple[Action, ...]:
         """The actions whose completed files lie under this action's name, apart from itself."""
-        return tuple(plan for plan, done in self.completes_as.items() if done is action)
+        return self._plans.get(action, ())
+
+    @cached_property
+    def _plans(self) -> Mapping[Action, tuple[Action, ...]]:
+        """Asked for every commit at each poll of a sensor, so made once."""
+        plans: dict[Action, tuple[Action, ...]] = {}
+        for plan, done in self.completes_as.items():
+            plans[done] = (*plans.get(done, ()), plan)
+        return plans
 
     def requested_name(self, time: str, action: Action) -> str:
         return self.name(Instant(time, action, State.REQUESTED))

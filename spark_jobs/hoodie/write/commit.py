@@ -52,8 +52,8 @@ class CommitParticipant:
 
     Crash safety is its own: a process may die between any two calls and inside each of them. What `prepare`
     has written must be without effect for readers until the instant is completed, and `undo` must find it
-    without being told, by the instant alone: another process calls it, whether or not anything was prepared,
-    and again where it died in between.
+    by the instant alone: another process calls it, whether or not anything was prepared, and again where it
+    died in between.
     """
 
     def begin(self, table: Table) -> None:

@@ -41,6 +41,9 @@ class LayoutOne(Layout):
     def name(self, instant: Instant) -> str:
         return f"{instant.time}.{_SUFFIX_OF[instant.action, instant.state]}"
 
+    def requested_name(self, time: str, action: Action) -> str:
+        return f"{time}.{_SUFFIX_OF[action, State.REQUESTED]}"
+
     def instants(self, listing: Collection[str]) -> tuple[tuple[Instant, ...], list[str]]:
         best: dict[tuple[str, Action], tuple[str, Action, State]] = {}
         names: list[str] = []
