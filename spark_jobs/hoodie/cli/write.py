@@ -11,6 +11,7 @@ from hoodie.cli.engine import session
 from hoodie.cli.output import Answer, grid
 from hoodie.errors import ConfigError
 from hoodie.progress import ProgressCallback, silent
+from hoodie.services.text import notes
 from hoodie.source import Source, target_schema
 from hoodie.table.properties import parse_properties
 from hoodie.text import plural, size, visible
@@ -78,12 +79,7 @@ def summary(result: dict[str, Any]) -> str:
         lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
     if result["num_dropped"]:
         lines.append(f"  {plural(result['num_dropped'], 'row')} left out, whose key is in the table")
-    if result["rolled_back"]:
-        lines.append(f"  failed writes rolled back first: {', '.join(result['rolled_back'])}")
-    if result["metadata_table_removed"]:
-        lines.append("  the metadata table was removed, as it can't be kept up to date yet")
-    lines += [f"  warning: {warning}" for warning in result["warnings"]]
-    return "\n".join(lines)
+    return "\n".join([*lines, *notes(result)])
 
 
 def _preview(result: dict[str, Any]) -> str:

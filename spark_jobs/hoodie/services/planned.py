@@ -16,7 +16,6 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
-from hoodie.write.transaction import Transaction
 
 #: a service's plan
 P = TypeVar("P")
@@ -37,8 +36,6 @@ class ScheduledPlan(Generic[P]):
 
     due: DuePlan[P]
     instant: Instant | None = None
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +44,6 @@ class ExecutedPlan(Generic[P]):
 
     instant: str
     plan: P
-    rolled_back: list[str]
-    metadata_table_removed: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +169,6 @@ class PlannedService(ABC, Generic[P, E]):
         status = self.executed_as if executed else "scheduled" if scheduled else "skipped"
         if dry_run:
             status = "planned" if done.plans else "skipped"
-        removed = (each.metadata_table_removed for each in done.executed)
         return {
             "status": status,
             **about(self.target, dry_run, done.seconds),
@@ -184,11 +178,6 @@ class PlannedService(ABC, Generic[P, E]):
             self.executed_as: executed,
             "pending": done.pending,
             "reason": "" if done.plans else done.reason,
-            "rolled_back": [
-                *done.scheduled.rolled_back,
-                *(time for each in done.executed for time in each.rolled_back),
-            ],
-            "metadata_table_removed": done.scheduled.metadata_table_removed or any(removed),
         }
 
     def _plan_only(self, mode: str, instant: str | None, done: ServiceRun[P, E]) -> None:
@@ -232,17 +221,11 @@ class PlannedService(ABC, Generic[P, E]):
                 due = self.plan_now(timeline, now)
             return None if due.plan is None else self.content(due.plan)
 
-        utc = self.target.props.timeline_utc
-        with Transaction(self.target.table, self.target.config, utc, progress=self.progress) as transaction:
+        with self.target.transaction(self.progress) as transaction:
             instant = transaction.schedule(self.requested_as, content)
             if instant is not None and due.plan is not None:
                 self.check_scheduled(instant, due.plan)
-            return ScheduledPlan(
-                due=due,
-                instant=instant,
-                rolled_back=list(transaction.rolled_back),
-                metadata_table_removed=transaction.metadata_table_removed,
-            )
+            return ScheduledPlan(due=due, instant=instant)
 
     def _wanted(self, instant: str | None) -> tuple[list[Instant], str]:
         """The pending plans, or that of `instant`, and the reason where nothing comes of them. Raises

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hoodie.services.service_table import ServiceTable
+from hoodie.write.result import repairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +35,12 @@ class ServiceResult:
 
 
 def about(target: ServiceTable, dry_run: bool, seconds: float) -> dict[str, Any]:
-    """The fields of a result that follow from the table and the request."""
+    """The fields of a result that follow from the table, the request, and the transactions until now."""
     return {
         "table": target.props.name,
         "base_path": target.base_path,
         "dry_run": dry_run,
         "duration_s": round(seconds, 3),
         "warnings": list(target.config.warnings),
+        **repairs(target.transactions),
     }

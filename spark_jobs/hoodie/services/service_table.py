@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.config.key import Config
+from hoodie.progress import ProgressCallback, silent
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
@@ -14,17 +15,19 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.write.operation import check_extra
 from hoodie.write.table_options import merged
+from hoodie.write.transaction import Transaction
 
 
 @dataclass(frozen=True)
 class ServiceTable:
     """`config` has the settings of the request and those that the table keeps; `extra` is for the commits'
-    metadata.
+    metadata. `transactions`: those of this service, in their order.
     """
 
     table: Table
     config: Config
     extra: Mapping[str, str] = field(default_factory=dict)
+    transactions: list[Transaction] = field(default_factory=list)
 
     @classmethod
     def open(
@@ -56,6 +59,12 @@ class ServiceTable:
         write, after its commit.
         """
         return self.table.refresh()
+
+    def transaction(self, progress: ProgressCallback = silent) -> Transaction:
+        """A transaction of this service; the result reports what it repairs."""
+        made = Transaction(self.table, self.config, self.props.timeline_utc, progress=progress)
+        self.transactions.append(made)
+        return made
 
     def next_time(self, timeline: Timeline) -> str:
         """A new instant, later than all on the timeline."""

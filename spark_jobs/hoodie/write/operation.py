@@ -165,8 +165,8 @@ class WriteResult:
     bytes_written: int
     duration_s: float
     warnings: list[str]
-    rolled_back: list[str]
-    metadata_table_removed: bool
+    rolled_back: list[str] = field(default_factory=list)
+    metadata_table_removed: bool = False
     num_missing: int = 0
     num_replaced: int = 0
     num_dropped: int = 0

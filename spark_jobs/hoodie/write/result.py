@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.write.operation import PlannedPartition, WriteResult
 from hoodie.write.plan import WritePlan
 from hoodie.write.transaction import Transaction
 from hoodie.write.workload import WorkloadProfile
+
+
+def repairs(transactions: Sequence[Transaction]) -> dict[str, Any]:
+    """The fields of a result, of a write or a service, with what its transactions repaired first."""
+    return {
+        "rolled_back": [time for each in transactions for time in each.rolled_back],
+        "metadata_table_removed": any(each.metadata_table_removed for each in transactions),
+    }
 
 
 def committed(
@@ -35,8 +44,7 @@ def committed(
         bytes_written=metadata.bytes_written,
         duration_s=round(seconds, 3),
         warnings=[*plan.config.warnings, *warnings],
-        rolled_back=[time for each in transactions for time in each.rolled_back],
-        metadata_table_removed=any(each.metadata_table_removed for each in transactions),
+        **repairs(transactions),
         num_missing=metadata.num_missing,
         num_replaced=metadata.num_replaced,
         num_dropped=metadata.num_dropped,
@@ -63,8 +71,6 @@ def planned(
         bytes_written=sum(item.bytes for item in partitions),
         duration_s=round(seconds, 3),
         warnings=[*plan.config.warnings, *profile.warnings],
-        rolled_back=[],
-        metadata_table_removed=False,
         num_missing=profile.missing,
         num_replaced=sum(item.replaced_groups for item in partitions),
         num_dropped=profile.dropped,

@@ -13,7 +13,6 @@ from hoodie.errors import HalfUpgraded
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.archived import archive_folder, mended, unmended
-from hoodie.write.transaction import Transaction
 
 
 def mend(storage: Storage, files: Iterable[FileInfo], check: Callable[[], None]) -> list[str]:
@@ -45,7 +44,7 @@ def mend_archive(path: str, options: Mapping[str, Any] | None = None) -> list[st
         target.timeline()
     except HalfUpgraded:
         return mend(target.storage, files, lambda: None)
-    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
+    with target.transaction() as transaction:
         transaction.claim(repair=False)
         target.storage.sweep_partial(folder)
         return mend(target.storage, unmended(target.storage, folder), transaction.check_claim)

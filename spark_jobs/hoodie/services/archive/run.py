@@ -49,7 +49,6 @@ from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.write import reconcile
-from hoodie.write.transaction import Transaction
 
 _ATTEMPTS = 20
 #: completed action -> the action of the plan that it may come from
@@ -140,8 +139,7 @@ def facts(target: ServiceTable, timeline: Timeline) -> Facts:
 def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
     storage, base_path = target.storage, target.base_path
     folder = archive_folder(base_path, target.props.archive_folder)
-    utc = target.props.timeline_utc
-    with Transaction(target.table, target.config, utc, progress=progress) as transaction:
+    with target.transaction(progress) as transaction:
         transaction.claim(repair=False)
         storage.sweep_partial(folder)
         merge.recover(storage, folder)

@@ -25,7 +25,6 @@ from hoodie.table.listing import StorageListing
 from hoodie.timeline.active import create_instant, instant_path
 from hoodie.timeline.clean_plan import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Instant, State
-from hoodie.write.transaction import Transaction
 
 _THREADS = 8
 _ATTEMPTS = 20
@@ -93,7 +92,7 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
     if plan is None:
         return None
     progress("clean", f"instant {instant.time}: {plan.num_files} files in {len(plan.files)} partitions")
-    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
+    with target.transaction() as transaction:
         transaction.drop_metadata_table()
         with contextlib.suppress(AlreadyExists):
             _create(storage, base_path, instant.with_state(State.INFLIGHT), plan.to_bytes())
@@ -113,8 +112,6 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
             bytes=sum(item.bytes for item in done if item.gone),
             failed=[join(item.partition, item.name) for item in done if not item.gone],
             deleted_partitions=folders,
-            rolled_back=list(transaction.rolled_back),
-            metadata_table_removed=transaction.metadata_table_removed,
         )
 
 
@@ -163,7 +160,7 @@ def _delete_folders(target: ServiceTable, plan: CleanPlan) -> list[str]:
     if not any(map(empty, wanted)):
         return []
     deleted = []
-    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
+    with target.transaction() as transaction:
         transaction.claim(repair=False)
         for partition in filter(empty, wanted):
             transaction.check_claim()

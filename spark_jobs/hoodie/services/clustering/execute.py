@@ -23,7 +23,6 @@ from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
 from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.instant import Action, Instant, Kind, State
 from hoodie.timeline.plans import RequestedReplace
-from hoodie.write.transaction import Transaction
 
 
 def check(target: ServiceTable) -> None:
@@ -53,7 +52,7 @@ def execute(
     """
     storage = target.storage
     requested, plan = read_plan(target, instant)
-    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
+    with target.transaction() as transaction:
         transaction.resume(instant, plan.partitions)
         context = rewrite_context(target, instant.time, "cluster")
         _refuse_changed(target, instant, plan)
@@ -78,8 +77,6 @@ def execute(
             instant=instant.time,
             plan=plan,
             metadata=metadata,
-            rolled_back=list(transaction.rolled_back),
-            metadata_table_removed=transaction.metadata_table_removed,
         )
 
 

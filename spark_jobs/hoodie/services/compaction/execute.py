@@ -21,7 +21,6 @@ from hoodie.timeline.compaction_plan import (
     CompactionPlan,
 )
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.write.transaction import Transaction
 
 #: Hudi's WriteOperationType of a compaction
 OPERATION = "COMPACT"
@@ -53,7 +52,7 @@ def execute(
     plan pending and no new file.
     """
     plan = read_plan(target, instant)
-    with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
+    with target.transaction() as transaction:
         transaction.resume(instant, plan.partitions)
         context = rewrite_context(target, instant.time, "compact")
         logs = sum(len(operation.log_files) for operation in plan.operations)
@@ -68,8 +67,6 @@ def execute(
             instant=instant.time,
             plan=plan,
             metadata=metadata,
-            rolled_back=list(transaction.rolled_back),
-            metadata_table_removed=transaction.metadata_table_removed,
         )
 
 

@@ -94,9 +94,12 @@ def _result(
         skipped=skipped,
         failed=failed,
         services=results,
-        **about(target, dry_run, seconds) | {"warnings": _unique(results, "warnings")},
-        rolled_back=_unique(results, "rolled_back"),
-        metadata_table_removed=any(result.get("metadata_table_removed") for result in results.values()),
+        **{
+            **about(target, dry_run, seconds),
+            "warnings": _unique(results, "warnings"),
+            "rolled_back": _unique(results, "rolled_back"),
+            "metadata_table_removed": any(item.get("metadata_table_removed") for item in results.values()),
+        },
     )
 
 

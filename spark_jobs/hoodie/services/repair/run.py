@@ -19,7 +19,6 @@ from hoodie.table.markers import marker_instants
 from hoodie.timeline.plans import RollbackPlan
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
-from hoodie.write.transaction import Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +61,10 @@ def repair(request: Request) -> RepairResult:
     started = time.monotonic()
     target, dry_run = ServiceTable.open(request.table, request.options), request.dry_run
     found = _look(target)
-    rolled_back: list[str] = []
-    removed = False
     if not dry_run and not found.nothing:
         request.progress("repair", f"{len(found.failed)} failed writes of {target.base_path}")
-        with Transaction(target.table, target.config, target.props.timeline_utc) as transaction:
+        with target.transaction() as transaction:
             transaction.claim()
-            rolled_back, removed = list(transaction.rolled_back), transaction.metadata_table_removed
     status = "skipped" if found.nothing else "planned" if dry_run else "repaired"
     return RepairResult(
         status=status,
@@ -77,8 +73,6 @@ def repair(request: Request) -> RepairResult:
         bytes=sum(item["bytes"] for item in found.failed),
         reason="no write has failed, and nothing is left over" if found.nothing else "",
         **about(target, dry_run, time.monotonic() - started),
-        rolled_back=rolled_back,
-        metadata_table_removed=removed,
     )
 
 

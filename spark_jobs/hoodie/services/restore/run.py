@@ -62,8 +62,6 @@ class _Done:
     work: RollbackReport = field(default_factory=RollbackReport)
     instant: str = ""
     resumed: bool = False
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
 
 
 def restore(request: RestoreRequest) -> RestoreResult:
@@ -106,12 +104,10 @@ def _begun(target: ServiceTable, timeline: Timeline, point: str) -> Begun | None
 
 
 def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Done) -> None:
-    storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
+    storage, base_path = target.storage, target.base_path
     started = time.monotonic()
-    with Transaction(target.table, target.config, utc, progress=progress) as transaction:
+    with target.transaction(progress) as transaction:
         transaction.claim(alone=True, restoring=done.resumed)
-        done.rolled_back = list(transaction.rolled_back)
-        done.metadata_table_removed = transaction.metadata_table_removed
         instant = _instant(target, point, done)
         done.instant = instant.time
         requested = instant.with_state(State.REQUESTED)
@@ -244,6 +240,4 @@ def _result(
         files=list(work.files),
         voided=list(work.voided),
         **about(target, dry_run, seconds),
-        rolled_back=done.rolled_back,
-        metadata_table_removed=done.metadata_table_removed,
     )

@@ -26,7 +26,6 @@ from hoodie.timeline.instant import Instant
 from hoodie.timeline.plans import RollbackMetadata
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
-from hoodie.write.transaction import Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +65,6 @@ class _Done:
     choose: Callable[[ServiceTable, Timeline, str], Chosen] = choose
     work: RollbackReport = field(default_factory=RollbackReport)
     instant: str = ""
-    rolled_back: list[str] = field(default_factory=list)
-    metadata_table_removed: bool = False
 
 
 def rollback_instant(request: RollbackRequest) -> RollbackResult:
@@ -125,12 +122,9 @@ def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Do
     """No other process may work on the table meanwhile. Taking the table rolls failed writes back, also this
     one.
     """
-    utc = target.props.timeline_utc
     first = done.chosen
-    with Transaction(target.table, target.config, utc, progress=progress) as transaction:
+    with target.transaction(progress) as transaction:
         transaction.claim(alone=True)
-        done.rolled_back = [time for time in transaction.rolled_back if time != time_]
-        done.metadata_table_removed = transaction.metadata_table_removed
         timeline = target.timeline()
         metadata = rolled_back_by(timeline, target, time_) if time_ in transaction.rolled_back else None
         done.chosen = done.choose(target, timeline, time_)
@@ -169,6 +163,8 @@ def _fields(
 ) -> dict[str, Any]:
     """The fields of the result."""
     chosen, work = done.chosen, done.work
+    common = about(target, request.dry_run, seconds)
+    common["rolled_back"] = [time for time in common["rolled_back"] if time != request.instant]
     status = "skipped" if chosen.instant is None else "planned" if request.dry_run else "rolled_back"
     return dict(
         status=status,
@@ -182,7 +178,5 @@ def _fields(
         bytes=work.bytes,
         files=list(work.files),
         voided=list(work.voided),
-        **about(target, request.dry_run, seconds),
-        rolled_back=done.rolled_back,
-        metadata_table_removed=done.metadata_table_removed,
+        **common,
     )
