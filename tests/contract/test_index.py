@@ -21,10 +21,10 @@ from hoodie.merge.commit_time import CommitTime
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
 from hoodie.table.handle import Table, TableRef
+from hoodie.table.participant import Commit, CommitParticipant
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.instant import Instant
-from hoodie.write.commit import Commit, CommitParticipant
 from hoodie.write.operation import Operation
 from tests.support.arrow import arrow_schema
 from tests.support.rows import assert_same_rows

@@ -9,8 +9,8 @@ from typing import TypeVar
 import pyarrow as pa
 import pytest
 
-from hoodie.engine import BatchFunction, Task
 from hoodie.engine.local import LocalEngine, LocalFrame
+from hoodie.engine.task import BatchFunction, Task
 from hoodie.pipeline import write
 from hoodie.write.blobs import ERROR
 from hoodie.write.operation import WriteRequest

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from hoodie.config import pages
-from hoodie.config.catalogue import declared, keys
+from hoodie.config.key import declared, keys
 from hoodie.config.known import HudiSetting, hudi_settings
 from hoodie.config.unsupported import SILENT, UNSUPPORTED
 from hoodie.services.results import ServiceResult

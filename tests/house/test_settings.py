@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hoodie.config.catalogue import MODULES, declared
+from hoodie.config.catalogue import MODULES
+from hoodie.config.key import declared
 from scripts.environment import ROOT
 
 SOURCES = ROOT / "spark_jobs" / "hoodie"

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hoodie.engine import Engine, Task
+from hoodie.engine import Engine
 from hoodie.engine.files import FileFrame
+from hoodie.engine.task import Task
 from tests.support.arrow import arrow_schema
 
 SCHEMA = arrow_schema(

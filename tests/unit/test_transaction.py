@@ -17,13 +17,13 @@ from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
+from hoodie.table.participant import Commit, CommitParticipant
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan
 from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.timeline.tokens import TOKEN_KEY, token_folder
-from hoodie.write.commit import Commit, CommitParticipant
 from hoodie.write.transaction import Transaction
 
 STORAGE = LocalStorage()

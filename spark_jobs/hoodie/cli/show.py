@@ -179,9 +179,10 @@ def files(args: argparse.Namespace) -> Answer:
 
 
 def config(args: argparse.Namespace) -> Answer:
-    from hoodie.config import catalogue, pages
+    from hoodie.config import pages
+    from hoodie.config.key import declared
 
-    keys = [key for key in catalogue.declared() if args.name.lower() in key.name.lower()]
+    keys = [key for key in declared() if args.name.lower() in key.name.lower()]
     if not keys:
         raise ConfigError(
             f"no setting has {args.name!r} in its name; `hoodie config` lists all", name=args.name

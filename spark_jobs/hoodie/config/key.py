@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import difflib
 import enum
+import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from hoodie.config.catalogue import declare, keys
+from hoodie.config.catalogue import MODULES
 from hoodie.config.known import hudi_settings, is_known
 from hoodie.config.unsupported import SILENT, UNSUPPORTED, refused
 from hoodie.errors import ConfigError
@@ -96,13 +99,33 @@ class Key(Generic[T]):
     group: str = "write"
 
     def __post_init__(self) -> None:
-        declare(self)
+        """Raises AssertionError for a name that another key has."""
+        for name in (self.name, *self.aliases):
+            if _KEYS.setdefault(name, self).name != self.name:
+                raise AssertionError(f"setting {name} declared twice")
+        _KEYS[self.name] = self
 
     def read(self, text: str) -> T:
         value = self.parse(text)
         if self.minimum is not None and isinstance(value, (int, float)) and value < self.minimum:
             raise ValueError(f"must be at least {self.minimum:g}")
         return value
+
+
+_KEYS: dict[str, Key[Any]] = {}
+
+
+@cache
+def keys() -> Mapping[str, Key[Any]]:
+    """Every key by its names and aliases, whatever was imported before."""
+    for module in MODULES:
+        importlib.import_module(module)
+    return MappingProxyType(_KEYS)
+
+
+def declared() -> list[Key[Any]]:
+    """Every key once, by name."""
+    return sorted({key.name: key for key in keys().values()}.values(), key=lambda key: key.name)
 
 
 def bool_key(name: str, default: bool, doc: str, **kw: Any) -> Key[bool]:

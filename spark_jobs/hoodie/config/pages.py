@@ -10,8 +10,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from hoodie.config.catalogue import declared
-from hoodie.config.key import Key
+from hoodie.config.key import Key, declared
 from hoodie.config.unsupported import UNSUPPORTED
 
 #: groups in the order of the page; others follow by name

@@ -8,10 +8,12 @@ tables and threads.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from hoodie.engine.task import BatchFunction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,22 +21,6 @@ if TYPE_CHECKING:
     from hoodie.engine.files import FileFrame
 
 Frame = Any
-
-
-@dataclass(frozen=True)
-class Task:
-    """One attempt at a task. `token` is unique to it, so that the names of files that it writes are, too."""
-
-    partition: int
-    stage: int
-    attempt: int
-
-    @property
-    def token(self) -> str:
-        return f"{self.partition}-{self.stage}-{self.attempt}"
-
-
-BatchFunction = Callable[[Iterator["pa.RecordBatch"], Task], Iterator["pa.RecordBatch"]]
 
 
 @dataclass(frozen=True)

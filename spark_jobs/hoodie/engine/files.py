@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hoodie.engine import BatchFunction, Task
+from hoodie.engine.task import BatchFunction, Task, task_numbers
 
 #: statistics of longer texts may be cut by the writer
 _EXACT_BYTES = 32
@@ -179,9 +179,3 @@ class OverFiles:
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         pieces = [piece for number in task_numbers(batches) for piece in self.tasks[number]]
         yield from self.function(self.scan.batches(pieces), task)
-
-
-def task_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    """The numbers in a partition of the frame that `Engine.tasks` gives."""
-    for batch in batches:
-        yield from map(int, batch.column(0).to_numpy())

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from hoodie.engine import BatchFunction, Engine, Scan, Task
+from hoodie.engine import Engine, Scan
 from hoodie.engine.files import FileFrame
+from hoodie.engine.task import BatchFunction, Task
 from hoodie.errors import JobError
 
 #: rows of one batch handed to a function

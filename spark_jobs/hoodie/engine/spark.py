@@ -13,9 +13,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from hoodie.engine import BatchFunction, Engine, Task
+from hoodie.engine import Engine
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.session import arrow_schema, spark_context
+from hoodie.engine.task import BatchFunction, Task
 from hoodie.errors import ConfigError, HoodieError, JobError
 
 #: rows per Arrow batch of the input, and of blobs (each blob holds thousands of rows)

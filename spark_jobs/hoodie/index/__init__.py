@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from hoodie.index.locations import Locations
     from hoodie.table.handle import Table, TableRef
+    from hoodie.table.participant import CommitParticipant
     from hoodie.table.view import FileSlice
-    from hoodie.write.commit import CommitParticipant
     from hoodie.write.operation import Operation
 
 

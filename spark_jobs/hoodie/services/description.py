@@ -39,7 +39,7 @@ class Turn:
 
     number: int
     name: str
-    entry: Callable[[Service], PlannerEntry]
+    entry: Callable[[type[Request], Callable[[Any], ServiceResult]], PlannerEntry]
 
 
 @dataclass(frozen=True, kw_only=True)

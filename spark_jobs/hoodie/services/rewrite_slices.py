@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.engine import BatchFunction, Engine
+from hoodie.engine import Engine
+from hoodie.engine.task import BatchFunction
 from hoodie.errors import JobError, TableError
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.meta_fields import OPERATION, carried, with_meta, without_meta

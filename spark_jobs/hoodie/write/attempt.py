@@ -15,12 +15,12 @@ from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import delete_markers
+from hoodie.table.participant import Participants
 from hoodie.timeline.active import create_instant, delete_instant, delete_states, instant_path, meta_path
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.write import reconcile, rollback
-from hoodie.write.commit import Participants
 
 #: (partition path, file id) of file groups
 Groups = Collection[tuple[str, str]]

@@ -13,6 +13,7 @@ from hoodie.format.meta_fields import RECORD_KEY, with_meta
 from hoodie.index import Index
 from hoodie.keygen import KeyGenerator
 from hoodie.merge import Merger
+from hoodie.read.log_merge import SliceContext
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.write.duplicates import Duplicates
@@ -88,6 +89,19 @@ class WriteContext:
     def file_schema(self) -> pa.Schema:
         """Schema of base files: meta columns first."""
         return with_meta(self.schema)
+
+    @property
+    def slices(self) -> SliceContext:
+        """For reading the table's file slices."""
+        return SliceContext(
+            schema=self.file_schema,
+            snapshot=self.snapshot,
+            merger=self.merger,
+            ordering=self.merger.ordering,
+            budget=self.merge_budget,
+            spill_path=self.spill_path,
+            evolution=self.evolution,
+        )
 
     def columns(self, instant: str) -> FileColumns | None:
         """How a base file or a log block of this instant calls the columns; None: as the table does."""

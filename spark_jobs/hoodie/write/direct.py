@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.engine import Task
-from hoodie.engine.files import FileFrame, FileScan, Piece, task_numbers
+from hoodie.engine.files import FileFrame, FileScan, Piece
+from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
 from hoodie.index.locations import NOWHERE
 from hoodie.table.handle import Table

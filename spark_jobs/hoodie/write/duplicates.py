@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,9 +35,6 @@ from hoodie.write.settings import (
     DUPLICATE_POLICY,
     Known,
 )
-
-if TYPE_CHECKING:
-    from hoodie.write.context import WriteContext
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
@@ -102,7 +99,7 @@ def _policy(config: Config) -> Known:
 
 
 def known_keys(
-    context: WriteContext, storage: Storage, files: Sequence[FileSlice], keys: pa.Array[Any], found: Positions
+    context: SliceContext, storage: Storage, files: Sequence[FileSlice], keys: pa.Array[Any], found: Positions
 ) -> Bools:
     """Which of the distinct `keys` the slices show; `found` has the slice whose base file has it: a key that
     a log has deleted since is not there any more. Memory: as `read_slice`, for slices with logs.
@@ -112,22 +109,10 @@ def known_keys(
         mine = np.flatnonzero(found == number)
         if slice_.logs and len(mine):
             mine_keys, live = keys.take(array(mine)), np.zeros(len(mine), dtype=np.bool_)
-            for rows in read_slice(storage, slice_, _slice_context(context), [RECORD_KEY]):
+            for rows in read_slice(storage, slice_, context, [RECORD_KEY]):
                 live |= np.asarray(pc.is_in(mine_keys, value_set=whole(rows.column(RECORD_KEY))))
             known[mine] = live
     return known
-
-
-def _slice_context(context: WriteContext) -> SliceContext:
-    return SliceContext(
-        schema=context.file_schema,
-        snapshot=context.snapshot,
-        merger=context.merger,
-        ordering=context.merger.ordering,
-        budget=context.merge_budget,
-        spill_path=context.spill_path,
-        evolution=context.evolution,
-    )
 
 
 def refuse_known(keys: pa.Array[Any], known: Bools, partition: str) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.codec.ahead import ahead
-from hoodie.engine import Task
+from hoodie.engine.task import Task
 from hoodie.format.base_file import (
     BaseFileReader,
     BaseFileWriter,

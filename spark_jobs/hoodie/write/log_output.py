@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hoodie.config.key import Config
-from hoodie.engine import Task
+from hoodie.engine.task import Task
 from hoodie.errors import AlreadyExists
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey
 from hoodie.format.log_data import BLOCK_TYPES

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from hoodie.format.names import join
 from hoodie.table import properties
 from hoodie.table.handle import Table
+from hoodie.table.participant import CommitParticipant
 from hoodie.timeline.active import meta_path
-from hoodie.write.commit import CommitParticipant
 
 _KEYS = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
 _FOLDER = "metadata"

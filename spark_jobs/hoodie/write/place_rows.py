@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.codec.key_split import FILE_GROUP_SEED, key_fractions
-from hoodie.engine import Task
+from hoodie.engine.task import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.write.blobs import BLOB_SCHEMA, ROWS, Blob, decode_rows, encode_rows, rows_batch, values

@@ -10,11 +10,11 @@ from hoodie.concurrency.gate import ExclusiveGate
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
+from hoodie.table.participant import CommitParticipant
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.tokens import token_folder
 from hoodie.write import reconcile, rollback
-from hoodie.write.commit import CommitParticipant
 
 
 class Repair:

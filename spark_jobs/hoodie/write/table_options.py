@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.config.catalogue import keys
-from hoodie.config.key import Config, Key
+from hoodie.config.key import Config, Key, keys
 from hoodie.config.plugins import Plugins
 from hoodie.config.unsupported import UNSUPPORTED
 from hoodie.errors import ConfigError, SchemaError, TableMismatch

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.codec.arrays import Ints, array, whole
-from hoodie.engine import Task
+from hoodie.engine.task import Task
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index import Index, Scope
@@ -187,7 +187,7 @@ class Tagging:
             return None
         known = found != NOWHERE
         if not index.sees_logs:
-            known = known_keys(self.context, self.table.storage, slices, names, found)
+            known = known_keys(self.context.slices, self.table.storage, slices, names, found)
         known = known[places]
         if policy is Known.FAIL:
             refuse_known(keys, known, "" if index.scope is Scope.TABLE else slices[0].partition)

@@ -37,6 +37,7 @@ from hoodie.errors import AlreadyExists, Fenced
 from hoodie.index import index_participants
 from hoodie.progress import ProgressCallback, silent
 from hoodie.table.handle import Table
+from hoodie.table.participant import Commit, Participants
 from hoodie.timeline.active import Timeline, create_instant, delete_states
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
@@ -44,7 +45,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace
 from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
-from hoodie.write.commit import Commit, Participants, Validate, commit
+from hoodie.write.commit import Validate, commit
 from hoodie.write.metadata_table import MetadataTableRemoval, has_metadata_table
 from hoodie.write.repair import Repair
 

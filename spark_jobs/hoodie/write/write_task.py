@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.engine import Task
+from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.timeline.commit import WriteStat

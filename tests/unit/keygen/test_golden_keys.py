@@ -8,8 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hoodie.config.catalogue import keys
-from hoodie.config.key import Config
+from hoodie.config.key import Config, keys
 from hoodie.keygen import key_generator
 
 TABLES = [

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.config.catalogue import keys
+from hoodie.config.key import keys
 from hoodie.errors import (
     ConfigError,
     HoodieError,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from hoodie.config.catalogue import declared
-from hoodie.config.key import Config
+from hoodie.config.key import Config, declared
 from hoodie.config.pages import default_text
 from hoodie.errors import ConfigError
 from hoodie.format.settings import BLOOM_FPP, COMPRESSION_CODEC, MAX_FILE_SIZE, Codec

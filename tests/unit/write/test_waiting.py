@@ -20,8 +20,8 @@ import hoodie
 from hoodie.concurrency import queue as module
 from hoodie.concurrency.queue import FOLDER
 from hoodie.config.key import Config
-from hoodie.engine import Task
 from hoodie.engine.local import LocalEngine
+from hoodie.engine.task import Task
 from hoodie.errors import Fenced, TableBusy
 from hoodie.pipeline import write
 from hoodie.storage.local import LocalStorage

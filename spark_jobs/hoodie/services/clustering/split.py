@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.engine import Engine, Task
-from hoodie.engine.files import task_numbers
+from hoodie.engine import Engine
+from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import HoodieError
 from hoodie.services.clustering.order import Order, SortKeys
 from hoodie.services.clustering.task import Share, sample

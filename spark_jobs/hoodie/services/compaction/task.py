@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from hoodie.engine import Task
-from hoodie.engine.files import task_numbers
+from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import HoodieError
 from hoodie.format.base_file import KeySummary
 from hoodie.format.meta_fields import RECORD_KEY

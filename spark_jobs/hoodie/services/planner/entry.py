@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from hoodie.services.description import Service
 from hoodie.services.request import Request
 from hoodie.services.results import ServiceResult
 from hoodie.services.service_table import ServiceTable
@@ -31,17 +30,18 @@ class PlannerEntry(ABC):
     #: whose pending instants the service finishes
     actions: ClassVar[frozenset[Action]] = frozenset()
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    def __init__(self, request: type[Request], run: Callable[[Any], ServiceResult]) -> None:
+        self._request = request
+        self._run = run
 
     @property
     def request(self) -> type[Request]:
         """What `run` takes; its own fields have defaults."""
-        return self.service.request
+        return self._request
 
     def run(self, request: Request) -> ServiceResult:
         """The service, or its dry run."""
-        return self.service.run(request)
+        return self._run(request)
 
     @abstractmethod
     def work(self, target: ServiceTable, result: Mapping[str, Any]) -> Work:

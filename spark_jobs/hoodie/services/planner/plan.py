@@ -114,7 +114,11 @@ def chosen(only: Collection[str] | None) -> dict[str, PlannerEntry]:
         if not only:
             raise ConfigError(f"no service is named; use {names}, or leave the names out for all")
     found = {name: service for name, service in known.items() if only is None or name in only}
-    return {name: service.turn.entry(service) for name, service in found.items() if service.turn}
+    return {
+        name: service.turn.entry(service.request, service.run)
+        for name, service in found.items()
+        if service.turn
+    }
 
 
 def left_out(entry: PlannerEntry, target: ServiceTable, pending: list[Pending], named: bool) -> str:
