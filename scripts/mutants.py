@@ -1,62 +1,58 @@
 """Mutants: small changes of the library's code that the fast tests are to notice.
 
-    scripts/mutants [--sample 200] [--seed 1] [--processes 2] [--packages codec format ...] [--redo FILE]
+    scripts/mutants [--sample 200] [--seed 1] [--processes 2] [--packages codec format ...] [--seconds 30]
+                    [--redo FILE]
 
 A sample of the places that cosmic-ray's operators change, each with one of the changes there, equally drawn
-from all packages. Each mutant meets the fast tests of its package (TESTS) in a worktree of HEAD: first those
-that import its module, until one fails. Without a mutant they must pass. Writes a JSON line a mutant to
-.cache/mutants and prints a table; `--redo` runs the survivors of such a file again. Runs with .venv-mutants,
-the tests with .venv.
+from all packages. First the fast tests (TESTS, MARKS) run once, and scripts/covered.py notes which lines each
+of them executes; the notes are kept by commit. Then each mutant meets, in a worktree of HEAD, the tests that
+execute its line, nearest first (scripts/nearest.py), as many as take --seconds of CPU without a mutant, until
+one fails. Where no test executes the line it has survived. Writes a JSON line a mutant to .cache/mutants, a
+file for a commit and a sample: a run that was stopped goes on. Prints a table; `--redo` runs the survivors of
+such a file again on HEAD. Runs with .venv-mutants, the tests with .venv.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import difflib
+import itertools
 import json
 import os
 import queue
 import random
 import re
+import resource
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from scripts.environment import MAIN, ROOT, interpreter, spark_environment
+from scripts.nearest import LIBRARY, NOTES, PACKAGE, Tests
 
-LIBRARY = Path("spark_jobs/hoodie")
-UNIT = "tests/unit"
-#: the fast tests of a package, those of its own first
-TESTS = {
-    package: names.split()
-    for package, names in {
-        "codec": "codec log keygen test_bloom.py test_plans.py test_commit_metadata.py test_parquet_pages.py"
-        " test_hfile.py write/test_types.py",
-        "format": "log test_bloom.py test_schema.py test_evolution.py test_internal_schema.py"
-        " test_parquet_pages.py test_hfile.py write/test_base_file.py write/test_sizing.py"
-        " read/test_log_scan.py write/test_evolution_end_to_end.py write/test_validators.py"
-        " read/test_schema_on_read.py write/test_schema_on_read.py",
-        "read": "read write/test_read.py write/test_merge_on_read.py write/test_partition_values.py",
-        "timeline": "test_tokens.py test_clock.py test_plans.py test_conditions.py test_archived.py"
-        " test_commit_metadata.py test_compaction_plan.py test_damaged_commits.py"
-        " test_impossible_timelines.py read services/test_archive.py services/test_clean.py",
-        "write": "write test_transaction.py test_rollback.py test_rollback_logs.py",
-        "services": "services test_service_transaction.py test_rollback.py test_rollback_logs.py",
-    }.items()
-}
-#: what the settings' page and the requests of an upsert and a query are, which every package may change
-ALWAYS = ["tests/house/test_pages.py", "tests/house/test_requests.py"]
+PACKAGES = ("codec", "format", "read", "services", "timeline", "write")
+#: the fast tests without a JVM and without Airflow
+TESTS = [
+    *(f"tests/{folder}" for folder in ("unit", "contract", "crash", "security", "golden", "model")),
+    "tests/house/test_pages.py",
+    "tests/house/test_requests.py",
+]
+MARKS = "not full and not spark and not interop and not airflow"
 #: of no use: the same at run time, or noticed by the first import
 NOT_DRAWN = re.compile(r"_Is$|_IsNot$|RemoveDecorator|VariableReplacer|VariableInserter")
-SECONDS = 600
+HOUR = 3600
+CACHE = ROOT / ".cache" / "mutants"
 
 
 @dataclass(frozen=True)
@@ -67,10 +63,6 @@ class Mutant:
     operator: str
     number: int
     line: int
-
-    @property
-    def package(self) -> str:
-        return Path(self.module).relative_to(LIBRARY).parts[0]
 
 
 def not_code(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -116,14 +108,26 @@ def places(module: Path) -> dict[tuple[int, int], list[Mutant]]:
 
 def drawn(packages: Sequence[str], count: int, seed: int) -> list[Mutant]:
     """As many of each package, each at a place of its own."""
-    chance, chosen = random.Random(seed), []
+    chance = random.Random(seed)
+    chosen: list[Mutant] = []
     for number, package in enumerate(packages):
         share = count // len(packages) + (number < count % len(packages))
         modules = sorted(path for path in (LIBRARY / package).rglob("*.py") if path.name != "spark.py")
         all_places = [group for module in modules for _, group in sorted(places(module).items())]
-        chosen += [chance.choice(group) for group in chance.sample(all_places, min(share, len(all_places)))]
+        chance.shuffle(all_places)
+        made = (mutant for group in all_places if (mutant := one_of(group, chance)) is not None)
+        chosen += itertools.islice(made, share)
     chance.shuffle(chosen)
     return chosen
+
+
+def one_of(group: Sequence[Mutant], chance: random.Random) -> Mutant | None:
+    """A mutant that Python compiles; some operators make none of a place."""
+    for mutant in chance.sample(group, len(group)):
+        with contextlib.suppress(SyntaxError, AttributeError):
+            compile(mutated(mutant, Path(mutant.module).read_text()), mutant.module, "exec")
+            return mutant
+    return None
 
 
 def mutated(mutant: Mutant, source: str) -> str:
@@ -135,21 +139,25 @@ def mutated(mutant: Mutant, source: str) -> str:
     return code
 
 
-def tests_of(module: str, root: Path) -> list[str]:
-    """Test files of a module, those that import it first, and of them those of its name."""
-    package = Path(module).relative_to(LIBRARY).parts[0]
-    name = re.escape(module.removeprefix("spark_jobs/").removesuffix(".py").replace("/", "."))
-    parent, _, last = name.rpartition(r"\.")
-    imports = re.compile(rf"^\s*(from|import) {name}\b|^from {parent} import .*\b{last}\b", re.MULTILINE)
-    listed = [f"{UNIT}/{test}" for test in TESTS[package]]
-    files = [path for test in listed for path in _files(root / test)]
-    first = [path for path in _files(root / UNIT) if imports.search(path.read_text())]
-    first.sort(key=lambda path: (last not in path.stem, root / UNIT / package not in path.parents))
-    return [str(path.relative_to(root)) for path in dict.fromkeys([*first, *files])] + ALWAYS
+def change(before: str, after: str) -> list[str]:
+    """The lines that go and those that come."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    return [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
 
 
-def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(path.rglob("test_*.py"))
+def again(old: Mapping[str, Any]) -> Mutant | None:
+    """A mutant of an earlier commit in today's code, where its line is still there."""
+    module = Path(old["module"])
+    if not module.exists():
+        return None
+    source, found = module.read_text(), []
+    for group in places(module).values():
+        for mutant in group:
+            if mutant.operator == old["operator"] and old["change"] == change(
+                source, mutated(mutant, source)
+            ):
+                found.append(mutant)
+    return min(found, key=lambda mutant: abs(mutant.line - old["line"]), default=None)
 
 
 class Copy:
@@ -162,64 +170,103 @@ class Copy:
     def close(self) -> None:
         subprocess.run(["git", "worktree", "remove", "--force", self.root], cwd=ROOT, check=True)
 
-    def test(self, files: Sequence[str], seconds: float) -> str | None:
-        """The first failing test ("time" where they take too long), None where all pass."""
-        marks = "not full and not spark and not interop and not airflow"
-        options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider", "-m", marks]
+    def pytest(
+        self, arguments: Sequence[str], extra: Mapping[str, str], seconds: int = resource.RLIM_INFINITY
+    ) -> tuple[int, str]:
+        """Exit code and output, with `extra` in the environment; pytest itself may use so many CPU seconds.
+
+        TimeoutError where it needs more, or an hour.
+        """
         path = os.pathsep.join([str(self.root / "spark_jobs"), str(self.root)])
-        environ = {**os.environ, **spark_environment(), "PYTHONPATH": path, "CI": "true"}
+        environ = {**os.environ, **spark_environment(), "PYTHONPATH": path, "CI": "true", **extra}
         environ["TMPDIR"] = str(self.root.parent)
         with tempfile.TemporaryFile("w+") as log:
             process = subprocess.Popen(
-                [interpreter(MAIN), "-m", "pytest", *options, *files],
+                [interpreter(MAIN), "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", *arguments],
                 cwd=self.root,
                 env=environ,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds))
             try:
-                code = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
+                code = process.wait(HOUR)
+            except subprocess.TimeoutExpired as error:
+                raise TimeoutError from error
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, 9)  # what a test left behind, too
                 process.wait()
-                return "time"
+            if code in (-signal.SIGXCPU, -signal.SIGKILL):
+                raise TimeoutError
             log.seek(0)
-            if code == 0:
-                return None
-            said = log.read()
-            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-            return failed[1] if failed else said[-300:]
+            return code, log.read()
 
-    def meet(self, mutant: Mutant) -> dict[str, Any]:
-        """What became of a mutant: its change, and the test that failed."""
+    def test(self, names: Sequence[str], seconds: int) -> str | None:
+        """The first failing test ("time" where they take too long), None where all pass."""
+        chosen = self.root.parent / "chosen"
+        chosen.write_text("\n".join(names))
+        try:
+            code, said = self.pytest(["-x", f"@{chosen}"], {}, seconds)
+        except TimeoutError:
+            return "time"
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+        return None if code == 0 else failed[1] if failed else said[-300:]
+
+    def meet(self, mutant: Mutant, tests: Tests, seconds: float) -> dict[str, Any]:
+        """What became of a mutant: its change, how many tests it met, and the one that failed."""
         file = self.root / mutant.module
         before = file.read_text()
         after = mutated(mutant, before)
-        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-        change = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-        started = time.monotonic()
-        file.write_text(after)
-        try:
-            killer = self.test(tests_of(mutant.module, self.root), SECONDS)
-        finally:
-            file.write_text(before)
-        seconds = round(time.monotonic() - started, 1)
-        return {**asdict(mutant), "change": change, "killer": killer, "seconds": seconds}
+        chosen = tests.nearest(mutant.module, mutant.line, seconds)
+        started, killer = time.monotonic(), None
+        if chosen:
+            file.write_text(after)
+            try:
+                limit = 30 + 3 * sum(test.seconds for test in chosen)
+                killer = self.test([test.name for test in chosen], int(limit))
+            finally:
+                file.write_text(before)
+        spent = round(time.monotonic() - started, 1)
+        told = {"change": change(before, after), "tests": len(chosen), "killer": killer, "seconds": spent}
+        return asdict(mutant) | told
 
 
-def run(mutants: Sequence[Mutant], processes: int, told: Callable[[dict[str, Any]], None]) -> None:
-    """Every mutant in one of the copies, so many at a time. RuntimeError where tests fail without one."""
+def noted(copy: Copy, folder: Path, processes: int) -> Tests:
+    """The notes on the tests at this commit, made where they are missing. RuntimeError where none passes."""
+    if not folder.exists():
+        import coverage
+
+        print("which lines does each test execute? ...", flush=True)
+        new = folder.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        where = {NOTES: str(new), PACKAGE: str(Path(coverage.__file__).parent.parent)}
+        workers = ["-n", str(processes), "--dist", "loadgroup"]
+        _, said = copy.pytest(["-p", "scripts.covered", *workers, "-m", MARKS, *TESTS], where)
+        if not len(Tests(new, copy.root)):
+            raise RuntimeError(f"no test passed without a mutant: {said[-3000:]}")
+        print(said.splitlines()[-1], flush=True)
+        new.rename(folder)
+    return Tests(folder, copy.root)
+
+
+def run(
+    mutants: Sequence[Mutant],
+    notes: Path,
+    processes: int,
+    seconds: float,
+    told: Callable[[dict[str, Any]], None],
+) -> None:
+    """Every mutant in one of the copies, so many at a time."""
     waiting: queue.Queue[Mutant] = queue.Queue()
     for mutant in mutants:
         waiting.put(mutant)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies = [Copy(Path(folder, str(number), "work")) for number in range(processes)]
         try:
-            every = sorted({test for mutant in mutants for test in tests_of(mutant.module, copies[0].root)})
-            print(f"{len(mutants)} mutants; {len(every)} test files without one ...", flush=True)
-            if failed := copies[0].test(every, 6 * SECONDS):
-                raise RuntimeError(f"without a mutant {failed} fails")
+            tests = noted(copies[0], notes, processes)
 
             def work(copy: Copy) -> None:
                 while True:
@@ -227,7 +274,7 @@ def run(mutants: Sequence[Mutant], processes: int, told: Callable[[dict[str, Any
                         mutant = waiting.get_nowait()
                     except queue.Empty:
                         return
-                    told(copy.meet(mutant))
+                    told(copy.meet(mutant, tests, seconds))
 
             threads = [threading.Thread(target=work, args=(copy,)) for copy in copies]
             for thread in threads:
@@ -254,33 +301,56 @@ def table(results: Iterable[dict[str, Any]]) -> Iterator[str]:
     yield f"| all | {made.total()} | {killed.total()} ({100 * killed.total() // max(1, made.total())} %) |"
 
 
+def head() -> str:
+    """The commit that the mutants are drawn from. RuntimeError where the code or its tests are another."""
+    git = ["git", "status", "--porcelain", "--", "spark_jobs", "tests"]
+    if subprocess.run(git, capture_output=True, check=True).stdout:
+        raise RuntimeError("commit first: mutants are changes of HEAD, and its tests run")
+    line = ["git", "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(line, capture_output=True, check=True, text=True).stdout.strip()
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/mutants", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--packages", nargs="+", choices=sorted(TESTS), default=sorted(TESTS))
+    parser.add_argument("--packages", nargs="+", choices=PACKAGES, default=PACKAGES)
+    parser.add_argument("--seconds", type=float, default=30, help="CPU seconds of tests a mutant")
     parser.add_argument("--redo", type=Path, help="run the survivors of this file again")
     arguments = parser.parse_args()
+    redo = arguments.redo.resolve() if arguments.redo else None
     os.chdir(ROOT)
-    if arguments.redo:
-        old = [json.loads(line) for line in arguments.redo.read_text().splitlines()]
-        names = Mutant.__dataclass_fields__
-        mutants = [Mutant(**{name: item[name] for name in names}) for item in old if item["killer"] is None]
+    commit = head()
+    if redo:
+        found = [again(old) for old in read(redo) if old["killer"] is None]
+        mutants = [mutant for mutant in found if mutant is not None]
+        print(f"{len(found) - len(mutants)} survivors are of code that is gone")
+        out = CACHE / f"{commit}-redo-{redo.name}"
     else:
         mutants = drawn(arguments.packages, arguments.sample, arguments.seed)
-    out = ROOT / ".cache" / "mutants" / f"{time.strftime('%Y%m%d-%H%M%S')}-seed-{arguments.seed}.jsonl"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    results: list[dict[str, Any]] = []
+        packages = "-".join(sorted(arguments.packages))
+        out = CACHE / f"{commit}-seed-{arguments.seed}-sample-{arguments.sample}-{packages}.jsonl"
+    results = read(out)
+    done = {tuple(item[name] for name in Mutant.__dataclass_fields__) for item in results}
+    left = [mutant for mutant in mutants if tuple(asdict(mutant).values()) not in done]
+    CACHE.mkdir(parents=True, exist_ok=True)
 
     def told(result: dict[str, Any]) -> None:
         results.append(result)
         with out.open("a") as file:
             file.write(json.dumps(result) + "\n")
         outcome = "survived" if result["killer"] is None else f"killed by {result['killer']}"
-        print(f"{len(results)}/{len(mutants)} {result['module']}:{result['line']} {outcome}", flush=True)
+        met = f"{result['tests']} tests, {result['seconds']} s"
+        print(
+            f"{len(results)}/{len(mutants)} {result['module']}:{result['line']} {outcome} ({met})", flush=True
+        )
 
-    run(mutants, arguments.processes, told)
+    run(left, CACHE / f"{commit}-notes", arguments.processes, arguments.seconds, told)
     print("\n".join(table(results)))
     for result in results:
         if result["killer"] is None:

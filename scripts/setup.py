@@ -356,7 +356,7 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
             HUDI, REQUIREMENTS / "hudi.lock", pip=pip, checks=("hoodie", "pyspark.sql.session", "delta")
         )
     if "mutants" in parts:
-        make_environment(MUTANTS, REQUIREMENTS / "mutants.lock", pip=pip, checks=("cosmic_ray",))
+        make_environment(MUTANTS, REQUIREMENTS / "mutants.lock", pip=pip, checks=("cosmic_ray", "coverage"))
     if "jars" in parts:
         fetch_jars()
     if "browser" in parts:
