@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from hoodie.errors import HoodieError, TableNotFound
+from hoodie.source.fingerprint import fingerprint
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
-from hoodie.timeline.tokens import TokenCommit, find, fingerprint
+from hoodie.timeline.tokens import TokenCommit, find
 
 
 def task_token(context: Mapping[str, Any]) -> str:

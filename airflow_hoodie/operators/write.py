@@ -13,8 +13,8 @@ from airflow_hoodie.operators.services import HoodieLocalOperator
 from airflow_hoodie.paths import is_absolute, is_template
 from airflow_hoodie.table import HoodieTable, option_texts
 from airflow_hoodie.tokens import committed_before, task_token
+from hoodie.source.fingerprint import partition_source
 from hoodie.storage import normalize
-from hoodie.timeline.tokens import partition_source
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -31,7 +31,7 @@ EXAMPLES = ROOT / "dags_examples"
 #: LOCAL_JOB, which keeps the token of its request
 EXACTLY_ONCE = LOCAL_JOB.replace(
     'extra_metadata=request["extra_metadata"]',
-    'extra_metadata={**request["extra_metadata"], **hoodie.timeline.tokens.token_metadata('
+    'extra_metadata={**request["extra_metadata"], **hoodie.source.fingerprint.token_metadata('
     'request["token"], request["operation"], request["source"])}',
 )
 TABLE = HoodieTable(name="t", path="/t", record_keys="id", ordering_field="ts")

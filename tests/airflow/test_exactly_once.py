@@ -32,7 +32,7 @@ from .conftest import FakeSubmit, guarded
 JOB = """
     import hoodie, pyarrow.dataset as ds
     import hoodie.pipeline as pipeline
-    from hoodie.timeline.tokens import token_metadata
+    from hoodie.source.fingerprint import token_metadata
     def death():
         place = os.path.join(os.path.dirname(note), "die")
         found = open(place).read() if os.path.exists(place) else ""

@@ -20,6 +20,7 @@ LOW_RINGS = (
     "hoodie.config",
     "hoodie.storage",
     "hoodie.timeline",
+    "hoodie.source.fingerprint",
     "hoodie.table.handle",
     "hoodie.table.properties",
     "hoodie.serve",

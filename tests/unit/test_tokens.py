@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import hoodie
 from hoodie.storage import storage_for
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.tokens import fingerprint, token_metadata
 from tests.unit.write.support import PLAIN, plain, values
 
 MONDAY = "dag/write/-1/2026-01-05/2026-01-06"
@@ -121,32 +119,3 @@ def test_any_text_is_a_token(tmp_path: Path, odd: str) -> None:
     found = tokens.find(Timeline.load(str(tmp_path / "t")), storage_for(str(tmp_path)), odd)
     assert found is not None
     assert found.token == odd
-
-
-def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "1.csv").write_text("id\n1\n")
-    seen = {fingerprint("upsert", {"path": str(folder)})}
-    assert fingerprint("upsert", {"path": str(folder)}) in seen
-    seen.add(fingerprint("insert", {"path": str(folder)}))
-    seen.add(fingerprint("upsert", {"path": str(folder), "format": "csv"}))
-    seen.add(fingerprint("upsert", {"path": str(folder / "*.csv")}))
-    (folder / "2.csv").write_text("id\n2\n")
-    seen.add(fingerprint("upsert", {"path": str(folder)}))
-    os.utime(folder / "1.csv", ns=(1, 1))
-    seen.add(fingerprint("upsert", {"path": str(folder)}))
-    assert len(seen) == 6
-
-
-def test_the_fingerprint_of_a_table_is_its_newest_commit(tmp_path: Path) -> None:
-    path = {"path": str(tmp_path / "t"), "format": "table"}
-    missing = fingerprint("upsert", path)
-    hoodie.write_table(plain(("a", 1, "x")), str(tmp_path / "t"), options=PLAIN)
-    before = fingerprint("upsert", path)
-    hoodie.write_table(plain(("a", 2, "x")), str(tmp_path / "t"), options=PLAIN)
-    assert len({missing, before, fingerprint("upsert", path)}) == 3
-
-
-def test_no_token_adds_nothing() -> None:
-    assert token_metadata("", "upsert", {"path": "/in"}) == {}

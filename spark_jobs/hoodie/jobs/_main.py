@@ -49,7 +49,7 @@ from hoodie.services.catalogue import public
 from hoodie.services.description import Service
 from hoodie.signals import terminated_by_signal
 from hoodie.source import Source, target_schema
-from hoodie.timeline.tokens import partition_source, token_metadata
+from hoodie.source.fingerprint import partition_source, token_metadata
 from hoodie.write.operation import Operation
 
 _NONCE = re.compile(r"[A-Za-z0-9]{0,64}")

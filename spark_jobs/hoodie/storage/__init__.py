@@ -12,13 +12,14 @@ import os
 import posixpath
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from hoodie.config.key import is_unicode
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError, StorageError
+from hoodie.storage.pattern import split
 
 #: raises what refuses a file that is about to be made
 Check = Callable[[], object] | None
@@ -97,6 +98,11 @@ class Storage(ABC):
         follows no link, but what `options`, settings of `hoodie.storage.settings`, say.
         """
 
+    @classmethod
+    def of_source(cls, *, uri: str, options: Mapping[str, str]) -> Storage:
+        """The storage of rows that are to be written, which the caller chose: links may lead anywhere."""
+        return cls.make(uri=uri, options=options)
+
     @abstractmethod
     def list(self, path: str) -> list[FileInfo]:
         """The entries of a folder by name; none of a missing one."""
@@ -118,6 +124,26 @@ class Storage(ABC):
                 else:
                     found[item.path] = item
         return found.values()
+
+    def find(self, path: str) -> Sequence[str]:
+        """The files of a source, sorted: a file, those below a folder, or both for each match of a glob."""
+        found = self.info(path)
+        if found is not None:
+            return sorted(item.path for item in self.tree(path)) if found.is_dir else [path]
+        if (glob := split(path)) is None:
+            return []
+        folder, wanted = glob
+        below = len(folder) + 1
+        return sorted(item.path for item in self.tree(folder) if wanted.fullmatch(item.path, below))
+
+    def stamp(self, path: str) -> Sequence[int | str]:
+        """What tells one content of a file from the next: its size and its time, or what the storage has in
+        their place. Raises FileNotFoundError.
+        """
+        found = self.info(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        return found.size, found.mtime_ms
 
     def exists(self, path: str) -> bool:
         """Is there a file or folder."""
@@ -245,5 +271,14 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def storage_for(path: str, options: Mapping[str, str] = _NO_OPTIONS) -> Storage:
     """The storage of the table (or the one file) at `path`; see `Storage.make`."""
     uri = normalize(path)
-    scheme = uri.partition("://")[0] if "://" in uri else "file"
-    return STORAGES.load("path", scheme)(uri=uri, options=options)
+    return STORAGES.load("path", _scheme(uri))(uri=uri, options=options)
+
+
+def source_storage_for(path: str, options: Mapping[str, str] = _NO_OPTIONS) -> Storage:
+    """The storage of a source; see `Storage.of_source`."""
+    uri = normalize(path)
+    return STORAGES.find("path", _scheme(uri)).of_source(uri=uri, options=options)
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition("://")[0] if "://" in uri else "file"

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import io
 import os
 import shutil
 import stat
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from hoodie.config.key import Config
@@ -70,6 +71,19 @@ class LocalStorage(Storage):
         self.access = access
         if root is not None:
             self._contained = Contained(root, access)
+
+    @classmethod
+    def of_source(cls, *, uri: str, options: Mapping[str, str]) -> LocalStorage:
+        return cls()
+
+    def find(self, path: str) -> Sequence[str]:
+        matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+        return [file for match in matches for file in _below(match)]
+
+    def stamp(self, path: str) -> Sequence[int | str]:
+        self._check(path)
+        found = os.stat(path)
+        return found.st_size, found.st_mtime_ns
 
     def list(self, path: str) -> list[FileInfo]:
         out: list[FileInfo] = []
@@ -372,6 +386,12 @@ def _refused(path: str, done: str, error: OSError) -> StorageError:
         errno=error.errno or 0,
         **({"transient": True} if error.errno in _TRANSIENT else {}),
     )
+
+
+def _below(path: str) -> list[str]:
+    if not os.path.isdir(path):
+        return [path]
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
 
 
 def _regular(path: str, flags: int) -> int:

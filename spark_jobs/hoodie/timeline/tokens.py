@@ -10,16 +10,13 @@ format ignore the folder. Standard library only, so that an operator asks before
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.errors import HoodieError
-from hoodie.storage import Storage, normalize
+from hoodie.storage import Storage
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
@@ -168,52 +165,6 @@ def remove(storage: Storage, base_path: str, instant: str, metadata: CommitMetad
     with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, RecursionError):
         if json.loads(storage.read(path)).get("instant") == instant:
             storage.delete_many([path])
-
-
-def fingerprint(operation: str, source: Mapping[str, Any]) -> str:
-    """Of what a write reads: the request's source, and names, sizes and times of its files on this machine.
-
-    `source` is {"path", "format", "options"}, or {"partitions"} of a delete_partition. For a table its newest
-    commit stands for the files.
-    """
-    paths = source.get("path") or ()
-    seen: list[Any] = [operation, source]
-    for path in [paths] if isinstance(paths, str) else paths:
-        if source.get("format") == "sql":
-            continue
-        seen.append(_state(path))
-    text = json.dumps(seen, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def partition_source(partitions: str | Sequence[str]) -> dict[str, Any]:
-    """What a delete_partition has in place of a source."""
-    named = (partitions,) if isinstance(partitions, str) else partitions
-    return {"partitions": sorted(set(named))}
-
-
-def token_metadata(token: str, operation: str, source: Mapping[str, Any]) -> dict[str, str]:
-    """The extra metadata of an idempotent write; none without a token."""
-    return {TOKEN_KEY: token, FINGERPRINT_KEY: fingerprint(operation, source)} if token else {}
-
-
-def _state(path: str) -> list[Any]:
-    try:
-        place = normalize(path)
-        if os.path.isdir(os.path.join(place, META_FOLDER)):
-            last = Timeline.load(place).last_commit
-            return ["table", last.time if last else ""]
-    except HoodieError:
-        return []
-    found = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
-    files = [file for match in found for file in _files(match)]
-    return [(file, status.st_size, status.st_mtime_ns) for file, status in ((f, os.stat(f)) for f in files)]
-
-
-def _files(path: str) -> list[str]:
-    if not os.path.isdir(path):
-        return [path]
-    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
 
 
 def _path(base_path: str, token: str) -> str:
