@@ -19,7 +19,6 @@ its trigger carries. Neither pyspark nor pyarrow is imported, and Airflow is not
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -270,7 +269,7 @@ class Freshness:
         return cls(float(seconds))
 
     def find(self, reader: TableReader, timeline: Timeline) -> CommitHit | None:
-        oldest = int((time.time() - self.max_age_s) * 1000)
+        oldest = reader.storage.now_ms() - int(self.max_age_s * 1000)
         return Commits(since=Since(moment_ms=oldest - 1)).find(reader, timeline)
 
 

@@ -8,7 +8,6 @@ instants above it that it has dealt with.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,7 @@ log = logging.getLogger(__name__)
 #: so many of the newest instants are always kept by name: how far the clocks of writers may be apart
 KEPT = 100
 #: a commit that can't be read is taken as it is when it is so old; a writer takes milliseconds
-_TORN_SECONDS = 60.0
+_TORN_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def new_commits(
     events: list[dict[str, Any]] = []
     for hit in fresh:
         details = reader.details(hit.instant)
-        if details is None and time.time() - hit.completed_ms / 1000 < _TORN_SECONDS:
+        if details is None and reader.storage.now_ms() - hit.completed_ms < _TORN_MS:
             break
         instants.append(hit.instant.time)
         if details is None:

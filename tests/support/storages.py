@@ -11,6 +11,8 @@ from hoodie.storage.local import LocalStorage
 
 Wrap = Callable[[Storage], Storage]
 _WRAPS: list[Wrap] = []
+#: of Behind
+DAY_MS = 86_400_000
 
 
 @contextlib.contextmanager
@@ -118,3 +120,24 @@ class Delegating(Storage):
 
     def now_ms(self) -> int:
         return self.inner.now_ms()
+
+
+class Behind(Delegating):
+    """Another machine's: its clock, which modification times come from, is a day behind this one's."""
+
+    def list(self, path: str) -> list[FileInfo]:
+        return [_a_day_ago(item) for item in super().list(path)]
+
+    def tree(self, path: str) -> Collection[FileInfo]:
+        return [_a_day_ago(item) for item in super().tree(path)]
+
+    def info(self, path: str) -> FileInfo | None:
+        found = super().info(path)
+        return found and _a_day_ago(found)
+
+    def now_ms(self) -> int:
+        return super().now_ms() - DAY_MS
+
+
+def _a_day_ago(item: FileInfo) -> FileInfo:
+    return item._replace(mtime_ms=item.mtime_ms - DAY_MS)

@@ -24,6 +24,7 @@ from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.layouts.one import ONE
 from scripts.environment import ROOT
+from tests.support.storages import Behind, wrapped
 
 T1, T2, T3, T4 = (f"2026010{day}000000000" for day in (1, 2, 3, 4))
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -341,6 +342,12 @@ def test_freshness(meta: Path) -> None:
     os.utime(meta / f"{T1}.commit", (old, old))
     assert look(meta, "freshness", max_age=timedelta(hours=2))["instant"] == T1
     assert look(meta, "freshness", max_age=60) is None  # clustering makes nothing fresh
+
+
+def test_freshness_by_the_storages_clock(meta: Path) -> None:
+    (meta / f"{T1}.commit").write_text(metadata())
+    with wrapped(Behind):
+        assert look(meta, "freshness", max_age=600)["instant"] == T1
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action, Instant, State
+from tests.support.storages import Behind, wrapped
 
 ALL = CommitFilter(services=True)
 
@@ -156,6 +157,15 @@ def test_a_commit_that_stays_torn_is_told_without_its_details(tmp_path: Path) ->
         [],
         None,
     )
+
+
+def test_a_torn_commit_ages_by_the_storages_clock(tmp_path: Path) -> None:
+    meta = tmp_path / ".hoodie"
+    meta.mkdir()
+    (meta / "1.commit").write_text('{"torn')
+    with wrapped(Behind):
+        reader = TableReader(str(tmp_path))
+    assert new_commits(reader, reader.poll(), WatchOffset(), CommitFilter()).instants == ()
 
 
 def test_services_are_dealt_with_and_told_only_on_demand(tmp_path: Path) -> None:

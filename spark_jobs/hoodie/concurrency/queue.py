@@ -1,10 +1,10 @@
 """Writers and services that wait for a table, in the order in which they came.
 
 `.hoodie/.aux/waiting/<ticket>` is the heartbeat (table.heartbeat) of one that waits. A ticket's digits are
-its rank (services, which need the table for a moment, go before writers), the millisecond of its arrival,
-and chance. The queue only says who tries next: what keeps two writers apart is the heartbeat of the one at
-work. So a clock that is wrong or a ticket that goes astray costs time and nothing else. Tickets of dead
-processes are removed by whoever sees them, and who lets its turn pass is passed over.
+its rank (services, which need the table for a moment, go before writers), the millisecond of its arrival by
+the storage's clock, and chance. The queue only gives the order of the attempts; the heartbeat of the process
+at work keeps two writers apart. So a wrong clock or a lost ticket costs time and nothing else. Any process
+removes the tickets of dead ones. One that lets its turn pass is passed over.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class _Ticket:
 
     def __init__(self, queue: Queue, rank: Rank) -> None:
         self._queue = queue
-        arrival = int(time.time() * 1000)
+        arrival = queue.storage.now_ms()
         self._name = f"{rank.value}{arrival:013d}{random.randrange(10**6):06d}"
         self._beat: Heartbeat | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -51,7 +50,7 @@ def parse_tables(texts: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ShownTable:
-    """A table as it is now. `timeline` is None where only the properties were asked for."""
+    """A table as it is now; `now_ms` by the storage's clock."""
 
     name: str
     base_path: str
@@ -63,7 +62,7 @@ class ShownTable:
     def open(cls, name: str, base_path: str) -> ShownTable:
         """Raises TableNotFound, TornProperties, UnsupportedVersion, StorageError."""
         table = Table.open(base_path, rounds=_ROUNDS)
-        return cls(name, base_path, table.properties, table.storage, int(time.time() * 1000))
+        return cls(name, base_path, table.properties, table.storage, table.storage.now_ms())
 
     def timeline(self, before: Timeline | None = None) -> Timeline:
         return Timeline.load(self.base_path, self.storage, before)

@@ -20,6 +20,7 @@ from hoodie.timeline.instant import Action
 from hoodie.write.transaction import Transaction
 from tests.crash.scenarios import run as write_with
 from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.storages import Behind, wrapped
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import MANUAL, MOR, files, written
 from tests.unit.write.support import Pair, listing
@@ -145,6 +146,14 @@ def test_a_stuck_compaction_is_found_and_finished(tmp_path: Path, change: int) -
     assert told.instants == [planned]
     assert run(pair).services["compaction"]["compacted"][0] == planned
     assert timeline(pair).pending() == []
+
+
+def test_ages_are_those_of_the_storages_clock(tmp_path: Path) -> None:
+    pair = written(tmp_path / "t", 3, MOR)
+    hoodie.compact_table(str(pair.path), mode="schedule", options=DUE)
+    with wrapped(Behind):
+        (pending,) = plans(pair)["compaction"].pending
+    assert pending["age_s"] < 600
 
 
 def test_a_stuck_clean_is_found_and_finished(tmp_path: Path) -> None:

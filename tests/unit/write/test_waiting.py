@@ -33,6 +33,7 @@ from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.tagging import TagRows
 from hoodie.write.transaction import Transaction
 from tests.crash.worker import environment, python
+from tests.support.storages import DAY_MS, Behind, wrapped
 from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
@@ -226,6 +227,16 @@ def test_a_waiter_that_is_killed_is_in_nobodys_way(table: Path) -> None:
         killed.communicate()
     finished(other)
     check(table, range(2))
+
+
+def test_tickets_have_the_time_of_the_storages_clock(table: Path) -> None:
+    now = time.time() * 1000 - DAY_MS
+    with held(table), wrapped(Behind):
+        writer = Background(lambda: hoodie.write_table(rows(1), str(table), options=OPTIONS))
+        until(lambda: any(map(str.isdigit, waiting(table))))
+        (ticket,) = filter(str.isdigit, waiting(table))
+    writer.join()
+    assert abs(int(ticket[1:14]) - now) < 600_000
 
 
 def test_the_one_at_work_is_killed(table: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -36,12 +35,15 @@ class Pending:
 
 @dataclass(frozen=True)
 class Activity:
-    """The heartbeats of a table at one moment, and its timeline, which was read after them."""
+    """The heartbeats of a table at one moment, `now_ms` by the storage's clock, and its timeline, which was
+    read after them.
+    """
 
     timeline: Timeline
     live: Mapping[str, HeartbeatFile]
     dead: Mapping[str, HeartbeatFile]
     plans: frozenset[str]
+    now_ms: int
 
     @classmethod
     def of(cls, target: ServiceTable) -> Activity:
@@ -51,7 +53,7 @@ class Activity:
         dead = {beat.instant: beat for beat in beats if beat.instant not in live}
         timeline = target.timeline()
         plans = frozenset(item.time for item in timeline.pending() if _is_plan(timeline, target, item))
-        return cls(timeline, live, dead, plans)
+        return cls(timeline, live, dead, plans, target.storage.now_ms())
 
     @property
     def writers(self) -> list[HeartbeatFile]:
@@ -68,7 +70,7 @@ class Activity:
 
     def _of(self, instant: Instant) -> Pending:
         written = self.timeline.changed_ms(instant)
-        age = max(0, int(time.time() * 1000) - written) if written is not None else 0
+        age = max(0, self.now_ms - written) if written is not None else 0
         beat = self.live.get(instant.time) or self.dead.get(instant.time)
         verdict = "waiting"
         if instant.time in self.live:
