@@ -16,7 +16,7 @@ from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read import duckdb_predicate
-from hoodie.read.duckdb_predicate import wrong
+from hoodie.read.duckdb_predicate import NoPredicate, wrong
 from hoodie.read.file_slice import read_slice, read_through
 from hoodie.read.query import Query
 from hoodie.read.table_view import TableView, file_schemas
@@ -56,8 +56,12 @@ def read_batches(
     if where is not None:
         with ExitStack() as stack:
             connection = stack.enter_context(duckdb_predicate.connection())
-            view = TableView.load(table, query, config, where)
-            duckdb_predicate.check(connection, where, view.schema.names)
+            try:
+                predicate = duckdb_predicate.parsed(connection, where)
+            except NoPredicate as error:
+                columns_there = TableView.load(table, query, config).schema.names
+                raise wrong(where, str(error), columns_there) from None
+            view = TableView.load(table, query, config, predicate)
             names = view.columns(columns, meta)
             answer = _reader(view, names, _filtered(view, storage, names, where, connection))
             stack.pop_all()

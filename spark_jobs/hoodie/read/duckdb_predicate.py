@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoodie.errors import ConfigError
-from hoodie.read.pruning import checked_text
+from hoodie.read import duckdb_tree
+from hoodie.read.binding import Where, checked_text
 
 if TYPE_CHECKING:
     import duckdb
@@ -105,36 +106,40 @@ def connection() -> duckdb.DuckDBPyConnection:
     return made
 
 
-def check(made: duckdb.DuckDBPyConnection, where: str, columns: Sequence[str] = ()) -> None:
-    """Raises ConfigError for a text that is anything but one predicate, or that calls other functions.
+class NoPredicate(Exception):
+    """Says why a text is no predicate, or none that is allowed."""
 
-    `columns` are named in it.
+
+def parsed(made: duckdb.DuckDBPyConnection, where: str) -> Where:
+    """The predicate as a tree. Raises NoPredicate for a text that is not one predicate, or that calls other
+    functions.
     """
     import duckdb
 
     if not checked_text(where).strip():
-        raise wrong(where, "it is empty; leave it out for all rows", columns)
+        raise NoPredicate("it is empty; leave it out for all rows")
     try:
         # within parentheses and without them: a text that closes them itself fails as one of the two
         if len(made.extract_statements(f"SELECT 1 WHERE {where}")) != 1:
-            raise _refused(where, "more than one statement", columns)
+            raise _refused("more than one statement")
         whole = _parsed(made, f"SELECT 1 WHERE (\n{where}\n)")
         plain = _parsed(made, "SELECT 1 WHERE (\nTRUE\n)")
     except (duckdb.Error, ValueError) as error:
-        raise wrong(where, str(error), columns) from None
+        raise NoPredicate(str(error)) from None
     predicate = whole.pop("where_clause", None)
     plain.pop("where_clause")
     if whole != plain:
-        raise _refused(where, "more than one expression", columns)
+        raise _refused("more than one expression")
     pending = [predicate]
     while pending:
         item = pending.pop()
         if isinstance(item, dict):
             if (what := _not_allowed(item)) is not None:
-                raise _refused(where, what, columns)
+                raise _refused(what)
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)
+    return Where(where, duckdb_tree.tree(predicate))
 
 
 def wrong(where: str, why: str, columns: Sequence[str]) -> ConfigError:
@@ -145,12 +150,11 @@ def wrong(where: str, why: str, columns: Sequence[str]) -> ConfigError:
     )
 
 
-def _refused(where: str, what: str, columns: Sequence[str]) -> ConfigError:
-    why = (
+def _refused(what: str) -> NoPredicate:
+    return NoPredicate(
         f"it has {what}, which is not allowed: it takes one predicate on a row's columns, as after WHERE, "
         "without subqueries and without functions that need more than their arguments"
     )
-    return wrong(where, why, columns)
 
 
 def _not_allowed(item: dict[str, Any]) -> str | None:

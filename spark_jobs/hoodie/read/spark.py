@@ -52,11 +52,10 @@ def read_frame(
 
     Which files are read is decided now; that logs can be merged shows when the DataFrame is used.
     """
-    if where is not None:
-        spark_predicate.check(where)
+    predicate = None if where is None else spark_predicate.parsed(where, spark)
     config = Config.of(options or {})
     table = Table(TableRef.of(path, config))
-    view = TableView.load(table, query, config, where)
+    view = TableView.load(table, query, config, predicate)
     names = view.columns(columns, meta)
     wanted = view.referenced([*names, *_computed_from(view, names, where)], where)
     frame = view_frame(spark, table.storage, view, wanted)

@@ -10,9 +10,14 @@ are Spark's and the session's own; some describe the session (`current_user`), o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from hoodie.errors import ConfigError
-from hoodie.read.pruning import checked_text
+from hoodie.read import spark_tree
+from hoodie.read.binding import Dialect, Where, checked_text
+from hoodie.read.predicate import ANY
+from hoodie.read.spark_tree import Token
 
 _TOKEN = re.compile(
     r"""\s+ | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*') |
@@ -31,16 +36,40 @@ _FUNCTIONS = frozenset(
         *("from_protobuf", "to_protobuf", "from_avro", "schema_of_avro", "from_xml", "schema_of_xml"),
     }
 )
+#: names of UTC that sessions have
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
+#: where Spark's own functions are
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 
 
-def check(where: str) -> None:
-    """Raises ConfigError for a predicate with something that is not allowed."""
+def parsed(where: str, session: Any) -> Where:
+    """The predicate as a tree, read as the Spark session reads it. Raises ConfigError, as `check` does."""
+    tokens = check(where)
+    found = spark_tree.parsed(tokens)
+    utc = session.conf.get("spark.sql.session.timeZone") in _UTC
+    texts = str(session.conf.get("spark.sql.legacy.typeCoercion.datetimeToString.enabled", "false"))
+    words = frozenset(token.text for token in tokens if token.kind == "name") & spark_tree.KEYWORDS
+    tree = found.tree if _of_spark(session, found.functions) else ANY
+    return Where(where, tree, Dialect(utc, texts.lower() != "true"), words)
+
+
+def _of_spark(session: Any, functions: Iterable[str]) -> bool:
+    """Are they Spark's own? A session may register others under their names."""
+    return all(
+        str(session.catalog.getFunction(name).className).startswith(_EXPRESSIONS)
+        for name in sorted(functions)
+    )
+
+
+def check(where: str) -> list[Token]:
+    """The predicate's tokens. Raises ConfigError for one with something that is not allowed."""
     if not checked_text(where).strip():
         raise ConfigError("where is empty; leave it out for all rows", where=where)
     if "${" in where:
         raise _refused(where, "a variable (${…})")
+    found = _tokens(where)
     # the two before, at and after the token looked at; a quoted name loses its quotes, a text its content
-    tokens = [("", ""), ("", ""), *_tokens(where), ("", "")]
+    tokens = [("", ""), ("", ""), *((token.kind, token.text) for token in found), ("", "")]
     around = zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False)
     for (kind_first, first), (_, before), (kind, text), (_, after) in around:
         if kind == "comment" or text in (";", "$"):
@@ -54,16 +83,19 @@ def check(where: str) -> None:
             raise _refused(where, _WORDS[text])
         if before == "(" and text in _QUERIES and after not in _OPERATORS:
             raise _refused(where, "a subquery")
+    return found
 
 
-def _tokens(where: str) -> list[tuple[str, str]]:
+def _tokens(where: str) -> list[Token]:
     found = []
     for match in _TOKEN.finditer(where):
         kind = match.lastgroup
         if kind is not None:
+            raw = match[kind]
             # as Spark's parser takes words: the upper case of the long s is an S
-            text = match[kind].upper().lower()
-            found.append((kind, "''" if kind == "text" else text.strip('`"') if kind == "quoted" else text))
+            text = raw.upper().lower()
+            plain = "''" if kind == "text" else text.strip('`"') if kind == "quoted" else text
+            found.append(Token(kind, plain, raw, match.start(kind)))
     return found
 
 

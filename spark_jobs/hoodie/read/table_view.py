@@ -14,9 +14,10 @@ from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without
 from hoodie.format.schema import from_avro
 from hoodie.merge import Merger, merger
 from hoodie.merge.settings import PAYLOAD_CLASS
+from hoodie.read.binding import Where
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.pruning import possible
+from hoodie.read.pruning import possible, possible_slices
 from hoodie.read.query import Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole, retained
 from hoodie.read.settings import FROM_PATH, HOLES_POLICY, MERGE_BUDGET, SPILL_PATH, VERIFY_FILES
@@ -74,9 +75,13 @@ class TableView:
 
     @classmethod
     def load(
-        cls, table: Table, query: Query | None = None, config: Config | None = None, where: str | None = None
+        cls,
+        table: Table,
+        query: Query | None = None,
+        config: Config | None = None,
+        where: Where | None = None,
     ) -> TableView:
-        """`where` leaves out partitions that it rules out; the rows of the others are not filtered.
+        """`where` leaves out partitions and files that it rules out; the rows of the others are not filtered.
 
         Files are listed after the timeline. Raises TableNotFound, TornProperties, UnsupportedVersion,
         TableError for a table that can't be read, and ConfigError, which says what is there, for a query
@@ -97,9 +102,9 @@ class TableView:
         known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
         table_schema = TableSchema.load(timeline, storage, props, known_as)
         text = table_schema.avro
-        if text:
-            path_columns = PathColumns.of(props, from_avro(text), config[FROM_PATH])
-            partitions = possible(where, path_columns, partitions)
+        if text and where is not None:
+            known, path_columns = _schema(props, text, [], storage, config[FROM_PATH])
+            partitions = possible(where.bound(known), path_columns, partitions)
         listed = listing.many(partitions)
         if past is not None and past.needs:
             past.check(listed)
@@ -115,6 +120,8 @@ class TableView:
             _check_mergeable(table.base_path, props, text)
             made = table_merger(props, config, without_meta(schema))
             found = _without_old_rows(found, made, span)
+        if where is not None:
+            found = possible_slices(where.bound(schema), path_columns, found)
         context = SliceContext(
             schema=schema,
             snapshot=snapshot,
