@@ -94,6 +94,7 @@ _BY_CODE: dict[str, type[HoodieException]] = {
     "not_retained": HoodieTableStateError,
     "conflict": HoodieConflictError,
     "table_busy": HoodieConflictError,
+    "lock_timeout": HoodieConflictError,
     "commit_conflict": HoodieConflictError,
     "fenced": HoodieConflictError,
     "commit_unknown": HoodieCommitUnknownError,

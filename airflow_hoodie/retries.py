@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _CONFLICTS = {
     "table_busy": "another writer is at work on the table",
+    "lock_timeout": "another process holds the lock of the table",
     "commit_conflict": "a commit or plan of another writer came between",
     "fenced": "another writer took the job for dead, and undid its write",
 }

@@ -15,8 +15,9 @@ HoodieError
 │   └── NotRetained        the state asked for is cleaned or archived
 ├── ConflictError          another process stood in the way, and nothing was committed; what to do is its kind
 │   ├── TableBusy          another one is at work: wait
+│   ├── LockTimeout        another one holds the lock of the table, and is named: wait
 │   ├── CommitConflict     a commit or a plan of another one came between: do it again
-│   └── Fenced             this process was taken for dead, and another one undid its work: do it again
+│   └── Fenced             this process was taken for dead or lost its lock, and its work is undone: again
 ├── StorageError
 │   ├── AlreadyExists      create found the path taken
 │   └── CommitUnknown      the storage failed at the publishing: the commit may be there or not
@@ -124,6 +125,10 @@ class TableBusy(ConflictError):
     code = "table_busy"
 
 
+class LockTimeout(ConflictError):
+    code = "lock_timeout"
+
+
 class CommitConflict(ConflictError):
     code = "commit_conflict"
 
@@ -178,6 +183,7 @@ CODES: dict[str, type[HoodieError]] = {
         NotRetained,
         ConflictError,
         TableBusy,
+        LockTimeout,
         CommitConflict,
         Fenced,
         StorageError,

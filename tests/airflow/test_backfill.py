@@ -123,6 +123,7 @@ def test_which_failures_are_retried_and_when() -> None:
     for code, reason in (
         ("conflict", "another writer is at work"),
         ("table_busy", "another writer is at work"),
+        ("lock_timeout", "holds the lock"),
         ("commit_conflict", "came between"),
         ("fenced", "took the job for dead"),
     ):

@@ -27,6 +27,7 @@ CAUSES = {
     "not_retained": ("HoodieTableStateError",) * 2,
     "conflict": ("HoodieConflictError",) * 2,
     "table_busy": ("HoodieConflictError",) * 2,
+    "lock_timeout": ("HoodieConflictError",) * 2,
     "commit_conflict": ("HoodieConflictError",) * 2,
     "fenced": ("HoodieConflictError",) * 2,
     "commit_unknown": ("HoodieCommitUnknownError",) * 2,

@@ -24,6 +24,7 @@ from hoodie.index.locations import Locations
 from hoodie.index.settings import INDEX_CLASS
 from hoodie.index.simple import SimpleIndex
 from hoodie.keygen import KEY_GENERATORS, KeyGenerator
+from hoodie.lock import LOCKS
 from hoodie.merge import MERGERS
 from hoodie.merge.commit_time import CommitTime
 from hoodie.storage import STORAGES
@@ -34,6 +35,7 @@ FOLDERS: dict[str, Plugins[Any]] = {
     "hoodie.callbacks": CALLBACKS,
     "hoodie.index": INDEXES,
     "hoodie.keygen": KEY_GENERATORS,
+    "hoodie.lock": LOCKS,
     "hoodie.merge": MERGERS,
     "hoodie.storage": STORAGES,
 }

@@ -24,6 +24,7 @@ FILE_TIMES = (
     TIMELINE / "files.py",
     HOODIE / "storage",
     HOODIE / "table/heartbeat.py",
+    HOODIE / "lock/filesystem.py",
     HOODIE / "serve/details.py",
 )
 

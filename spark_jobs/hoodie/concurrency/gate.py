@@ -7,7 +7,6 @@ the order of a commit (hoodie.write.commit).
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -16,8 +15,11 @@ from typing import TypeVar
 
 from hoodie.concurrency.heartbeats import ATTEMPTS, Heartbeats
 from hoodie.concurrency.queue import Queue, Rank
+from hoodie.concurrency.settings import CONCURRENCY_MODE, ConcurrencyMode
+from hoodie.concurrency.table_lock import TableLock
 from hoodie.config.key import Config
-from hoodie.errors import ConflictError, Fenced, HoodieError
+from hoodie.errors import ConfigError, ConflictError, Fenced, HoodieError
+from hoodie.lock import lock_for
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile
@@ -31,7 +33,16 @@ Repair = Callable[[Sequence[HeartbeatFile]], None]
 
 
 class WriterGate(ABC):
-    """Which of several writers of a table may begin, and which may publish."""
+    """Which of several writers of a table may begin, and which may publish. Made by `gate_for`."""
+
+    def __init__(self, table: Table, config: Config, utc: bool, progress: ProgressCallback) -> None:
+        self.heartbeats = beats = Heartbeats(table.storage, table.base_path, config)
+        self.queue = Queue(
+            table.storage, table.base_path, beats.interval, beats.misses, config[WAIT_MS], progress
+        )
+        self._lock = TableLock(table, config, progress)
+        self._table = table
+        self._utc = utc
 
     @abstractmethod
     def enter(self, rank: Rank, repair: Repair | None, *, alone: bool = False) -> None:
@@ -62,9 +73,23 @@ class WriterGate(ABC):
     def held(self) -> bool:
         """False once another process took this one for dead. Costs a request."""
 
-    @abstractmethod
     def publishing(self) -> AbstractContextManager[None]:
-        """No other writer publishes between the entry and the end of the block."""
+        """No other writer publishes, or begins, inside the block, which is short: where a lock is configured
+        it is held. Raises LockTimeout. Blocks may lie inside one another.
+        """
+        return self._lock.taken()
+
+    def check_lock(self) -> None:
+        """Raises Fenced where the lock of `publishing` was lost: right before the publishing."""
+        self._lock.check()
+
+    def lost(self) -> Fenced:
+        """The error of a process that another one took for dead."""
+        base_path = self._table.base_path
+        return Fenced(
+            f"another writer took this process for dead, which worked on {base_path}; run it again",
+            path=base_path,
+        )
 
     @abstractmethod
     def leave(self, undo: Callable[[], object] | None, *, keep: bool, guard: bool) -> Exception | None:
@@ -79,16 +104,14 @@ class WriterGate(ABC):
 class ExclusiveGate(WriterGate):
     """One writer at a time: the heartbeat of the one at work keeps others away, who wait in a queue.
 
+    A lock, where one is configured, also keeps those writers away that know nothing of heartbeats: it is held
+    while failed writes are undone, around the beginning and around the publishing.
+
     Services run beside writers: the heartbeat of one keeps those away that work on the same instant.
     """
 
     def __init__(self, table: Table, config: Config, utc: bool, progress: ProgressCallback) -> None:
-        self.heartbeats = beats = Heartbeats(table.storage, table.base_path, config)
-        self.queue = Queue(
-            table.storage, table.base_path, beats.interval, beats.misses, config[WAIT_MS], progress
-        )
-        self._table = table
-        self._utc = utc
+        super().__init__(table, config, utc, progress)
         self._entered: list[Heartbeat] = []
 
     def enter(self, rank: Rank, repair: Repair | None, *, alone: bool = False) -> None:
@@ -104,6 +127,10 @@ class ExclusiveGate(WriterGate):
         """The heartbeat goes first, so that no task and no other writer sees the instant without it: that of
         `enter` where its time is after the table's newest instant, else one more.
         """
+        with self.publishing():
+            return self._begin(request)
+
+    def _begin(self, request: Callable[[str], bool]) -> str:
         for _ in range(ATTEMPTS):
             last = self._table.timeline.last_time
             entered = self._entered[-1]
@@ -127,10 +154,6 @@ class ExclusiveGate(WriterGate):
     def held(self) -> bool:
         return self.heartbeats.ours
 
-    def publishing(self) -> AbstractContextManager[None]:
-        """The heartbeat keeps other writers away all the time."""
-        return contextlib.nullcontext()
-
     def leave(self, undo: Callable[[], object] | None, *, keep: bool, guard: bool) -> Exception | None:
         failures: list[Exception] = []
         own, guards = list(self.heartbeats.own), list[Heartbeat]()
@@ -150,19 +173,13 @@ class ExclusiveGate(WriterGate):
         self._entered.clear()
         return failures[0] if failures else None
 
-    def lost(self) -> Fenced:
-        base_path = self._table.base_path
-        return Fenced(
-            f"another writer took this process for dead, which worked on {base_path}; run it again",
-            path=base_path,
-        )
-
     def _enter(self, repair: Repair | None) -> Heartbeat:
         announced = self._announce()
         try:
             dead = self.heartbeats.refuse_second_writer()
             if repair is not None:
-                repair(dead)
+                with self.publishing():
+                    repair(dead)
         except ConflictError:
             self.heartbeats.release(announced)  # who waits must not stand in the way
             raise
@@ -170,6 +187,24 @@ class ExclusiveGate(WriterGate):
 
     def _announce(self) -> Heartbeat:
         return self.heartbeats.announce(partial(new_instant_time, self._table.timeline.last_time, self._utc))
+
+
+def gate_for(table: Table, config: Config, utc: bool, progress: ProgressCallback) -> WriterGate:
+    """The gate that the settings ask for. Raises ConfigError as `check_concurrency`; touches nothing."""
+    check_concurrency(table, config)
+    return ExclusiveGate(table, config, utc, progress)
+
+
+def check_concurrency(table: Table, config: Config) -> None:
+    """Raises ConfigError for a mode of concurrency, or a lock provider, that is not there."""
+    mode = config[CONCURRENCY_MODE]
+    if mode is not ConcurrencyMode.SINGLE_WRITER:
+        raise ConfigError(
+            f"{CONCURRENCY_MODE.name}={mode.value} is not supported yet; leave it out and run one writer at "
+            "a time",
+            value=mode.value,
+        )
+    lock_for(table, config)
 
 
 def attempt(action: Callable[[], T], failures: list[Exception] | None = None) -> T | None:

@@ -10,6 +10,8 @@ MODULES = (
     "hoodie.storage.settings",
     "hoodie.format.settings",
     "hoodie.table.settings",
+    "hoodie.lock.settings",
+    "hoodie.concurrency.settings",
     "hoodie.index.settings",
     "hoodie.keygen.settings",
     "hoodie.merge.settings",

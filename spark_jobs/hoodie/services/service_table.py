@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.concurrency.gate import check_concurrency
 from hoodie.config.key import Config
 from hoodie.progress import ProgressCallback, silent
 from hoodie.storage import Storage
@@ -40,7 +41,9 @@ class ServiceTable:
         check_extra(extra_metadata or {})
         given = Config.of(options)
         table = place if isinstance(place, Table) else Table.open(place, given)
-        return cls(table, merged(given, table.properties), dict(extra_metadata or {}))
+        config = merged(given, table.properties)
+        check_concurrency(table, config)
+        return cls(table, config, dict(extra_metadata or {}))
 
     @property
     def storage(self) -> Storage:

@@ -62,9 +62,10 @@ class Attempt(ABC):
         """The error of an attempt that is lost."""
 
     def check(self) -> None:
-        """Raises Fenced once this process was taken for dead."""
+        """Raises Fenced once this process was taken for dead, or lost the lock that it holds."""
         if self.lost():
             raise self.fenced()
+        self.gate.check_lock()
 
     def check_reconcile(self) -> None:  # noqa: B027  most attempts own all that has their instant
         """Raises Fenced where files that seem to be unreported may be another process's."""

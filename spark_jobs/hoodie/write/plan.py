@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.concurrency.gate import check_concurrency
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, InputError, TableNotFound
@@ -45,7 +46,6 @@ from hoodie.write.overwrite import overwriting
 from hoodie.write.settings import (
     ARCHIVE_FOLDER,
     BULK_PARALLELISM,
-    CONCURRENCY_MODE,
     DATABASE_NAME,
     DELETE_PARALLELISM,
     INSERT_PARALLELISM,
@@ -54,7 +54,6 @@ from hoodie.write.settings import (
     TABLE_TYPE,
     TIMELINE_ZONE,
     UPSERT_PARALLELISM,
-    ConcurrencyMode,
     Known,
     TimelineZone,
 )
@@ -158,7 +157,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     request, changed = _effective(request, given)
     operation, props = request.operation, _existing(table)
     config = _with_warnings(given if props is None else merged(given, props), changed)
-    _check_supported(config, props, operation)
+    _check_supported(table, config, props, operation)
     name = _table_name(config, path)
     timeline = Timeline(path, (), {}) if props is None else table.timeline
     snapshot = TimelineView.of(timeline, storage)
@@ -347,13 +346,10 @@ def _check_operation(given: Config, operation: Operation) -> None:
 _OPERATION = "hoodie.datasource.write.operation"
 
 
-def _check_supported(config: Config, props: TableProperties | None, operation: Operation) -> None:
-    if config[CONCURRENCY_MODE] is not ConcurrencyMode.SINGLE_WRITER:
-        raise ConfigError(
-            f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value} is not supported yet; leave it out "
-            "and run one writer at a time",
-            value=config[CONCURRENCY_MODE].value,
-        )
+def _check_supported(
+    table: Table, config: Config, props: TableProperties | None, operation: Operation
+) -> None:
+    check_concurrency(table, config)
     if props is None:
         check_new(config)
     if operation.brings_rows and config[INDEX_TYPE] is IndexType.BUCKET:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hoodie.concurrency.gate import ExclusiveGate
+from hoodie.concurrency.gate import WriterGate
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
@@ -24,7 +24,7 @@ class Repair:
     """
 
     def __init__(
-        self, table: Table, gate: ExclusiveGate, participants: Sequence[CommitParticipant], utc: bool
+        self, table: Table, gate: WriterGate, participants: Sequence[CommitParticipant], utc: bool
     ) -> None:
         self.rolled_back: list[str] = []
         self.swept = False
@@ -93,7 +93,8 @@ class Repair:
 
     def _roll_back(self, pending: rollback.PendingRollback) -> None:
         self.undo(pending.target)
-        rollback.execute(self._table.storage, self._table.base_path, pending)
+        with self._gate.publishing():
+            rollback.execute(self._table.storage, self._table.base_path, pending, self._gate.check_lock)
         self.rolled_back.append(pending.target.time)
 
     def _sweep(self, dead: Sequence[HeartbeatFile]) -> None:

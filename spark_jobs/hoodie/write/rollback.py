@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
-from hoodie.storage import Storage
+from hoodie.storage import Check, Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
 from hoodie.timeline import tokens
@@ -231,8 +231,12 @@ def put_plan(storage: Storage, base_path: str, pending: PendingRollback) -> Roll
     return work
 
 
-def execute(storage: Storage, base_path: str, pending: PendingRollback) -> RollbackMetadata:
-    """Run one rollback to its end; safe to run again after a kill anywhere inside."""
+def execute(
+    storage: Storage, base_path: str, pending: PendingRollback, check: Check = None
+) -> RollbackMetadata:
+    """Run one rollback to its end; safe to run again after a kill anywhere inside. What `check` raises comes
+    right before the completed file.
+    """
     started = time.time()
     requested = pending.instant.with_state(State.REQUESTED)
     work = put_plan(storage, base_path, pending)
@@ -263,7 +267,7 @@ def execute(storage: Storage, base_path: str, pending: PendingRollback) -> Rollb
         target=InstantInfo.of(pending.target),
         partitions=done,
     )
-    create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes())
+    create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes(), check)
     finish(storage, base_path, pending.target)
     delete_markers(storage, base_path, requested.time)
     return metadata

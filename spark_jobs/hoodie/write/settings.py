@@ -151,11 +151,6 @@ PARTITIONS_TO_DELETE = paths_key(
 )
 
 
-class ConcurrencyMode(enum.Enum):
-    SINGLE_WRITER = "SINGLE_WRITER"
-    OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
-
-
 class TimelineZone(enum.Enum):
     LOCAL = "LOCAL"
     UTC = "UTC"
@@ -166,13 +161,6 @@ TIMELINE_ZONE = enum_key(
     TimelineZone.LOCAL,
     "Time zone of instants of a new table.",
     group="table",
-)
-CONCURRENCY_MODE = enum_key(
-    "hoodie.write.concurrency.mode",
-    ConcurrencyMode.SINGLE_WRITER,
-    "SINGLE_WRITER: a second live writer is refused, or waits its turn (hoodie.write.wait.for.writer.ms). "
-    "Others are not supported yet.",
-    group="concurrency",
 )
 _PARALLELISM_DOC = (
     "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside "

@@ -28,8 +28,9 @@ else: between these places a heartbeat keeps writers and plans away.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
-from hoodie.concurrency.gate import ExclusiveGate, attempt
+from hoodie.concurrency.gate import attempt, gate_for
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.concurrency.queue import Rank
 from hoodie.config.key import Config
@@ -77,7 +78,7 @@ class Transaction:
             *index_participants(config, table),
             *participants,
         )
-        self._gate = ExclusiveGate(table, config, utc, progress)
+        self._gate = gate_for(table, config, utc, progress)
         self._repair = Repair(table, self._gate, self.participants, utc)
         self._taken = False
         self._attempt: Attempt | None = None
@@ -150,6 +151,10 @@ class Transaction:
         for this.
         """
         self._gate.enter(Rank.SERVICE, self._repair)
+        with self._gate.publishing():
+            return self._schedule(action, plan)
+
+    def _schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
         for _ in range(ATTEMPTS):
             timeline = self.table.timeline
             instant = Instant(new_instant_time(timeline.last_time, self._utc), action, State.REQUESTED)
@@ -207,9 +212,20 @@ class Transaction:
         self._repair.undo(instant)
 
     def check_claim(self) -> None:
-        """Raises ConflictError when another process has taken this one for dead since `claim`."""
+        """Raises ConflictError when another process has taken this one for dead since `claim`, or has the
+        lock of the `publishing` around this.
+        """
         if not self._gate.held:
             raise self._gate.lost()
+        self._gate.check_lock()
+
+    def publishing(self) -> AbstractContextManager[None]:
+        """Around what a service completes by itself; see WriterGate.publishing."""
+        return self._gate.publishing()
+
+    def check_lock(self) -> None:
+        """Raises Fenced where another process has the lock of `publishing` by now."""
+        self._gate.check_lock()
 
     def drop_metadata_table(self) -> None:
         """Remove a metadata table that is going to be out of date, and repair the table then; see `claim`."""

@@ -141,23 +141,24 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
     folder = archive_folder(base_path, target.props.archive_folder)
     with target.transaction(progress) as transaction:
         transaction.claim(repair=False)
-        storage.sweep_partial(folder)
-        merge.recover(storage, folder)
-        mended = mend(storage, unmended(storage, folder, every=False), transaction.check_claim)
-        timeline = target.timeline()
-        done = _Done(choose(timeline, target.config, facts(target, timeline)), mended=mended)
-        if done.choice.instants:
-            reconcile.sweep_attempts(storage, base_path, timeline)
-            files = _files(timeline, done.choice.instants)
-            progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
-            _keep_tokens(target.storage, timeline, done.choice.instants)
-            _write(target, folder, timeline, files, done)
+        with transaction.publishing():
+            storage.sweep_partial(folder)
+            merge.recover(storage, folder)
+            mended = mend(storage, unmended(storage, folder, every=False), transaction.check_claim)
+            timeline = target.timeline()
+            done = _Done(choose(timeline, target.config, facts(target, timeline)), mended=mended)
+            if done.choice.instants:
+                reconcile.sweep_attempts(storage, base_path, timeline)
+                files = _files(timeline, done.choice.instants)
+                progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
+                _keep_tokens(target.storage, timeline, done.choice.instants)
+                _write(target, folder, timeline, files, done)
+                transaction.check_claim()
+                _sweep_aux(storage, base_path, done.choice.instants)
+                _delete(storage, timeline, files)
             transaction.check_claim()
-            _sweep_aux(storage, base_path, done.choice.instants)
-            _delete(storage, timeline, files)
-        transaction.check_claim()
-        merged = merge.merge(storage, folder, target.config)
-        done.merged = merged.names if merged else []
+            merged = merge.merge(storage, folder, target.config)
+            done.merged = merged.names if merged else []
     return done
 
 

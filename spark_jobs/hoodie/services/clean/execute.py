@@ -20,7 +20,7 @@ from hoodie.progress import ProgressCallback
 from hoodie.services.clean.slices import is_side_file
 from hoodie.services.planned import ExecutedPlan
 from hoodie.services.service_table import ServiceTable
-from hoodie.storage import Storage
+from hoodie.storage import Check, Storage
 from hoodie.table.listing import StorageListing
 from hoodie.timeline.active import create_instant, instant_path
 from hoodie.timeline.clean_plan import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
@@ -104,7 +104,13 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         }
         duration = int((time.monotonic() - started) * 1000)
         metadata = CleanMetadata.of(instant.time, duration, plan, partitions)
-        _complete(storage, base_path, instant.with_state(State.COMPLETED), metadata.to_bytes())
+        with transaction.publishing():
+            _complete(
+                target,
+                instant.with_state(State.COMPLETED),
+                metadata.to_bytes(),
+                transaction.check_lock,
+            )
         return CleanedPlan(
             instant=instant.time,
             plan=plan,
@@ -190,19 +196,19 @@ def _cleaned(partition: str, policy: str, done: Sequence[_Deleted], folder: bool
     )
 
 
-def _complete(storage: Storage, base_path: str, completed: Instant, data: bytes) -> None:
+def _complete(target: ServiceTable, completed: Instant, data: bytes, check: Check) -> None:
     try:
-        _create(storage, base_path, completed, data)
+        _create(target.storage, target.base_path, completed, data, check)
     except AlreadyExists:
         raise CommitConflict(
             f"clean {completed.time} was completed by another process", instant=completed.time
         ) from None
 
 
-def _create(storage: Storage, base_path: str, instant: Instant, data: bytes) -> None:
+def _create(storage: Storage, base_path: str, instant: Instant, data: bytes, check: Check = None) -> None:
     """Tries again when a writer, which sweeps before it begins, deleted the unfinished file."""
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(ConflictError):
-            create_instant(storage, base_path, instant, data)
+            create_instant(storage, base_path, instant, data, check)
             return
-    create_instant(storage, base_path, instant, data)
+    create_instant(storage, base_path, instant, data, check)

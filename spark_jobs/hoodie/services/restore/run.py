@@ -108,7 +108,8 @@ def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Do
     started = time.monotonic()
     with target.transaction(progress) as transaction:
         transaction.claim(alone=True, restoring=done.resumed)
-        instant = _instant(target, point, done)
+        with transaction.publishing():
+            instant = _instant(target, point, done)
         done.instant = instant.time
         requested = instant.with_state(State.REQUESTED)
         if instant.state is State.REQUESTED:
@@ -118,13 +119,15 @@ def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Do
         rollbacks = _rollbacks(target, instant.time, done.plan.instants)
         duration = int((time.monotonic() - started) * 1000)
         metadata = RestoreMetadata(instant.time, duration, done.plan.instants, rollbacks)
-        try:
-            create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes())
-        except AlreadyExists:
-            raise CommitConflict(
-                f"restore {instant.time} was completed by another process", instant=instant.time
-            ) from None
-        _forget_rollbacks(target, point, done.plan.instants)
+        completed, data = requested.with_state(State.COMPLETED), metadata.to_bytes()
+        with transaction.publishing():
+            try:
+                create_instant(storage, base_path, completed, data, transaction.check_lock)
+            except AlreadyExists:
+                raise CommitConflict(
+                    f"restore {instant.time} was completed by another process", instant=instant.time
+                ) from None
+            _forget_rollbacks(target, point, done.plan.instants)
 
 
 def _instant(target: ServiceTable, point: str, done: _Done) -> Instant:
@@ -157,10 +160,11 @@ def _take_back(
 
     def run(pending: PendingRollback) -> None:
         transaction.check_claim()
-        plan = rollback.put_plan(storage, base_path, pending)
-        works.append(RollbackReport.of(storage, base_path, [plan]))
-        transaction.undo(pending.target)
-        rollback.execute(storage, base_path, replace(pending, plan=plan))
+        with transaction.publishing():
+            plan = rollback.put_plan(storage, base_path, pending)
+            works.append(RollbackReport.of(storage, base_path, [plan]))
+            transaction.undo(pending.target)
+            rollback.execute(storage, base_path, replace(pending, plan=plan), transaction.check_lock)
 
     for time_, begun in sorted(rollback.begun(target.timeline(), storage).items(), reverse=True):
         if time_ in wanted:

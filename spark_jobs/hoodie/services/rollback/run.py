@@ -132,21 +132,24 @@ def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Do
             progress("rollback", f"{done.chosen.instant}")
             transaction.check_claim()
             transaction.undo(done.chosen.instant)
-            metadata = _roll_back(target, timeline, done)
+            with transaction.publishing():
+                metadata = _roll_back(target, timeline, done, transaction.check_lock)
         elif metadata is not None:
             done.chosen = first
         if metadata is not None:
             done.instant = metadata.start_time
 
 
-def _roll_back(target: ServiceTable, timeline: Timeline, done: _Done) -> RollbackMetadata:
+def _roll_back(
+    target: ServiceTable, timeline: Timeline, done: _Done, check: Callable[[], None]
+) -> RollbackMetadata:
     storage, base_path, chosen = target.storage, target.base_path, done.chosen
     assert chosen.instant is not None
     pending = PendingRollback.new(timeline, chosen.instant, target.props.timeline_utc, chosen.forget)
     plan = rollback.put_plan(storage, base_path, pending)
     done.work = RollbackReport.of(storage, base_path, [plan])
     _refuse_new_savepoint(target, pending.instant, chosen.instant)
-    return rollback.execute(storage, base_path, replace(pending, plan=plan))
+    return rollback.execute(storage, base_path, replace(pending, plan=plan), check)
 
 
 def _refuse_new_savepoint(target: ServiceTable, made: Instant, instant: Instant) -> None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hoodie.concurrency.gate import WriterGate, gate_for
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
 from hoodie.format.names import join
 from hoodie.read.past import Past, needs_as_of
@@ -22,6 +23,7 @@ from hoodie.services.clean.plan import last_clean
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.service_table import ServiceTable
+from hoodie.storage import Check
 from hoodie.table.features import Feature, refuse
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, merged_slices
@@ -95,7 +97,9 @@ def create_savepoint(request: SavepointRequest) -> SavepointResult:
     if dry_run:
         return _result(target, "planned", "create", True, commit, metadata, started)
     request.progress("savepoint", f"commit {commit}: {metadata.num_files} files in {len(files)} partitions")
-    _write(target, commit, metadata, timeline)
+    gate = _gate(target, request)
+    with gate.publishing():
+        _write(target, commit, metadata, timeline, gate.check_lock)
     return _result(target, "created", "create", False, commit, metadata, started)
 
 
@@ -115,7 +119,8 @@ def delete_savepoint(request: SavepointRequest, instant: str) -> SavepointResult
     saved = savepoint_of(timeline, target, instant)
     if not dry_run:
         request.progress("savepoint", f"delete that of {instant}")
-        _delete(target, instant)
+        with _gate(target, request).publishing():
+            _delete(target, instant)
     status = "planned" if dry_run else "deleted"
     return _result(target, status, "delete", dry_run, instant, saved, started)
 
@@ -203,7 +208,13 @@ def _refuse_going(
             )
 
 
-def _write(target: ServiceTable, commit: str, metadata: SavepointMetadata, before: Timeline) -> None:
+def _gate(target: ServiceTable, request: SavepointRequest) -> WriterGate:
+    return gate_for(target.table, target.config, target.props.timeline_utc, request.progress)
+
+
+def _write(
+    target: ServiceTable, commit: str, metadata: SavepointMetadata, before: Timeline, check: Check
+) -> None:
     """Make the savepoint, then check that it is complete: of two processes at once the second one finds the
     other.
     """
@@ -212,7 +223,8 @@ def _write(target: ServiceTable, commit: str, metadata: SavepointMetadata, befor
     with contextlib.suppress(AlreadyExists):
         create_instant(storage, base_path, inflight)
     try:
-        create_instant(storage, base_path, inflight.with_state(State.COMPLETED), metadata.to_bytes())
+        completed = inflight.with_state(State.COMPLETED)
+        create_instant(storage, base_path, completed, metadata.to_bytes(), check)
     except AlreadyExists:
         raise CommitConflict(
             f"another process has just made a savepoint of {commit}; run it again to see it", instant=commit

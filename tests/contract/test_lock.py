@@ -1,0 +1,524 @@
+"""Every lock provider: one lease at a time, and what a write and a service do with it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie.concurrency.table_lock import TableLock
+from hoodie.config.key import Config
+from hoodie.errors import ConfigError, ConflictError, Fenced, LockTimeout
+from hoodie.lock import LockProvider, lock_for
+from hoodie.progress import silent
+from hoodie.table.handle import Table, TableRef
+from tests.support.objects import SCHEME, stored
+from tests.support.storages import Delegating, wrapped
+
+PROVIDER = "hoodie.write.lock.provider"
+FILE_PATH = "hoodie.write.lock.filesystem.path"
+EXPIRE = "hoodie.write.lock.filesystem.expire"
+#: one try, which does not wait
+NO_WAIT = {
+    "hoodie.write.lock.wait_time_ms": "0",
+    "hoodie.write.lock.client.num_retries": "0",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "0",
+}
+#: several tries, a second in all
+SHORT = {**NO_WAIT, "hoodie.write.lock.client.num_retries": "20"}
+SHORT["hoodie.write.lock.client.wait_time_ms_between_retry"] = "50"
+KINDS = ("in_process", "filesystem", "a folder", SCHEME)
+Open = Callable[[], LockProvider]
+
+
+def provider(path: str, options: dict[str, str]) -> LockProvider:
+    config = Config.of(options)
+    found = lock_for(Table(TableRef.of(path, config)), config)
+    assert found is not None
+    return found
+
+
+def settings(kind: str, tmp_path: Path) -> dict[str, str]:
+    options = {PROVIDER: "in_process" if kind == "in_process" else "filesystem"}
+    if kind == "a folder":
+        options[FILE_PATH] = f"{tmp_path}/locks/t"
+    return options
+
+
+@pytest.fixture(params=KINDS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Makes the lock of one table, anew for everybody who wants it."""
+    with stored(tmp_path) if request.param == SCHEME else nullcontext(str(tmp_path)) as place:
+        yield lambda: provider(f"{place}/t", settings(request.param, tmp_path))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "t/.hoodie/lock"
+
+
+def files(tmp_path: Path, minutes: int = 1) -> LockProvider:
+    return provider(f"{tmp_path}/t", {PROVIDER: "filesystem", EXPIRE: str(minutes)})
+
+
+def aged(path: Path, minutes: float = 2) -> None:
+    then = time.time() - minutes * 60
+    os.utime(path, (then, then))
+
+
+def test_one_thread_at_a_time(opened: Open) -> None:
+    inside: list[int] = []
+
+    def work(number: int) -> None:
+        lock = opened()
+        for _ in range(5):
+            lease = lock.acquire(30)
+            inside.append(number)
+            assert inside == [number]
+            assert lease.held
+            inside.remove(number)
+            lease.release()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+
+def test_leases_differ(opened: Open) -> None:
+    first = opened().acquire(0)
+    assert opened().try_acquire() is None
+    first.release()
+    second = opened().acquire(0)
+    assert (first.held, second.held, first.token != second.token) == (False, True, True)
+    second.release()
+    assert opened().holder() is None
+
+
+def test_who_does_not_hold_it_releases_nothing(opened: Open) -> None:
+    first = opened().acquire(0)
+    first.release()
+    first.release()
+    second = opened().acquire(0)
+    first.release()
+    assert second.held
+    assert opened().try_acquire() is None
+    second.release()
+    second.release()
+    opened().acquire(0).release()
+
+
+def test_a_timeout_names_the_holder(opened: Open) -> None:
+    lease = opened().acquire(0)
+    with pytest.raises(LockTimeout, match=r"was not free within 0\.05 s") as error:
+        opened().acquire(0.05)
+    holder, values = lease.holder, error.value.values
+    assert isinstance(error.value, ConflictError)
+    assert (values["holder"], values["host"], values["since"]) == (
+        holder.process,
+        socket.gethostname(),
+        holder.since,
+    )
+    assert f"held by {holder.process} on {holder.host} since {holder.since}" in error.value.message
+    assert values["path"].endswith("/t")
+    assert str(opened().holder()) == str(holder)
+    lease.release()
+
+
+def test_who_waits_is_next(opened: Open) -> None:
+    lease = opened().acquire(0)
+    timer = threading.Timer(0.1, lease.release)
+    timer.start()
+    opened().acquire(30).release()
+    timer.join()
+
+
+def test_renewing_keeps_a_lease(opened: Open) -> None:
+    lease = opened().acquire(0)
+    lease.renew()
+    assert lease.held
+    assert opened().try_acquire() is None
+    lease.release()
+    lease.renew()
+    assert not lease.held
+    assert opened().holder() is None
+
+
+def test_each_table_has_its_own(tmp_path: Path) -> None:
+    for kind in ("in_process", "filesystem"):
+        leases = [provider(f"{tmp_path}/{name}", {PROVIDER: kind}).acquire(0) for name in "ab"]
+        for lease in leases:
+            lease.release()
+
+
+def test_a_forked_process_has_no_lease_of_its_parent(tmp_path: Path) -> None:
+    lease = provider(f"{tmp_path}/t", {PROVIDER: "in_process"}).acquire(0)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(_free, [f"{tmp_path}/t"])
+    assert lease.held
+    lease.release()
+
+
+def _free(path: str) -> bool:
+    return provider(path, {PROVIDER: "in_process"}).try_acquire() is not None
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    """Each process appends to one file when it enters and when it leaves."""
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        pool.map(_enter, [f"{tmp_path}/t"] * 4)
+    lines = Path(f"{tmp_path}/t/log").read_text().split()
+    assert len(lines) == 4 * 5 * 2
+    assert lines[::2] == lines[1::2]
+    assert sorted(os.listdir(tmp_path / "t/.hoodie")) == []
+
+
+def _enter(path: str) -> None:
+    lock = provider(path, {PROVIDER: "filesystem"})
+    for number in range(5):
+        lease = lock.acquire(30)
+        for _ in range(2):
+            with open(f"{path}/log", "a") as log:
+                log.write(f"{os.getpid()}-{number}\n")
+        lease.release()
+
+
+def test_the_file_is_as_that_of_apache_hudi(tmp_path: Path, file: Path) -> None:
+    """LockInfo of Hudi 0.15: three fields, the time as yyyy-MM-dd HH:mm:ss.SSS."""
+    lease = files(tmp_path).acquire(0)
+    found = json.loads(file.read_text())
+    assert list(found) == ["lockCreateTime", "lockThreadName", "lockStacksInfo"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", found["lockCreateTime"])
+    assert found["lockThreadName"] == threading.current_thread().name
+    assert all(isinstance(line, str) for line in found["lockStacksInfo"])
+    lease.release()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "holder"),
+    [
+        (b"", "an unknown process since 20"),
+        (
+            b'{"lockCreateTime" : "2024-05-31 10:30:00.000", "lockThreadName" : "main", '
+            b'"lockStacksInfo" : [ "java.lang.Thread.getStackTrace (Thread.java:1559)" ]}',
+            "thread main since 2024-05-31 10:30:00.000",
+        ),
+        (b"[" * 5000, "an unknown process since 20"),
+        (b'{"lockStacksInfo": 7}', "an unknown process since 20"),
+        (b"\xff\xfe", "an unknown process since 20"),
+        (b"[]", "an unknown process since 20"),
+    ],
+)
+def test_the_file_of_another_writer_is_respected(
+    tmp_path: Path, file: Path, content: bytes, holder: str
+) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    with pytest.raises(LockTimeout, match=re.escape(f"{file}, was not free")) as error:
+        files(tmp_path).acquire(0)
+    assert f"is held by {holder}" in error.value.message
+    assert "if its process is gone, delete that file" in error.value.message
+    assert file.read_bytes() == content
+    aged(file)
+    files(tmp_path).acquire(0).release()
+
+
+def test_an_expired_lock_is_taken_over(tmp_path: Path, file: Path) -> None:
+    first = files(tmp_path).acquire(0)
+    aged(file, 0.9)
+    assert files(tmp_path).try_acquire() is None
+    aged(file)
+    assert files(tmp_path, minutes=0).try_acquire() is None
+    second = files(tmp_path).acquire(0)
+    assert (first.held, second.held) == (False, True)
+    first.renew()
+    first.release()
+    assert second.held
+    second.release()
+    assert os.listdir(file.parent) == []
+
+
+def test_a_renewed_lock_does_not_expire(tmp_path: Path, file: Path) -> None:
+    lease = files(tmp_path).acquire(0)
+    assert lease.lasts_s == 60
+    aged(file)
+    lease.renew()
+    assert files(tmp_path).try_acquire() is None
+    lease.release()
+
+
+def test_of_many_one_takes_an_expired_lock(tmp_path: Path, file: Path) -> None:
+    for _ in range(10):
+        files(tmp_path).acquire(0)
+        aged(file)
+        start = threading.Barrier(8)
+
+        def take(_: int, start: threading.Barrier = start) -> Any:
+            lock = files(tmp_path)
+            start.wait()
+            return lock.try_acquire()
+
+        with ThreadPoolExecutor(8) as pool:
+            leases = [lease for lease in pool.map(take, range(8)) if lease is not None]
+        taken = leases or [files(tmp_path).acquire(0)]
+        assert [lease.held for lease in taken] == [True]
+        taken[0].release()
+
+
+def test_a_process_that_is_killed_while_it_takes_over_blocks_others_for_the_same_time(
+    tmp_path: Path, file: Path
+) -> None:
+    files(tmp_path).acquire(0)
+    aged(file)
+    (file.parent / ".lock.takeover").touch()
+    assert files(tmp_path).try_acquire() is None
+    aged(file.parent / ".lock.takeover")
+    files(tmp_path).acquire(5).release()
+    assert os.listdir(file.parent) == []
+
+
+class Sweeping(Delegating):
+    """A writer repairs the table: it sweeps what is unfinished while the lock is created."""
+
+    left = 1
+
+    def create(self, path: str, data: bytes, check: Any = None) -> None:
+        def sweep() -> None:
+            if Sweeping.left and path.endswith("/lock"):
+                Sweeping.left -= 1
+                self.inner.sweep_partial(os.path.dirname(path))
+
+        self.inner.create(path, data, sweep)
+
+
+def test_a_sweep_does_no_harm(tmp_path: Path) -> None:
+    with wrapped(Sweeping):
+        lease = files(tmp_path).acquire(5)
+    assert (lease.held, Sweeping.left) == (True, 0)
+    lease.release()
+
+
+class Failing(Delegating):
+    """The lock is made, and its creator does not get to know."""
+
+    def create(self, path: str, data: bytes, check: Any = None) -> None:
+        self.inner.create(path, data)
+        raise KeyboardInterrupt
+
+
+def test_a_lock_that_was_made_all_the_same_is_removed(tmp_path: Path, file: Path) -> None:
+    with wrapped(Failing), pytest.raises(KeyboardInterrupt):
+        files(tmp_path).acquire(0)
+    assert os.listdir(file.parent) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({PROVIDER: "redis"}, "'redis' is no lock provider known here; use one of filesystem, in_process"),
+        ({PROVIDER: "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"}, "is no lock prov"),
+        ({PROVIDER: "nowhere:Mine"}, "can't be imported"),
+        ({FILE_PATH: "locks"}, "'locks' is no absolute path of a folder"),
+        ({FILE_PATH: "gopher://locks"}, "no storage for scheme 'gopher'"),
+        ({EXPIRE: "-1"}, "must be at least 0"),
+        ({"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}, "is not supported yet"),
+    ],
+)
+def test_what_is_not_there_is_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    table = str(tmp_path / "t")
+    for dry_run in (True, False):
+        with pytest.raises(ConfigError, match=message):
+            hoodie.write_table(rows(1), table, options={**KEY, **options}, dry_run=dry_run)
+    assert not os.path.exists(table)
+    hoodie.write_table(rows(1), table, options=KEY)
+    for service in (hoodie.clean_table, hoodie.archive_table, hoodie.savepoint_table):
+        with pytest.raises(ConfigError, match=message):
+            service(table, options=options)
+
+
+KEY = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.precombine.field": "v"}
+
+
+def rows(value: int) -> pa.Table:
+    return pa.table({"id": ["a", "b"], "v": [value, value]})
+
+
+def values(table: Path) -> set[int]:
+    return set(hoodie.read_table(str(table)).column("v").to_pylist())
+
+
+class Watching(Delegating):
+    """Notes what appears on the timeline, or goes from it, and whether the lock is there then."""
+
+    seen: list[tuple[str, bool]]
+
+    def _note(self, path: str) -> None:
+        folder, name = os.path.split(path)
+        if folder.endswith("/.hoodie") and name[:1].isdigit():
+            self.seen.append((name.partition(".")[2], self.inner.exists(f"{folder}/lock")))
+
+    def create(self, path: str, data: bytes, check: Any = None) -> None:
+        self._note(path)
+        self.inner.create(path, data, check)
+
+    def delete(self, path: str) -> None:
+        self._note(path)
+        self.inner.delete(path)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, bool]]]:
+    found: list[tuple[str, bool]] = []
+    monkeypatch.setattr(Watching, "seen", found, raising=False)
+    with wrapped(Watching):
+        yield found
+
+
+@pytest.mark.parametrize("kind", ["in_process", "filesystem"])
+def test_a_write_with_a_lock(tmp_path: Path, kind: str) -> None:
+    options = {**KEY, PROVIDER: kind}
+    for value in (1, 2):
+        result = hoodie.write_table(rows(value), str(tmp_path / "t"), options=options)
+        assert result.warnings == []
+    assert values(tmp_path / "t") == {2}
+    assert not (tmp_path / "t/.hoodie/lock").exists()
+
+
+def test_writes_and_services_begin_and_publish_under_the_lock(
+    tmp_path: Path, seen: list[tuple[str, bool]]
+) -> None:
+    table, lock = str(tmp_path / "t"), {PROVIDER: "filesystem"}
+    options = {**KEY, **lock, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    for value in range(4):
+        hoodie.write_table(rows(value), table, options=options)
+    hoodie.compact_table(table, options={**lock, "hoodie.compact.inline.max.delta.commits": "1"})
+    for value in (8, 9):
+        hoodie.write_table(rows(value), table, options=options)
+    retained = {**lock, "hoodie.cleaner.commits.retained": "1"}
+    hoodie.clean_table(table, options=retained)
+    hoodie.savepoint_table(table, options=lock)
+    newest = hoodie.write_table(rows(10), table, options=options).instant
+    assert newest is not None
+    hoodie.rollback_table(table, newest, options=lock)
+    hoodie.cluster_table(table, options={**lock, "hoodie.clustering.inline.max.commits": "1"})
+    kept = {**retained, "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    assert hoodie.archive_table(table, options=kept).archived
+    done = {name: held for name, held in seen if not name.endswith("inflight")}
+    wanted = {"deltacommit", "commit", "replacecommit", "clean", "savepoint", "rollback"}
+    requested = {f"{name}.requested" for name in wanted - {"savepoint", "commit"}} | {"compaction.requested"}
+    assert set(done) >= wanted | requested
+    assert [item for item in seen if not item[1] and not item[0].endswith("inflight")] == []
+    assert not os.path.exists(f"{table}/.hoodie/lock")
+
+
+def test_a_restore_publishes_under_the_lock(tmp_path: Path, seen: list[tuple[str, bool]]) -> None:
+    table, lock = str(tmp_path / "t"), {PROVIDER: "filesystem"}
+    first, *_ = [hoodie.write_table(rows(value), table, options={**KEY, **lock}) for value in (1, 2)]
+    assert first.instant is not None
+    del seen[:]
+    hoodie.restore_table(table, first.instant, options=lock)
+    assert ("restore", True) in seen
+    assert [item for item in seen if not item[1] and not item[0].endswith("inflight")] == []
+    assert values(tmp_path / "t") == {1}
+
+
+def test_without_a_provider_no_lock_is_looked_for(tmp_path: Path, file: Path) -> None:
+    table = str(tmp_path / "t")
+    hoodie.write_table(rows(1), table, options=KEY)
+    file.write_bytes(b"")
+    hoodie.write_table(rows(2), table, options=KEY)
+    assert (values(tmp_path / "t"), file.read_bytes()) == ({2}, b"")
+
+
+def test_a_writer_that_does_not_get_the_lock_changes_nothing(tmp_path: Path, file: Path) -> None:
+    table, options = str(tmp_path / "t"), {**KEY, **SHORT, PROVIDER: "filesystem"}
+    hoodie.write_table(rows(1), table, options=KEY)
+    before = sorted(os.listdir(file.parent))
+    file.write_bytes(b"")
+    with pytest.raises(LockTimeout, match="an unknown process since 20"):
+        hoodie.write_table(rows(2), table, options=options)
+    with pytest.raises(LockTimeout):
+        hoodie.savepoint_table(table, options={**NO_WAIT, PROVIDER: "filesystem"})
+    file.unlink()
+    assert sorted(os.listdir(file.parent)) == before
+    assert values(tmp_path / "t") == {1}
+    hoodie.write_table(rows(2), table, options=options)
+    assert values(tmp_path / "t") == {2}
+
+
+class Stealing(Delegating):
+    """Somebody else has the lock by the time the commit is published."""
+
+    def create(self, path: str, data: bytes, check: Any = None) -> None:
+        def steal() -> None:
+            if path.endswith(".commit"):
+                self.inner.write(f"{os.path.dirname(path)}/lock", b"")
+            if check is not None:
+                check()
+
+        self.inner.create(path, data, steal)
+
+
+def test_a_writer_that_lost_the_lock_publishes_nothing(tmp_path: Path, file: Path) -> None:
+    table, options = str(tmp_path / "t"), {**KEY, PROVIDER: "filesystem"}
+    hoodie.write_table(rows(1), table, options=options)
+    with wrapped(Stealing), pytest.raises(Fenced, match="was lost: it is held by an unknown process"):
+        hoodie.write_table(rows(2), table, options=options)
+    assert values(tmp_path / "t") == {1}
+    assert file.read_bytes() == b""  # it is the other one's
+    file.unlink()
+    hoodie.write_table(rows(3), table, options=options)
+    assert values(tmp_path / "t") == {3}
+
+
+class Refusing(Delegating):
+    """The lock can't be deleted."""
+
+    def delete(self, path: str) -> None:
+        if path.endswith("/lock"):
+            raise OSError("no")
+        self.inner.delete(path)
+
+
+def test_a_lock_that_can_not_be_released_does_not_undo_the_commit(tmp_path: Path, file: Path) -> None:
+    said: list[str] = []
+    options = Config.of({PROVIDER: "filesystem"})
+    with wrapped(Refusing):
+        table = Table(TableRef.of(str(tmp_path / "t"), options))
+        with TableLock(table, options, lambda stage, text: said.append(text)).taken():
+            pass
+    assert said == [f"{file} could not be released, others wait for it: no"]
+
+
+def test_a_lease_that_lasts_is_renewed_while_it_is_held(tmp_path: Path, file: Path) -> None:
+    config = Config.of({PROVIDER: "filesystem", EXPIRE: "1"})
+    lock = TableLock(Table(TableRef.of(str(tmp_path / "t"), config)), config, silent)
+    renewed = threading.Event()
+
+    class Often(Delegating):
+        def write(self, path: str, data: bytes) -> None:
+            self.inner.write(path, data)
+            renewed.set()
+
+    with pytest.MonkeyPatch.context() as patch, wrapped(Often):
+        patch.setattr("hoodie.concurrency.table_lock._RENEWED", 0.0001)
+        lock = TableLock(Table(TableRef.of(str(tmp_path / "t"), config)), config, silent)
+        with lock.taken(), lock.taken():
+            aged(file)
+            renewed.clear()
+            assert renewed.wait(30)
+            assert time.time() - file.stat().st_mtime < 60
+            lock.check()
+    assert not file.exists()
