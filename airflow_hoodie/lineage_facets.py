@@ -58,7 +58,7 @@ class CommitRunFacet(RunFacet):
 
 
 def of_task(task: Any, result: Mapping[str, Any]) -> OperatorLineage[Any, Any]:
-    """Lineage of a HoodieSparkOperator; `result` is its job's, {} before it ran or where it failed."""
+    """Lineage of a HoodieJobOperator; `result` is its job's, {} before it ran or where it failed."""
     path = str(result.get("base_path") or resolved_path(task.table))
     source = getattr(task, "source", None)
     job_facets: dict[str, JobFacet] = {}

@@ -8,11 +8,13 @@
 every later run upserts. `committed` waits for the commit on the table's timeline, and `changes` reads the
 rows which that commit changed.
 
-Needs the Spark connection `spark_default`, for a try on one machine
+Days are small, so the writes run on the worker (engine "auto"). With the parameter `engine` "spark" they are
+submitted, which needs the Spark connection `spark_default`; for a try on one machine
 AIRFLOW_CONN_SPARK_DEFAULT='{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}'.
 
 Environment: FLIGHTS_HOME, the folder for the feeds and the table (default: flights, in AIRFLOW_HOME);
-FLIGHTS_START, the first day (2013-01-08); FLIGHTS_DAYS, the number of days (7).
+FLIGHTS_START, the first day (2013-01-08); FLIGHTS_DAYS, the number of days (7); FLIGHTS_ENGINE, what the
+parameter `engine` is by default (auto).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, task
 
 from airflow_hoodie import BulkInsertOperator, CommitSensor, HoodieTable, UpsertOperator
 
@@ -49,6 +51,8 @@ with DAG(
     end_date=START + timedelta(days=DAYS - 1),
     catchup=True,
     max_active_runs=1,
+    params={"engine": Param(os.environ.get("FLIGHTS_ENGINE", "auto"), enum=["auto", "local", "spark"])},
+    default_args={"engine": "{{ params.engine }}"},
     doc_md=__doc__,
     tags=["hoodie", "example"],
 ) as dag:

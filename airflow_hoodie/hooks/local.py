@@ -5,17 +5,18 @@ It prints the same HOODIE_* lines as under spark-submit, and ends the same way: 
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow.sdk import BaseHook
 
+from airflow_hoodie.engines import missing_packages
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieJobError,
@@ -29,9 +30,16 @@ from airflow_hoodie.secrets import hide
 from hoodie.bundle import job_script
 from hoodie.errors import HoodieError
 
-#: what the jobs import, beside hoodie
-NEEDED = ("fastavro", "numpy", "pyarrow")
 _TAIL_LINES = 30
+#: private memory that is written to: heaps and stacks, not code and not mapped files
+_LIMITED = (
+    "import resource as r; h = r.getrlimit(r.RLIMIT_DATA)[1]; "
+    "r.setrlimit(r.RLIMIT_DATA, ({0} if h < 0 else min({0}, h), h)); "
+)
+#: without these libraries reserve far more than they use, which counts against a limit
+_SPARING = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
+#: so do stacks: bytes of one, and threads of Arrow and of ours for each processor
+_STACK, _THREADS = 8 << 20, 4
 
 
 class HoodieLocalHook(BaseHook):
@@ -40,19 +48,29 @@ class HoodieLocalHook(BaseHook):
     :param job: name of the job.
     :param kill_grace_seconds: time between SIGTERM and SIGKILL, in which the job cleans up.
     :param env_vars: added to the worker's environment.
+    :param memory: bytes that the job may allocate; beyond them it fails, and withdraws what it wrote. None:
+        as much as the machine gives.
+    :param on_progress: called with each progress message of the job.
     """
 
     def __init__(
-        self, job: str, *, kill_grace_seconds: float = 30.0, env_vars: Mapping[str, Any] | None = None
+        self,
+        job: str,
+        *,
+        kill_grace_seconds: float = 30.0,
+        env_vars: Mapping[str, Any] | None = None,
+        memory: int | None = None,
+        on_progress: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         super().__init__()
         self._job = job
         self._grace_s = kill_grace_seconds
         self._env_vars = {name: str(value) for name, value in (env_vars or {}).items()}
+        self._memory = memory
         self._process: subprocess.Popen[str] | None = None
         self._guard: process_group.Guard | None = None
         self._killed = False
-        self._output = JobOutput(self.log)
+        self._output = JobOutput(self.log, on_progress)
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
 
     def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +92,7 @@ class HoodieLocalHook(BaseHook):
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                env={**os.environ, **self._env_vars},
+                env=self._environment(),
                 start_new_session=True,
             )
         try:
@@ -97,6 +115,11 @@ class HoodieLocalHook(BaseHook):
                 self._guard.release()
         return self._outcome(code)
 
+    @property
+    def killed(self) -> bool:
+        """Was `on_kill` called."""
+        return self._killed
+
     def on_kill(self) -> None:
         """End the job with all its processes; returns at once, as HoodieSparkSubmitHook.on_kill."""
         self._killed = True
@@ -106,8 +129,7 @@ class HoodieLocalHook(BaseHook):
             process_group.send_term(self._process.pid)
 
     def _command(self) -> list[str]:
-        missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-        if missing:
+        if missing := missing_packages():
             raise HoodieConfigurationError(
                 f"this worker has no {', '.join(missing)}, which the job needs: pip install "
                 "'airflow-hoodie[local]' there, or pass engine=\"spark\" to run it by spark-submit"
@@ -117,17 +139,29 @@ class HoodieLocalHook(BaseHook):
         except HoodieError as error:
             raise from_error(error) from error
         # the package's folder must be on the path, the jobs' own and the working directory must not
-        boot = "import sys, runpy; sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]; "
+        boot = (
+            ""
+            if self._memory is None
+            else _LIMITED.format(self._memory + _STACK * _THREADS * (os.cpu_count() or 1))
+        )
+        boot += "import sys, runpy; sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]; "
         boot += f"runpy.run_module('hoodie.jobs.{self._job}', run_name='__main__', alter_sys=True)"
         return [sys.executable, "-c", boot, str(script.parents[2]), "--request", "-"]
+
+    def _environment(self) -> dict[str, str]:
+        sparing = _SPARING if self._memory is not None else {}
+        return {**sparing, **os.environ, **self._env_vars}
 
     def _outcome(self, code: int) -> dict[str, Any]:
         if self._output.result is not None:
             return self._output.result
         if self._killed or code < 0:
             why = "because the task was" if self._killed else f"by signal {-code}"
+            why += " (9 is often a lack of memory)" if code == -signal.SIGKILL and not self._killed else ""
             raise HoodieJobKilledError(
-                f"the job was killed {why}; what it had planned is finished by the next run", exit_code=code
+                f"the job was killed {why}; the next run finishes what it had planned, and rolls back "
+                "what it had begun to write",
+                exit_code=code,
             )
         if self._output.report is not None:
             raise from_report(self._output.report)

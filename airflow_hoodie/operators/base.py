@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -9,16 +10,32 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie.backfill import wait_option
 from airflow_hoodie.compat.spark_provider import SubmitOperator
-from airflow_hoodie.exceptions import from_error
+from airflow_hoodie.engines import (
+    AUTO,
+    DEFAULT_MAX_SIZE,
+    LOCAL,
+    SPARK,
+    Choice,
+    check_engine,
+    choose,
+    refuse_spark_arguments,
+    size_of,
+    task_memory,
+)
+from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, from_error
 from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
+from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.lineage import HoodieLineage
 from airflow_hoodie.links.hoodie import LINKS, SparkUILink, TimelineLink
+from airflow_hoodie.paths import is_template
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.table import HoodieTable, option_texts
 from airflow_hoodie.tokens import run_metadata
 from hoodie.bundle import bundle_zip, job_script
+from hoodie.config.key import Config
 from hoodie.errors import HoodieError
+from hoodie.storage import storage_for
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -30,10 +47,14 @@ JOB_NAME = (
 
 #: unless the user says otherwise, so that the task's log shows the job's progress (Spark 3.5 and later)
 QUIET_SPARK = {"spark.log.level": "WARN"}
+#: what a local job may allocate, unless its operator says otherwise
+DEFAULT_MEMORY = "2g"
+#: exit codes of a process that the system killed, or that aborted, for lack of memory
+_DIED = (-signal.SIGKILL, -signal.SIGABRT)
 
 
-class HoodieSparkOperator(HoodieLineage, SubmitOperator):
-    """Base of all operators: submits a hoodie job with a JSON request; its result is the XCom `return_value`.
+class HoodieJobOperator(HoodieLineage, SubmitOperator):
+    """Base of all operators: runs a hoodie job with a JSON request; its result is the XCom `return_value`.
 
     docs/results.md lists the fields of results. Other arguments are SparkSubmitOperator's; the job's own
     `py_files` and `application_args` precede them. The request and those settings of `conf` that contain
@@ -43,6 +64,15 @@ class HoodieSparkOperator(HoodieLineage, SubmitOperator):
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     :param extra_metadata: texts that the commit's extra metadata gets. (templated)
     :param hoodie_conn_id: connection of type `hoodie`; it replaces the table's.
+    :param engine: `spark` submits the job. `local` runs it in a process on the worker, without Spark, a JVM
+        and their connection; the worker needs the packages of airflow-hoodie[local] and access to the table's
+        storage. `auto` runs small jobs locally and submits others. Arguments that say where and how Spark
+        runs (`master`, `spark_conn_id`, `spark_binary`, `name`) have no effect on a local job; with `local`
+        those that say what a job on Spark has (`conf`, `py_files`, `driver_memory`) are refused. (templated)
+    :param local_max_size: with `auto`, the largest job that runs locally: bytes of the source's files and of
+        what the last commits of the operation wrote, such as 64m.
+    :param local_memory: bytes that a local job may allocate, such as 2g; beyond them it fails, or with `auto`
+        is submitted. None: no bound of its own.
     :param spark_conn_id: connection of type `spark`, which names the master unless `master` does. Default:
         that of the hoodie connection, else `spark_default`.
     :param master: Spark master, such as `local[2]`. (templated)
@@ -54,8 +84,11 @@ class HoodieSparkOperator(HoodieLineage, SubmitOperator):
 
     #: script in hoodie/jobs
     job: str
+    #: does the job distribute work, so that its request names an engine
+    distributed: ClassVar[bool] = True
 
     template_fields: Sequence[str] = (
+        "engine",
         "table",
         "options",
         "extra_metadata",
@@ -80,6 +113,9 @@ class HoodieSparkOperator(HoodieLineage, SubmitOperator):
         options: Mapping[str, Any] | None = None,
         extra_metadata: Mapping[str, str] | None = None,
         hoodie_conn_id: str | None = None,
+        engine: str = SPARK,
+        local_max_size: str | int = DEFAULT_MAX_SIZE,
+        local_memory: str | int | None = DEFAULT_MEMORY,
         spark_conn_id: str | None = None,
         master: str | None = None,
         wait_for_writer: timedelta | float | None = timedelta(hours=1),
@@ -103,6 +139,14 @@ class HoodieSparkOperator(HoodieLineage, SubmitOperator):
         self.spark_ui: str | None = None
         self._heard: Callable[[Mapping[str, Any]], None] | None = None
         self._sent: dict[str, Any] | None = None
+        self._local: HoodieLocalHook | None = None
+        self.engine = engine
+        self.local_max_size = local_max_size
+        self.local_memory = local_memory
+        size_of("local_max_size", local_max_size)
+        self._memory()
+        if not (isinstance(engine, str) and is_template(engine)):
+            self._check_engine()
 
     def request(self) -> dict[str, Any]:
         """The job's request, from the rendered fields."""
@@ -124,20 +168,87 @@ class HoodieSparkOperator(HoodieLineage, SubmitOperator):
         self.resolve()
         self.extra_metadata = {**run_metadata(context), **self.extra_metadata}
         leave_link(context, TimelineLink(), self)
+        self._heard = partial(self.on_progress, context)
+        choice = self._chosen()
+        if choice.engine == SPARK:
+            self.result = self._submitted(context, choice)
+            return self.result
+        try:
+            self.result = self._run_here(context)
+        except HoodieJobError as error:
+            if not self._may_submit(error):
+                raise
+            self.log.warning("%s; engine='auto' submits the job to Spark", error)
+            self.result = self._submitted(context, Choice(SPARK, f"the local job failed: {error}"))
+        return self.result
+
+    def _run_here(self, context: Context) -> dict[str, Any]:
+        self._local = HoodieLocalHook(
+            self.job,
+            kill_grace_seconds=self.kill_grace_seconds,
+            env_vars=self.env_vars,
+            memory=self._memory(),
+            on_progress=self._heard,
+        )
+        request = self._asked(context, LOCAL)
+        if memory := self._memory():
+            request["options"] = {**task_memory(memory), **request["options"]}
+        return self._local.run(request)
+
+    def _submitted(self, context: Context, choice: Choice) -> dict[str, Any]:
         try:
             script, bundle = job_script(self.job), bundle_zip()
         except HoodieError as error:
             raise from_error(error) from error
-        self._sent = self.job_request(context)
+        self._sent = self._asked(context, SPARK)
         self.application = self.application or str(script)
         self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
         if not self.properties_file:
             self.conf = {**QUIET_SPARK, **(self.conf or {})}
-        self._heard = partial(self.on_progress, context)
-        self.submit(context)
+        try:
+            self.submit(context)
+        except HoodieConfigurationError as error:
+            if self.engine != AUTO or error.code:  # one of the job's own
+                raise
+            raise HoodieConfigurationError(f"engine='auto' takes Spark: {choice.why}. {error}") from None
         result: dict[str, Any] = self.hook.result
-        self.result = result
         return result
+
+    def _asked(self, context: Context, engine: str) -> dict[str, Any]:
+        """The request; raises the exception of wrong settings, before a process is started for it."""
+        request = self.job_request(context)
+        try:
+            storage_for(request["table"])
+            Config.of(request["options"])
+        except HoodieError as error:
+            raise from_error(error) from error
+        return {**request, "engine": engine} if self.distributed else request
+
+    def _chosen(self) -> Choice:
+        self._check_engine()
+        if self.engine != AUTO:
+            return Choice(self.engine, f"engine={self.engine!r}")
+        choice = self.auto_choice()
+        self.log.info("engine='auto' takes %s: %s", choice.engine, choice.why)
+        return choice
+
+    def auto_choice(self) -> Choice:
+        """The engine that `auto` stands for; the fields are rendered, and the table is resolved."""
+        limit = size_of("local_max_size", self.local_max_size)
+        return choose(self.table["path"], {self.job}, None, limit)
+
+    def _check_engine(self) -> None:
+        if check_engine(self.engine) == LOCAL and self.distributed:
+            refuse_spark_arguments(self.hook_arguments())
+
+    def _memory(self) -> int | None:
+        return None if self.local_memory is None else size_of("local_memory", self.local_memory)
+
+    def _may_submit(self, error: HoodieJobError) -> bool:
+        """Did a job of `auto` fail on the worker for lack of memory?"""
+        ended = self._local is None or self._local.killed
+        short = error.values.get("out_of_memory") is True or error.exit_code in _DIED
+        return self.engine == AUTO and short and not ended
 
     def resolve(self) -> None:
         """Adds path, options and Spark connection of the table's connection; each `execute` begins with it.
@@ -160,8 +271,9 @@ class HoodieSparkOperator(HoodieLineage, SubmitOperator):
 
     def on_kill(self) -> None:
         """End the job with all its processes; see HoodieSparkSubmitHook.on_kill."""
-        if self.hook is not None:
-            self.hook.on_kill()
+        for hook in (self._local, self.hook):
+            if hook is not None:
+                hook.on_kill()
 
     def make_hook(self) -> HoodieSparkSubmitHook:
         return HoodieSparkSubmitHook(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_hoodie.engines import SPARK, Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_report
-from airflow_hoodie.operators.base import HoodieSparkOperator
+from airflow_hoodie.operators.base import DEFAULT_MEMORY, HoodieJobOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator, is_deferred
 from airflow_hoodie.table import HoodieTable
 
@@ -25,7 +26,7 @@ class MaintenanceOperator(HoodieLocalOperator):
     writers.
 
     The XCom `return_value`, also of a failed task, is the job's ServicesResult (docs/results.md). Other
-    parameters: HoodieSparkOperator.
+    parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param services: names of the services to run, in any order; None means all. `restore` finishes a restore
@@ -33,12 +34,15 @@ class MaintenanceOperator(HoodieLocalOperator):
         `clustering`, `clean`, `archive`. Clustering runs only if it is named or the table's options enable it
         (`hoodie.clustering.async.enabled`). (templated)
     :param engine: `spark` submits the job, which starts Spark's executors only if a compaction or clustering
-        has work; `local` runs it on the worker without a JVM, see HoodieLocalOperator.
+        has work; `local` runs it on the worker without a JVM; `auto` submits it if compactions or clusterings
+        are large, see HoodieJobOperator. (templated)
+    :param local_memory: bytes that a local job may allocate; None: no bound of its own.
     """
 
     job = "services"
+    distributed = True
 
-    template_fields: Sequence[str] = ("services", *HoodieSparkOperator.template_fields)
+    template_fields: Sequence[str] = ("services", *HoodieJobOperator.template_fields)
     ui_color = "#e8ecdd"
 
     def __init__(
@@ -46,10 +50,11 @@ class MaintenanceOperator(HoodieLocalOperator):
         *,
         table: HoodieTable | Mapping[str, Any],
         services: Sequence[str] | str | None = None,
-        engine: str = "spark",
+        engine: str = SPARK,
+        local_memory: str | int | None = DEFAULT_MEMORY,
         **kwargs: Any,
     ) -> None:
-        super().__init__(table=table, engine=engine, **kwargs)
+        super().__init__(table=table, engine=engine, local_memory=local_memory, **kwargs)
         if isinstance(services, (list, tuple)) or not is_deferred(services):
             _checked(services)
         self.services = services
@@ -59,9 +64,18 @@ class MaintenanceOperator(HoodieLocalOperator):
         return {
             **super().request(),
             "services": _checked(self.services),
-            "engine": self.engine,
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
         }
+
+    def auto_choice(self) -> Choice:
+        """By the last compactions and clusterings, as far as the table may have any."""
+        wanted = set(_checked(self.services) or SERVICES)
+        table = HoodieTable.from_dict(self.table)
+        rewrites = {"compact"} if table.table_type == "MERGE_ON_READ" and "compaction" in wanted else set()
+        if "clustering" in wanted:
+            rewrites |= {"cluster"}
+        limit = size_of("local_max_size", self.local_max_size)
+        return choose(table.path, rewrites, None, limit)
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; returns its result. Raises the exception of the first service that failed."""

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from airflow_hoodie.engines import LOCAL, Choice
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.hooks.local import HoodieLocalHook
-from airflow_hoodie.links.hoodie import TimelineLink
-from airflow_hoodie.operators.base import HoodieSparkOperator, leave_link
+from airflow_hoodie.operators.base import HoodieJobOperator
 from airflow_hoodie.paths import is_template
 from airflow_hoodie.table import HoodieTable
 
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
 MODES = ("schedule", "execute", "run")
-ENGINES = ("local", "spark")
 
 
-class RewriteOperator(HoodieSparkOperator):
-    """Base of the services that put a plan on the timeline and execute it on Spark.
+class RewriteOperator(HoodieJobOperator):
+    """Base of the services that put a plan on the timeline and execute it.
 
     Writers may run while a plan is executed. To make one the job waits for writers at work
-    (`wait_for_writer`), and writers wait for it, a short time. Other parameters: HoodieSparkOperator.
+    (`wait_for_writer`), and writers wait for it, a short time. Other parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param mode: `schedule` makes a plan if one is due, `execute` executes the pending plans, oldest first,
@@ -33,7 +28,7 @@ class RewriteOperator(HoodieSparkOperator):
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
-    template_fields: Sequence[str] = ("mode", "instant", *HoodieSparkOperator.template_fields)
+    template_fields: Sequence[str] = ("mode", "instant", *HoodieJobOperator.template_fields)
 
     def __init__(
         self,
@@ -106,30 +101,33 @@ class ClusteringOperator(RewriteOperator):
     ui_color = "#dfeaf5"
 
 
-class HoodieLocalOperator(HoodieSparkOperator):
-    """Base of the services that need no executors. Other parameters: HoodieSparkOperator.
+class HoodieLocalOperator(HoodieJobOperator):
+    """Base of the services that need no executors. Other parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
-    :param engine: `local` runs the job in a process on the worker, without Spark and its connection; the
-        worker needs the packages of airflow-hoodie[local] and access to the table's storage. `spark` submits
-        it.
+    :param engine: `local` and `auto` run the job in a process on the worker, without Spark and its
+        connection; the worker needs the packages of airflow-hoodie[local] and access to the table's storage.
+        `spark` submits it. (templated)
+    :param local_memory: bytes that a local job may allocate; None: no bound of its own.
     """
+
+    distributed = False
 
     def __init__(
         self,
         *,
         table: HoodieTable | Mapping[str, Any],
         options: Mapping[str, Any] | None = None,
-        engine: str = "local",
+        engine: str = LOCAL,
+        local_memory: str | int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(table=table, options=options, **kwargs)
+        super().__init__(table=table, options=options, engine=engine, local_memory=local_memory, **kwargs)
         HoodieTable.of(table).options_for(self.job, options)
-        if engine not in ENGINES:
-            raise HoodieConfigurationError(f"engine is {engine!r}; use one of {', '.join(ENGINES)}")
-        self.engine = engine
-        self._local: HoodieLocalHook | None = None
+
+    def auto_choice(self) -> Choice:
+        return Choice(LOCAL, "the job needs no executors")
 
     def request(self) -> dict[str, Any]:
         """The job's request, from the rendered fields; raises HoodieConfigurationError."""
@@ -139,26 +137,6 @@ class HoodieLocalOperator(HoodieSparkOperator):
             "operation": self.job,
             "options": table.options_for(self.job, self.options),
         }
-
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns its result as a dict. Raises the exceptions of airflow_hoodie.exceptions."""
-        if self.engine == "spark":
-            return super().execute(context)
-        self.resolve()
-        leave_link(context, TimelineLink(), self)
-        request = self.job_request(context)
-        self._local = HoodieLocalHook(
-            self.job, kill_grace_seconds=self.kill_grace_seconds, env_vars=self.env_vars
-        )
-        self.result = self._local.run(request)
-        return self.result
-
-    def on_kill(self) -> None:
-        """End the job with all its processes; the next run finishes what it had planned."""
-        if self._local is not None:
-            self._local.on_kill()
-        else:
-            super().on_kill()
 
 
 class CleanOperator(HoodieLocalOperator):
@@ -179,7 +157,7 @@ class CleanOperator(HoodieLocalOperator):
 
     job = "clean"
 
-    template_fields: Sequence[str] = ("mode", *HoodieSparkOperator.template_fields)
+    template_fields: Sequence[str] = ("mode", *HoodieJobOperator.template_fields)
     ui_color = "#e3f1e1"
 
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.operators.base import HoodieSparkOperator
+from airflow_hoodie.operators.base import HoodieJobOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator, is_deferred
 from airflow_hoodie.table import HoodieTable
 
@@ -19,7 +19,7 @@ class HoodieInstantOperator(HoodieLocalOperator):
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
-    template_fields: Sequence[str] = ("instant", *HoodieSparkOperator.template_fields)
+    template_fields: Sequence[str] = ("instant", *HoodieJobOperator.template_fields)
     #: can it do without
     instant_needed = True
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie.assets.events import record_commit, with_outlets
 from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, check_services, services_option
+from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.operators.base import HoodieSparkOperator
+from airflow_hoodie.operators.base import HoodieJobOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
 from airflow_hoodie.paths import is_absolute, is_template
 from airflow_hoodie.table import HoodieTable, option_texts
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "csv", "json", "table", "sql")
 
 
-class HoodieCommitOperator(HoodieSparkOperator):
+class HoodieCommitOperator(HoodieJobOperator):
     """Base of the operators that make a commit.
 
-    The XCom `return_value` is the job's WriteResult (docs/results.md). Other parameters: HoodieSparkOperator.
+    The XCom `return_value` is the job's WriteResult (docs/results.md). Other parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
@@ -46,7 +47,7 @@ class HoodieCommitOperator(HoodieSparkOperator):
 
     operation: str
 
-    template_fields: Sequence[str] = ("token", *HoodieSparkOperator.template_fields)
+    template_fields: Sequence[str] = ("token", *HoodieJobOperator.template_fields)
 
     def __init__(
         self,
@@ -143,6 +144,10 @@ class HoodieWriteOperator(HoodieCommitOperator):
 
     def described(self) -> Mapping[str, Any]:
         return source_request(self.source)
+
+    def auto_choice(self) -> Choice:
+        limit = size_of("local_max_size", self.local_max_size)
+        return choose(self.table["path"], {self.operation}, self.described(), limit)
 
     def request(self) -> dict[str, Any]:
         return {**super().request(), "source": source_request(self.source)}

@@ -75,6 +75,7 @@ def test_the_request_and_the_result(
         "mode": "run",
         "options": {WAIT_FOR_WRITER: "3600000", **table.options_for("compact", options)},
         "extra_metadata": {"by": "7"},
+        "engine": "spark",
     }
     assert f"Compacted orders, {T}: 5 log files of 6,000 bytes in 2 file slices" in logged()
 

@@ -59,20 +59,22 @@ def ordered(rows: pa.Table) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in KEY]).combine_chunks()
 
 
-def run_day(dag: Any, day: int) -> dict[str, Any]:
+def run_day(dag: Any, day: int, engine: str = "spark") -> dict[str, Any]:
     """Run the DAG for a day of January 2013; XComs and states by task."""
-    run = dag.test(logical_date=datetime(2013, 1, day, tzinfo=timezone.utc))
+    when = datetime(2013, 1, day, tzinfo=timezone.utc)
+    run = dag.test(logical_date=when, run_conf={"engine": engine})
     assert run.state == "success"
     return {ti.task_id: ti for ti in run.get_task_instances()}
 
 
-def test_a_bulk_insert_then_upserts(example: Any, tmp_path: Path) -> None:
+def test_a_bulk_insert_then_upserts(example: Any, fake: FakeSubmit, tmp_path: Path) -> None:
+    """The last day on the worker."""
     import flights  # type: ignore[import-not-found]
 
     home = tmp_path / "home"
     table = str(home / "table")
     for day in (5, 6, 7):
-        tasks = run_day(example, day)
+        tasks = run_day(example, day, "auto" if day == 7 else "spark")
         ran, skipped = ("bulk_insert", "upsert") if day == 5 else ("upsert", "bulk_insert")
         assert (tasks[ran].state, tasks[skipped].state) == ("success", "skipped")
         result = tasks[ran].xcom_pull(task_ids=ran)
@@ -84,6 +86,7 @@ def test_a_bulk_insert_then_upserts(example: Any, tmp_path: Path) -> None:
         stored = hoodie.read_table(table, meta=False)
         assert ordered(stored).equals(ordered(flights.known(date(2013, 1, day), home)))
     assert [entry["operation"] for entry in hoodie.instants(table)] == ["BULK_INSERT", "UPSERT", "UPSERT"]
+    assert fake.request()["source"] == {"path": str(home / "feeds" / "2013-01-06.parquet")}
     assert changes["scheduled"] > 0
     assert changes["cancelled"] > 0
 

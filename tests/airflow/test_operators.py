@@ -94,6 +94,7 @@ def test_the_request(
             **table.options_for(operation, {"hoodie.index.type": "SIMPLE"}),
         },
         "extra_metadata": {"by": "7"},
+        "engine": "spark",
     }
 
 

@@ -88,6 +88,7 @@ def test_the_request(
         "operation": operation,
         "source": {"path": "/in/*.parquet"},
         "extra_metadata": {},
+        "engine": "spark",
     }
     assert [outlet.uri for outlet in task.outlets] == [table.asset.uri]
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import backfill, checks, codec, layout, model, poll, report, year
+from . import backfill, checks, codec, engines, layout, model, poll, report, year
 from .contestants import CODEC, CONTESTANTS, chosen
 from .runner import Runner, Settings
 from .scenarios import SCENARIOS, Late
@@ -16,6 +16,7 @@ from .scenarios import SCENARIOS, Late
 LONG_RUNS = {
     backfill.NAME: backfill.main,
     checks.NAME: checks.main,
+    engines.NAME: engines.main,
     layout.NAME: layout.main,
     model.NAME: model.main,
     year.NAME: year.main,

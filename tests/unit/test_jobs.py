@@ -16,6 +16,7 @@ import pyarrow.csv
 import pytest
 
 import hoodie
+from hoodie.backend import Backend
 from hoodie.backend.local import LocalBackend
 from hoodie.backend.spark import SparkBackend
 from hoodie.bundle import bundle_zip, job_script
@@ -70,6 +71,40 @@ def test_progress_then_the_result(job: Callable[[Any], tuple[int, Lines]]) -> No
     assert result["instant"] == hoodie.instants("t")[-1]["instant"]
     [commit] = Path("t", ".hoodie").glob("*.commit")
     assert json.loads(commit.read_text())["extraMetadata"]["token"] == "x"
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_request_names_its_engine(
+    engine: str, job: Callable[[Any], tuple[int, Lines]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    find = _main._backend
+
+    def found(name: str) -> type[Backend]:
+        asked.append(name)
+        return find(name)
+
+    monkeypatch.setattr(_main, "_backend", found)
+    Path("in.csv").write_text("id\n1\n")
+    assert job({**REQUEST, "engine": engine})[0] == 0
+    assert asked == [engine]
+    code, lines = job({**REQUEST, "engine": "flink"})
+    assert (code, lines[-1][1]["code"]) == (1, "configuration")
+    assert "flink" in lines[-1][1]["message"]
+
+
+@pytest.mark.parametrize("error", [MemoryError("malloc of size 9 failed"), RuntimeError(_main._NO_THREAD)])
+def test_a_job_without_memory_says_what_to_do(
+    error: Exception, job: Callable[[Any], tuple[int, Lines]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(LocalBackend, "read_source", fail)
+    code, lines = job({**REQUEST, "engine": "local"})
+    assert (code, lines[-1][0]) == (1, "ERROR")
+    assert lines[-1][1]["message"].endswith("; give the job more of it, or run it on Spark")
+    assert lines[-1][1]["values"] == {"out_of_memory": True}
 
 
 def test_an_error_of_ours(job: Callable[[Any], tuple[int, Lines]]) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, InputError
-from hoodie.source import Format, Source, target_schema
+from hoodie.source import Format, Source
 from hoodie.source.arrow import read
+from hoodie.source.target import target_schema
 from tests.support.arrow import arrow_schema
 
 CSV = """\

@@ -12,7 +12,8 @@ from hoodie.cli.output import Answer, grid
 from hoodie.errors import ConfigError
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.text import notes
-from hoodie.source import Source, target_schema
+from hoodie.source import Source
+from hoodie.source.target import target_schema
 from hoodie.table.properties import parse_properties
 from hoodie.text import plural, size, visible
 

@@ -4,17 +4,19 @@
 the command line it works, too, but other users of the machine see it there.
 
 Request of a write: {"table": path, "operation": name, "source": {"path", "format", "options"},
-"options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool}; only table and source are
-required. A write whose token has a commit of the same source is done already (hoodie.timeline.tokens).
+"options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool, "engine": "spark" (default) or
+"local"}; only table and source are required. A write whose token has a commit of the same source is done
+already (hoodie.timeline.tokens), whatever its engine was.
 Request of `delete_partition`: {"table": path, "operation": "delete_partition", "partitions": [paths],
 "missing_ok": bool, "options", "extra_metadata", "token", "force"}; table and partitions are required.
 Request of a table service: {"table": path, "operation": name, "options": {settings}} and what the service's
 description has (hoodie.services.description), such as "mode", "instant", for compactions and clusterings
-"extra_metadata": {texts}. Services that distribute no work need no Spark: they run as well as
-`python -m hoodie.jobs.clean --request JSON`.
+"extra_metadata": {texts} and "engine", as of a write.
 Request of `services`: {"table": path, "operation": "services", "services": [names], "engine": "spark" or
 "local" (default), "options": {settings}, "extra_metadata": {texts}}; only table is required. Spark starts
 when a service has work for it. The exit code is 0, and the result tells which services failed.
+Jobs whose engine is local, and those that distribute no work, need no Spark: they run as well as
+`python -m hoodie.jobs.clean --request JSON`.
 
 Any request may have a "nonce": a text that each HOODIE_* line carries, as in `HOODIE_RESULT:nonce {json}`.
 The hooks make one up for each job, and take no other line for the job's.
@@ -48,10 +50,13 @@ from hoodie.progress import ProgressCallback
 from hoodie.services.catalogue import public
 from hoodie.services.description import Service
 from hoodie.signals import terminated_by_signal
-from hoodie.source import Source, target_schema
+from hoodie.source import Source
 from hoodie.source.fingerprint import partition_source, token_metadata
+from hoodie.source.target import target_schema
 from hoodie.write.operation import Operation
 
+#: what Python says where there is no memory for a stack
+_NO_THREAD = "can't start new thread"
 _NONCE = re.compile(r"[A-Za-z0-9]{0,64}")
 
 
@@ -60,20 +65,23 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=f"{operation} a table; see hoodie.jobs._main")
     parser.add_argument("--request", required=True, help="JSON, @file, or - for standard input")
     given: str = parser.parse_args(arguments).request
-    out = Output()
+    out, read = Output(), dict[str, Any]()
     with terminated_by_signal():
         try:
             read = read_request(request_text(given))
             out.mask.learn(read)
             out.nonce = _nonce(read)
             request = parse_request(read, operation)
-            with _backend("spark" if _kind(operation).spark else "local").started() as backend:
+            with _chosen(request).started() as backend:
                 tell_application(backend, out)
                 result = run(backend, request, out.progress)
         except HoodieError as error:
             out.error(error.to_dict())
             return 1
         except Exception as error:  # noqa: BLE001  whatever it is, the caller reads it from the last line
+            if isinstance(error, MemoryError) or _NO_THREAD in str(error):
+                out.error(_out_of_memory(error, read).to_dict())
+                return 1
             out.traceback(traceback.format_exc())
             out.error(JobError(f"the job failed: {type(error).__name__}: {error}").to_dict())
             return 1
@@ -120,13 +128,16 @@ def parse_request(request: Mapping[str, Any], operation: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Kind:
-    """Jobs with one form of request; `run` does it on a backend, that of Spark if `spark`; a dict."""
+    """Jobs with one form of request; `run` does it on a backend and returns a dict.
+
+    The backend is the request's `engine` if the job is `distributed`, else the local one.
+    """
 
     fields: tuple[str, ...]
     required: tuple[str, ...]
     defaults: Mapping[str, Any]
     run: Callable[[Backend, Mapping[str, Any], ProgressCallback], dict[str, Any]]
-    spark: bool = True
+    distributed: bool = True
 
 
 def run(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
@@ -195,9 +206,9 @@ def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCa
 
 
 _WRITES = Kind(
-    ("table", "operation", "source", "options", "extra_metadata", "token", "force"),
+    ("table", "operation", "source", "options", "extra_metadata", "token", "force", "engine"),
     ("table", "source"),
-    {"options": {}, "extra_metadata": {}, "token": "", "force": False},
+    {"options": {}, "extra_metadata": {}, "token": "", "force": False, "engine": "spark"},
     _write,
 )
 _OTHERS = {
@@ -206,14 +217,14 @@ _OTHERS = {
         ("table", "partitions"),
         {"missing_ok": False, "options": {}, "extra_metadata": {}, "token": "", "force": False},
         _delete_partition,
-        spark=False,
+        distributed=False,
     ),
     "services": Kind(
         ("table", "operation", "services", "engine", "options", "extra_metadata"),
         ("table",),
         {"services": None, "engine": "local", "options": {}, "extra_metadata": {}},
         _services,
-        spark=False,
+        distributed=False,
     ),
 }
 
@@ -233,7 +244,7 @@ def _kind(operation: str) -> Kind:
 
 def _of_service(service: Service) -> Kind:
     own = service.request.own()
-    extra: dict[str, Any] = {"extra_metadata": {}} if service.needs_engine else {}
+    extra: dict[str, Any] = {"extra_metadata": {}, "engine": "spark"} if service.needs_engine else {}
     return Kind(
         ("table", "operation", *own, "options", *extra),
         ("table", *(name for name, item in own.items() if item.default is MISSING)),
@@ -265,8 +276,20 @@ def _without_files(result: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name not in ("files", "voided")}
 
 
+def _chosen(request: Mapping[str, Any]) -> type[Backend]:
+    return _backend(str(request["engine"]) if _kind(request["operation"]).distributed else "local")
+
+
 def _backend(name: str) -> type[Backend]:
     return BACKENDS.find("engine", name)
+
+
+def _out_of_memory(error: Exception, request: Mapping[str, Any]) -> JobError:
+    """No traceback: what failed to get memory says little of what holds it."""
+    more = "; give the job more of it, or run it on Spark" if request.get("engine") == "local" else ""
+    return JobError(
+        f"the job ran out of memory ({str(error) or type(error).__name__}){more}", out_of_memory=True
+    )
 
 
 def tell_application(backend: Backend, out: Output) -> None:

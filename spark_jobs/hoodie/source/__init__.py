@@ -1,7 +1,7 @@
 """Where rows come from: files of a format, another table, or a query.
 
 A `Source` is a description (a request of a job, arguments of the command line); `source.arrow` and
-`source.spark` read it. Both follow the same rules:
+`source.spark` read it. This module needs the standard library only. Both readers follow the same rules:
 
 * a path is a file, a folder or a glob; names that start with `_` or `.` are not data;
 * CSV has a header and CSV and JSON have their types inferred, whole numbers as long. A column that the
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoodie.errors import ConfigError, InputError, TableNotFound
+from hoodie.errors import ConfigError, InputError
 from hoodie.storage import normalize, storage_for
 
 
@@ -48,6 +48,25 @@ _SUFFIXES = {
     ".jsonl": Format.JSON,
     ".ndjson": Format.JSON,
     ".json.gz": Format.JSON,
+}
+
+
+#: options that the local engine's reader of a format has; it has none of the formats that are not here
+LOCAL_OPTIONS: Mapping[Format, tuple[str, ...]] = {
+    Format.PARQUET: ("mergeSchema",),
+    Format.CSV: (
+        "header",
+        "inferSchema",
+        "sep",
+        "delimiter",
+        "quote",
+        "escape",
+        "nullValue",
+        "encoding",
+        "multiLine",
+    ),
+    Format.JSON: (),
+    Format.TABLE: (),
 }
 
 
@@ -89,6 +108,26 @@ class Source:
             raise ConfigError(f"source option {name}={text!r}: expected true or false", option=name)
         return text == "true"
 
+    def local_problem(self) -> ConfigError | InputError | None:
+        """The error of the local engine for a source that it has no reader for; None where it has one."""
+        name = self.format.value
+        if self.format not in LOCAL_OPTIONS:
+            return ConfigError(f"the local engine has no {name} source; use the Spark engine", format=name)
+        allowed = LOCAL_OPTIONS[self.format]
+        if unknown := ", ".join(sorted(set(self.options) - set(allowed))):
+            return ConfigError(
+                f"the local engine's {name} source has no option {unknown}; it has "
+                f"{', '.join(allowed) or 'none'}. The Spark engine takes all of Spark's",
+                option=unknown,
+            )
+        for path in self.paths if self.format is not Format.TABLE else ():
+            if "://" in path and not path.startswith("file:"):
+                return InputError(
+                    f"the local engine reads files of this machine, not {path}; use the Spark engine",
+                    path=path,
+                )
+        return None
+
     def no_such(self, detail: str = "") -> InputError:
         """The error for a path without files."""
         return InputError(
@@ -114,6 +153,27 @@ class Source:
                 raise InputError(
                     f"{path} is a Hudi table; read it with the source format 'table'", source=path
                 )
+
+
+def local_files(source: Source) -> dict[str, list[str]]:
+    """Data files by the folder they were found below ("" for files named directly or by a glob).
+
+    Raises InputError for a source without files, and for one that the local engine has no reader for.
+    """
+    if (problem := source.local_problem()) is not None:
+        raise problem
+    found: dict[str, list[str]] = {}
+    for path in source.paths:
+        place = normalize(path)
+        matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
+        for match in matches:
+            if os.path.isdir(match):
+                found.setdefault(match, []).extend(data_files(match))
+            else:
+                found.setdefault("", []).append(match)
+    if not any(found.values()):
+        raise source.no_such()
+    return found
 
 
 def format_of(path: str) -> Format:
@@ -142,21 +202,6 @@ def _first_file(path: str) -> str:
     place = normalize(path)
     first = place if os.path.exists(place) else next(iter(sorted(glob.glob(place, recursive=True))), "")
     return next(data_files(first), "") if os.path.isdir(first) else first
-
-
-def target_schema(path: str) -> Any:
-    """Arrow schema of the data columns of the table at `path`; None where there is no table yet."""
-    from hoodie.format.meta_fields import without_meta
-    from hoodie.format.schema import from_avro
-    from hoodie.table.handle import Table
-    from hoodie.table.table_schema import TableSchema
-
-    try:
-        table = Table.open(path)
-        text = TableSchema.load(table.timeline, table.storage, table.properties).avro
-    except TableNotFound:
-        return None
-    return without_meta(from_avro(text)) if text else None
 
 
 def _paths(value: Any) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -15,20 +14,7 @@ import pyarrow.parquet as pq
 
 from hoodie.engine.files import read_footers
 from hoodie.errors import ConfigError, InputError
-from hoodie.source import Format, Source, data_files
-from hoodie.storage import normalize
-
-_CSV_OPTIONS = (
-    "header",
-    "inferSchema",
-    "sep",
-    "delimiter",
-    "quote",
-    "escape",
-    "nullValue",
-    "encoding",
-    "multiLine",
-)
+from hoodie.source import Format, Source, local_files
 
 
 def read(source: Source, known: pa.Schema | None = None) -> pa.Table | ds.Dataset:
@@ -43,39 +29,18 @@ def read(source: Source, known: pa.Schema | None = None) -> pa.Table | ds.Datase
         Format.JSON: lambda: _json(source, known),
         Format.TABLE: lambda: _table(source),
     }
-    if source.format not in readers:
-        raise ConfigError(f"the local engine has no {source.format.value} source; use the Spark engine")
+    if (problem := source.local_problem()) is not None:
+        raise problem
     try:
         return readers[source.format]()
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise source.unreadable(error) from error
 
 
-def files(source: Source) -> dict[str, list[str]]:
-    """Data files by the folder they were found below ("" for files named directly or by a glob)."""
-    found: dict[str, list[str]] = {}
-    for path in source.paths:
-        if "://" in path and not path.startswith("file:"):
-            raise InputError(
-                f"the local engine reads files of this machine, not {path}; use the Spark engine", path=path
-            )
-        place = normalize(path)
-        matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
-        for match in matches:
-            if os.path.isdir(match):
-                found.setdefault(match, []).extend(data_files(match))
-            else:
-                found.setdefault("", []).append(match)
-    if not any(found.values()):
-        raise source.no_such()
-    return found
-
-
 def _parquet(source: Source) -> ds.Dataset:
-    _only(source, ("mergeSchema",))
     found: list[tuple[list[str], Any]] = [
         (paths, {"partitioning": "hive", "partition_base_dir": folder} if folder else {})
-        for folder, paths in files(source).items()
+        for folder, paths in local_files(source).items()
     ]
     parts = [ds.dataset(paths, format="parquet", **layout) for paths, layout in found]
     footers = [pq.read_schema(path).remove_metadata() for paths, _ in found for path in paths]
@@ -94,7 +59,7 @@ def parquet_dataset(source: Source) -> ds.Dataset | None:
     if odd_path or set(source.options) - {"mergeSchema"}:
         return None
     try:
-        found = files(source)
+        found = local_files(source)
         paths = [path for group in found.values() for path in group]
         if any(
             "=" in os.path.relpath(path, folder)
@@ -143,7 +108,6 @@ def _micros(dtype: pa.DataType) -> pa.DataType:
 
 
 def _csv(source: Source, known: pa.Schema | None) -> pa.Table:
-    _only(source, _CSV_OPTIONS)
     options = source.options
     types = {} if known is None else {field.name: field.type for field in known if _in_csv(field.type)}
     parse = pa.csv.ParseOptions(
@@ -187,7 +151,6 @@ def _is_odd(dtype: pa.DataType) -> bool:
 
 
 def _json(source: Source, known: pa.Schema | None) -> pa.Table:
-    _only(source, ())
     types = {} if known is None else {field.name: field.type for field in known}
 
     def one(path: str) -> pa.Table:
@@ -241,14 +204,13 @@ def _has_map(dtype: pa.DataType) -> bool:
 def _table(source: Source) -> pa.Table:
     from hoodie.read.arrow import read_batches
 
-    _only(source, ())
     tables = [read_batches(path, meta=False).read_all() for path in source.paths]
     return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _each(source: Source, one: Callable[[str], pa.Table]) -> list[pa.Table]:
     tables: list[pa.Table] = []
-    for path in [path for paths in files(source).values() for path in paths]:
+    for path in [path for paths in local_files(source).values() for path in paths]:
         try:
             tables.append(one(path))
         except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -264,12 +226,3 @@ def _settled(tables: Sequence[pa.Table], settle: Callable[[pa.DataType], pa.Data
             raise InputError(f"the source has the column {twice[0]!r} more than once; rename one of them")
     rows = pa.concat_tables(tables, promote_options="permissive")
     return rows.cast(pa.schema([pa.field(field.name, settle(field.type)) for field in rows.schema]))
-
-
-def _only(source: Source, allowed: Sequence[str]) -> None:
-    if unknown := sorted(set(source.options) - set(allowed)):
-        raise ConfigError(
-            f"the local engine's {source.format.value} source has no option {', '.join(unknown)}; it has "
-            f"{', '.join(allowed) or 'none'}. The Spark engine takes all of Spark's",
-            option=", ".join(unknown),
-        )
