@@ -51,8 +51,8 @@ _CONFIG = {
             },
             "tables_of_assets": {
                 "description": (
-                    "Show the tables of all assets hoodie://file/... too. Then who writes DAGs decides which "
-                    "of the tables that the API server can read have their timelines shown."
+                    "Show the tables of all assets hoodie://file/... too. Then the authors of DAGs decide "
+                    "which of the tables that the API server can read have their timelines shown."
                 ),
                 "version_added": "0.1.0",
                 "type": "boolean",

@@ -28,10 +28,10 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for event in _flat(events):
         extra = event.extra or {}
-        told = extra.get("payload") if extra.get("from_trigger") else extra
-        if isinstance(told, Mapping) and told.get("instant") and told.get("base_path"):
-            key = (str(told["base_path"]), str(told["instant"]))
-            found.setdefault(key, {name: told.get(name) for name in _FIELDS})
+        event = extra.get("payload") if extra.get("from_trigger") else extra
+        if isinstance(event, Mapping) and event.get("instant") and event.get("base_path"):
+            key = (str(event["base_path"]), str(event["instant"]))
+            found.setdefault(key, {name: event.get(name) for name in _FIELDS})
     return list(found.values())
 
 

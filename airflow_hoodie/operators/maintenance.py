@@ -91,11 +91,11 @@ def raise_failed(result: Mapping[str, Any], context: Context) -> None:
         return
     if "ti" in context:
         context["ti"].xcom_push(key="return_value", value=dict(result))
-    told = "; ".join(
+    failures = "; ".join(
         f"{name} of {result.get('table')}: {result['services'][name]['reason']}" for name in failed
     )
     done = f" (done: {', '.join(result['done'])})" if result.get("done") else ""
-    raise from_report({**result["services"][failed[0]]["error"], "message": f"{told}{done}"})
+    raise from_report({**result["services"][failed[0]]["error"], "message": f"{failures}{done}"})
 
 
 def _checked(services: Sequence[str] | str | None) -> list[str] | None:

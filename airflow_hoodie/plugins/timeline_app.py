@@ -1,8 +1,8 @@
-"""The timeline page in Airflow's API server: hoodie.serve's answers, for who may read assets.
+"""The timeline page in Airflow's API server: hoodie.serve's answers, for users who may read assets.
 
 Which tables: the option `tables` in Airflow's section `[hoodie]`, a JSON object of names and paths, and with
 `tables_of_assets` those of all assets that DAGs declare. Nothing else can be named by a request. Who is not
-signed in gets 401, and for the page itself Airflow's sign-in; who may not read assets gets 403.
+signed in gets 401, and for the page itself Airflow's sign-in; a user who may not read assets gets 403.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class CommitEventTrigger(BaseEventTrigger):
         if seen is not None and seen.newest and timeline.is_archived(seen.newest):
             log.warning(
                 "%s was not watched since %s and its active timeline begins at %s: commits archived in "
-                "between are not told",
+                "between make no events",
                 self.table,
                 seen.newest,
                 timeline.first_time,

@@ -40,8 +40,8 @@ def write_table(
     rows the one changes nothing, the other empties the table.
     A text `airflow.token` in the extra metadata makes the write idempotent: where a commit has that token
     nothing is written, and that commit is the result, unless `airflow.fingerprint` differs from its, or
-    `force`. With `dry_run` nothing is written, and the result tells what would be, by partition. Returns
-    when the commit is visible. Raises HoodieError; nothing is visible then.
+    `force`. With `dry_run` nothing is written, and the result says what would be, by partition. Returns when
+    the commit is visible. Raises HoodieError; nothing is visible then.
     """
     from hoodie.pipeline import write
 
@@ -104,7 +104,7 @@ def read_table(
 
     `query` is snapshot (the default), read_optimized (base files only), incremental (rows written after
     `begin`, as of `end`, which it includes; `begin` may be "earliest", `end` is the newest commit by default)
-    or time_travel (the table `as_of` an instant). The options tell, where it is left out. Points in time are
+    or time_travel (the table `as_of` an instant). Without it the options decide. Points in time are
     instants, or dates and times as yyyy-MM-dd HH:mm:ss in the time zone of the table's timeline.
     `options` are settings for reading, such as hoodie.memory.merge.max.size.
     """

@@ -25,7 +25,7 @@ HoodieError
 └── JobError               a distributed step failed
 
 A message names the offending value and says what to do next; the values are kept as attributes so that
-callers need not parse text. Secrets that can be told by what stands around them (hoodie.mask) are hidden.
+callers need not parse text. Secrets that the text around them shows (hoodie.mask) are hidden.
 """
 
 from __future__ import annotations

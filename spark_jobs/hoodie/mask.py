@@ -26,7 +26,7 @@ _WORD = (
     r"|x-(?:amz|goog)-(?:signature|credential))"
 )
 _NAME = re.compile(_WORD + r"|(?:^|[._-])(?:pass|pwd|sig)$", re.IGNORECASE)
-#: what names where a secret is, or who gives it
+#: what names the place of a secret, or its provider
 _HARMLESS = re.compile(
     r"(?:providers?|type|class|path|file|location|enabled|alias|regex|store|supplier|validation)$",
     re.IGNORECASE,
@@ -73,7 +73,7 @@ def holds_secret(name: str, value: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """The text without the secrets that can be told by what stands around them."""
+    """The text without the secrets that the text around them shows."""
     low = text.lower()
     for pattern, words in _PATTERNS:
         if any(word in low for word in words):
@@ -82,7 +82,7 @@ def masked(text: str) -> str:
 
 
 class Mask:
-    """Hides what `masked` does, and the secrets found in the values that it was told (`learn`)."""
+    """Hides what `masked` does, and the secrets found in the values given to `learn`."""
 
     def __init__(self, *values: Any) -> None:
         self._known: set[str] = set()

@@ -41,7 +41,7 @@ def compact_table(
     """Compact a merge-on-read table, on `spark` or on the local engine.
 
     mode: `schedule` puts a plan on the timeline if one is due; `execute` runs the pending plans, oldest
-    first, or that of `instant`; `run` does both. With `dry_run` the result tells what would be merged, and
+    first, or that of `instant`; `run` does both. With `dry_run` the result says what would be merged, and
     nothing is written. Nothing to do is a result that says why. Writers may go on while a plan is executed,
     not while one is scheduled. Raises HoodieError; what was completed before stays.
     """
@@ -76,7 +76,7 @@ def cluster_table(
 
     mode: `schedule` puts a plan on the timeline if there is something to do; `execute` runs the pending
     plans, ours and Apache Hudi's, oldest first, or that of `instant`; `run` does both. With `dry_run` the
-    result tells what would be rewritten, and nothing is written. Nothing to do is a result that says why.
+    result says what would be rewritten, and nothing is written. Nothing to do is a result that says why.
     While a plan is pending writers may add rows, and change those of other files; none may be at work while
     one is scheduled. Raises HoodieError; what was completed before stays.
     """
@@ -129,7 +129,7 @@ def archive_table(
 ) -> ArchiveResult:
     """Move old instants from the active into the archived timeline; needs no Spark.
 
-    With `dry_run` the result tells what would go, and nothing is written or deleted. Nothing to do is a
+    With `dry_run` the result says what would go, and nothing is written or deleted. Nothing to do is a
     result that says why, and what holds instants back. Raises HoodieError, ConflictError while a writer is
     at work.
     """
@@ -150,8 +150,8 @@ def rollback_table(
 
     A failed write; an attempt at a compaction, whose plan stays; a pending clustering or log compaction,
     whose plan goes, too; or the newest completed commit, unless a savepoint or a later plan needs it. With
-    `dry_run` the result tells what would go, and nothing is changed. One that was rolled back before is a
-    result that says so. Raises HoodieError, ConflictError while somebody is at work.
+    `dry_run` the result says what would go, and nothing is changed. One that was rolled back before is a
+    result that says so. Raises HoodieError, ConflictError while another process is at work.
     """
     from hoodie.services.rollback.run import rollback_instant
 
@@ -179,7 +179,7 @@ def cancel_plan(
     What a failed attempt at it wrote goes, too, and writers may change its file groups again. With `dry_run`
     nothing is changed. One that was cancelled before is a result that says so. Raises HoodieError: TableError
     for a compaction that rows were written on top of, which has to be carried out; ConflictError while
-    somebody executes the plan, or writes.
+    another process executes the plan, or writes.
     """
     from hoodie.services.rollback.run import cancel_plan as cancel
 
@@ -257,7 +257,7 @@ def restore_table(
     """Take the table back to a savepoint, or another commit whose files are still there; needs no Spark.
 
     Every later write, compaction and clustering is rolled back, newest first, pending ones included. Nobody
-    else may work on the table meanwhile. With `dry_run` the result tells what would go, and nothing is
+    else may work on the table meanwhile. With `dry_run` the result says what would go, and nothing is
     changed. A restore that was killed is finished by the next call. Raises HoodieError.
     """
     from hoodie.services.restore.run import restore
@@ -279,8 +279,8 @@ def plan_services(
     """Which services a table needs now, what each would do and why, or why nothing; reads only.
 
     The services are those of hoodie.services with a turn in the planner, in that order; `only` names
-    some of them. Pending plans that nobody works on any more are told with the service that finishes them.
-    Raises HoodieError; what a single service fails at is told in its place.
+    some of them. Pending plans that no process works on are listed with the service that finishes them.
+    Raises HoodieError; the error of a single service is in its place.
     """
     from hoodie.services.planner.plan import plan
 

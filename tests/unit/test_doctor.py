@@ -97,7 +97,7 @@ def test_an_interrupted_change_of_properties(table: str) -> None:
     [(status, _, remedy)] = found(table, "properties")
     assert (status, remedy) == (
         WARNING,
-        "nothing, if nobody is at work: the next write puts it right",
+        "nothing, if no process is at work: the next write puts it right",
     )
 
 
@@ -151,7 +151,7 @@ def test_files_of_the_newest_commit(table: str) -> None:
         (Action.ROLLBACK, State.REQUESTED, 0, WARNING, "it did not come to its end"),
         (Action.COMPACTION, State.REQUESTED, 0, NOTE, "a plan that waits to be carried out"),
         (Action.COMPACTION, State.REQUESTED, 200_000, WARNING, "2 days ago: a plan that waits"),
-        (Action.COMPACTION, State.INFLIGHT, 0, WARNING, "begun, and nobody is at work on it"),
+        (Action.COMPACTION, State.INFLIGHT, 0, WARNING, "begun, and no process is at work on it"),
         (Action.CLEAN, State.INFLIGHT, 0, NOTE, "a plan that waits"),
         (Action.INDEXING, State.REQUESTED, 0, NOTE, "a plan that waits"),
         (Action.REPLACECOMMIT, State.REQUESTED, 0, WARNING, "a failed write"),

@@ -90,7 +90,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _spark(given: str | None, environ: Mapping[str, str]) -> tuple[Finding, tuple[int, int] | None]:
-    """The finding about spark-submit, and Spark's version where it told one."""
+    """The finding about spark-submit, and Spark's version where it is known."""
     binary = given or find_spark_submit(environ)
     remedy = "set SPARK_HOME, or install it: pip install 'airflow-hoodie[spark]'"
     if binary is None or shutil.which(binary, path=environ.get("PATH")) is None:

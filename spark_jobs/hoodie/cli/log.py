@@ -20,7 +20,7 @@ _HEADS = ("offset", "type", "instant", "target", "records", "deletes", "content"
 
 
 def log(args: argparse.Namespace) -> Answer:
-    """Damage is a finding, not an error: what can be read is told, then where and why the reading ended."""
+    """Damage is a finding, not an error: what can be read is shown, then where and why the reading ended."""
     path = normalize(args.file)
     blocks: list[dict[str, Any]] = []
     ended: str | None = None

@@ -22,9 +22,7 @@ def serve(args: argparse.Namespace) -> Answer:
     with PageServer(Page(lambda: allowed, airflow), args.host, args.port, args.host_name) as server:
         print(f"hoodie: timeline of {plural(len(allowed), 'table')} at {server.url}", file=sys.stderr)
         if args.host not in LOOPBACK:
-            print(
-                f"hoodie: whoever reaches {args.host} can see it: nobody is asked to sign in", file=sys.stderr
-            )
+            print(f"hoodie: there is no sign-in: all that can reach {args.host} can see it", file=sys.stderr)
         sys.stderr.flush()
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()

@@ -51,7 +51,7 @@ def side_by_side(
 
 
 class _Lane(Generic[_T]):
-    """What a thread makes of one source, until somebody takes it.
+    """What a thread makes of one source, until its consumer takes it.
 
     A daemon: a program that ends in the middle of its reading does not wait for a thread that waits for it.
     """

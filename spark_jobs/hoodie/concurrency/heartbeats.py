@@ -1,7 +1,7 @@
 """Who is at work on a table: the heartbeats of one transaction, and what those of others mean for it.
 
 Two writers exclude each other: each announces itself first and looks around then, so that at least one of two
-sees the other. A service that runs beside writers excludes only who does the same work.
+sees the other. A service that runs beside writers excludes only processes with the same work.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Heartbeats:
         return beat.alive(self.interval, self.misses)
 
     def of_service(self, beat: HeartbeatFile) -> bool:
-        """Apache Hudi's heartbeats don't tell, the timeline does."""
+        """Apache Hudi's heartbeats don't say it, the timeline does."""
         compaction = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
         if beat.service or self.storage.exists(instant_path(self.base_path, compaction)):
             return True
@@ -134,10 +134,10 @@ class Heartbeats:
 
     def _busy(self, beat: HeartbeatFile) -> TableBusy:
         wait = max(0, beat.tolerance(self.interval, self.misses) - beat.age_ms) // 1000 + 1
-        who = "another process" if self.service else "another writer"
+        other = "another process" if self.service else "another writer"
         what = f"{self.service} of {self.base_path}" if self.service else self.base_path
         return TableBusy(
-            f"{who} is at work on {what}: instant {beat.instant} of {beat.owner} "
+            f"{other} is at work on {what}: instant {beat.instant} of {beat.owner} "
             f"beat {beat.age_ms / 1000:.0f} s ago. Wait for it to finish, or, if it is dead, for {wait} s",
             path=self.base_path,
             instant=beat.instant,

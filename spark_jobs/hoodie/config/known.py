@@ -2,7 +2,7 @@
 
 The file lists all of them, those that a Key declares here, too; `python -m scripts.hudi_settings` makes it
 from Hudi's own classes. A name that no Key declares has no effect here: where ignoring its value would lose
-rows, safety or what other systems are told, `config.unsupported` refuses it, else it is a warning.
+rows, safety or what other systems get, `config.unsupported` refuses it, else it is a warning.
 """
 
 from __future__ import annotations

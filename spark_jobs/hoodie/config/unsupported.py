@@ -1,5 +1,5 @@
 """Settings of Apache Hudi that are refused, because ignoring them would lose rows, files, safety, or what
-other systems are told; and those that make a table, which new tables have one value of only.
+other systems get; and those that make a table, which new tables have one value of only.
 
 A value that asks for what is done here anyway is accepted without a word.
 """

@@ -1,6 +1,6 @@
 """Parquet files as a frame: executors read the row groups themselves, so no row passes through the JVM.
 
-What a row group's statistics tell of a column (no nulls; one value in all rows) lets a plan be made without
+What a row group's statistics say of a column (no nulls; one value in all rows) lets a plan be made without
 reading rows.
 """
 

@@ -22,7 +22,7 @@ SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A Spark session, stopped at the end: the one spark-submit describes, or one for `master`.
 
-    Settings that nobody made get SESSION_DEFAULTS. With `master` other than `local[...]` executors are sent
+    Settings without a value get SESSION_DEFAULTS. With `master` other than `local[...]` executors are sent
     this package; spark-submit does that by --py-files.
     """
     from pyspark.sql import SparkSession

@@ -168,7 +168,7 @@ def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
 
 
 def _cause(error: Exception) -> str:
-    """The last telling line of a Spark error, which is otherwise pages of stack."""
+    """The last line of a Spark error that names one; the rest is pages of stack."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return (telling or lines or [type(error).__name__])[-1][:2000]
+    named = [line for line in lines if "Error" in line or "Exception" in line]
+    return (named or lines or [type(error).__name__])[-1][:2000]

@@ -198,7 +198,7 @@ class HFileReader:
             _check_sums(_CHECKSUMS[checksum], header + raw[:payload], raw[payload:], chunk, offset)
         content = _inflated(raw[:payload], size) if self._gzip else raw[:payload]
         if len(content) != size:
-            raise _Damaged(f"the block at {offset} has {len(content)} bytes where {size} are told")
+            raise _Damaged(f"the block at {offset} has {len(content)} bytes, its header says {size}")
         return content, following
 
     def _cells(self, entry: _Entry) -> Iterator[tuple[bytes, bytes]]:
@@ -236,7 +236,7 @@ def _inflated(data: bytes, size: int) -> bytes:
     except zlib.error as error:
         raise _Damaged(f"a block can't be decompressed ({error})") from None
     if not inflate.eof:
-        raise _Damaged("a compressed block is cut, or longer than told")
+        raise _Damaged("a compressed block is cut, or longer than its header says")
     return content
 
 

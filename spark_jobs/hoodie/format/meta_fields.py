@@ -20,7 +20,7 @@ IS_DELETED = "_hoodie_is_deleted"
 META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
-#: what a file says in all its rows alike: whoever writes rows to another file need not read it
+#: what a file has in all its rows alike: a rewrite of the rows need not read it
 _OF_THE_FILE = (PARTITION_PATH, FILE_NAME)
 
 _META = frozenset((*META_COLUMNS, OPERATION))

@@ -166,7 +166,7 @@ class Pages:
         place, count, encoding = _COUNTED[kind]
         data: Any = header.get(place)
         if not isinstance(data, dict) or not isinstance(data.get(count), int) or data[count] < 0:
-            raise ValueError(f"the page at byte {at} does not tell its values")
+            raise ValueError(f"the page at byte {at} does not say how many values it has")
         values, code = data[count], data.get(encoding, 0)
         return _Page(kind == _DICTIONARY, values, size, code, start, stored)
 

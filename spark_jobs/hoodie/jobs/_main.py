@@ -14,7 +14,7 @@ description has (hoodie.services.description), such as "mode", "instant", for co
 "extra_metadata": {texts} and "engine", as of a write.
 Request of `services`: {"table": path, "operation": "services", "services": [names], "engine": "spark" or
 "local" (default), "options": {settings}, "extra_metadata": {texts}}; only table is required. Spark starts
-when a service has work for it. The exit code is 0, and the result tells which services failed.
+when a service has work for it. The exit code is 0, and the result names the services that failed.
 Jobs whose engine is local, and those that distribute no work, need no Spark: they run as well as
 `python -m hoodie.jobs.clean --request JSON`.
 

@@ -137,7 +137,7 @@ TIMEZONE = str_key(
 )
 
 #: what a table with a timestamp-based partition remembers, each only where the user gave it; Apache Hudi
-#: 0.15.0 leaves out the type, without which nobody else could compute a path, so it is kept here
+#: 0.15.0 leaves out the type, without which no other process can compute a path, so it is kept here
 TIMEBASED_PERSISTED: tuple[Key[Any], ...] = (
     TIMESTAMP_TYPE,
     SCALAR_TIME_UNIT,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
 
-#: bytes of rows of one slice that are read before somebody takes them
+#: bytes of rows of one slice that are read before the caller takes them
 _READ_AHEAD = 32 << 20
 
 

@@ -58,7 +58,7 @@ class PathColumns:
                 found[name] = value
             elif self.every:
                 raise TableError(
-                    f"partition {partition!r} does not tell the value of {name}, which is {kind}: its key "
+                    f"partition {partition!r} does not show the value of {name}, which is {kind}: its key "
                     f"generator writes other paths. Leave out {FROM_PATH.name} where files hold the column",
                     partition=partition,
                     column=name,

@@ -238,8 +238,8 @@ def _period(query: Query, config: Config, table: Table) -> tuple[str | None, Spa
     props = table.properties
     if not props.populate_meta_fields:
         raise ConfigError(
-            f"table {props.name} keeps no meta columns ({properties.POPULATE_META_FIELDS}=false), so nobody "
-            "knows when a row was written; it has no incremental queries",
+            f"table {props.name} keeps no meta columns ({properties.POPULATE_META_FIELDS}=false), so that "
+            "the time of a row's commit is unknown; it has no incremental queries",
             query=query.type.value,
         )
     last = table.timeline.last_commit

@@ -49,9 +49,9 @@ class Contents:
 def active_details(
     table: ShownTable, summaries: Summaries, time: str, action: str | None
 ) -> dict[str, Any] | None:
-    """An instant of the active timeline; None when there is none. `action` tells apart those of one time.
+    """An instant of the active timeline; None when there is none. `action` distinguishes those of one time.
 
-    What can't be read of it is told in `problem`.
+    `problem` says what can't be read of it.
     """
     timeline = table.timeline()
     instant = _choose(timeline.instants, time, action)

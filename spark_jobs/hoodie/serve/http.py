@@ -1,8 +1,8 @@
 """`hoodie serve`: the page without Airflow, with the standard library's server.
 
-It asks nobody who they are, so it listens on this machine only unless told otherwise. Requests whose Host is
-a name that is not this machine's are refused: a foreign page could otherwise have its own name lead here and
-read the answers.
+It has no sign-in, so it listens on this machine only, unless the caller chooses otherwise. Requests whose
+Host is a name that is not this machine's are refused: a foreign page could otherwise have its own name lead
+here and read the answers.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _is_address(host: str | None) -> bool:
-    """A number can't be made to lead here by somebody else's name server."""
+    """A number can't be made to lead here by a foreign name server."""
     try:
         ipaddress.ip_address(host or "")
     except ValueError:

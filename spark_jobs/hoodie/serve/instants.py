@@ -30,7 +30,7 @@ from hoodie.timeline.task_run import TaskRun
 
 LIMIT, MAX_LIMIT = 200, 1000
 
-#: the plan of these may lie for long before somebody carries it out
+#: the plan of these may lie for long before it is carried out
 _PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLEAN, Action.INDEXING})
 #: a writer creates its first file this soon after it took the instant, clocks of storages differing
 _PROMPT_MS = 60_000
@@ -57,7 +57,7 @@ class StateTimes:
 
         return cls(changed(State.REQUESTED), changed(State.INFLIGHT), timeline.completion_of(instant))
 
-    def told(self, time: str, utc: bool) -> bool:
+    def known(self, time: str, utc: bool) -> bool:
         """Are these the times of the writes, and not those of a copy?"""
         if self.requested is None or self.requested == self.completed:
             return False
@@ -73,8 +73,8 @@ class ShownInstant:
     """One instant in the list.
 
     `status` is completed, running (its writer's heart beats), failed (it has stopped beating), scheduled (a
-    plan that waits) or open (unfinished, and nobody tells: it failed, or Apache Hudi writes without a
-    heartbeat). `details` are a commit's.
+    plan that waits) or open (unfinished, without a sign of its process: it failed, or Apache Hudi writes
+    without a heartbeat). `details` are a commit's.
     """
 
     instant: Instant
@@ -251,7 +251,7 @@ def show(
     return ShownInstant(
         instant,
         _status(instant, beat),
-        times if times.told(instant.time, table.props.timeline_utc) else None,
+        times if times.known(instant.time, table.props.timeline_utc) else None,
         table.now_ms,
         details,
         beat,
@@ -310,7 +310,7 @@ def _archived(table: ShownTable) -> list[ShownInstant]:
             ShownInstant(
                 item.last,
                 "completed" if item.last.completed else "open",
-                times if times.told(item.last.time, utc) else None,
+                times if times.known(item.last.time, utc) else None,
                 table.now_ms,
                 item.details,
                 service=item.planned or (item.details is not None and item.details.is_service),

@@ -70,7 +70,7 @@ def rewrite_context(target: ServiceTable, instant: str, verb: str) -> RewriteCon
         table_schema.check_fields(target.props)
     text = table_schema.avro
     if text is None:
-        raise TableError(f"no commit of {target.base_path} tells the table's schema", path=target.base_path)
+        raise TableError(f"no commit of {target.base_path} has the table's schema", path=target.base_path)
     stored = from_avro(text)
     if OPERATION in stored.names:
         raise TableError(

@@ -54,8 +54,8 @@ class Output(io.BufferedIOBase):
     """A new file that is written, also by Arrow. It is there as a whole, and lasting, once `commit` returned.
 
     One that is abandoned, or only closed, is no file: a storage that shows files while they are written
-    leaves half of one, under its name, for whoever gave up to delete. So readers must know from elsewhere, a
-    commit, which files count.
+    leaves half of one under its name, and the writer deletes it. So readers take from elsewhere, a commit,
+    which files count.
     """
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Output(io.BufferedIOBase):
         """Finish the file. AlreadyExists of an exclusive one whose name was taken meanwhile."""
 
     def abandon(self) -> None:
-        """Let go of a file that will not be finished; does nothing after `commit`."""
+        """End a file that will not be finished; does nothing after `commit`."""
         with contextlib.suppress(OSError, StorageError):
             self.close()
 
@@ -87,8 +87,8 @@ class Storage(ABC):
     access: Access = Access()
     #: may any program of this machine open the paths
     local = False
-    #: does `sweep_partial` make every `create` fail (Fenced) that has entered its `check` in that folder: who
-    #: first takes away what the check looks at, and sweeps then, finds the file or knows that it won't come
+    #: does `sweep_partial` make every `create` fail (Fenced) that has entered its `check` in that folder: a
+    #: process that first deletes what the check looks at, and then sweeps, finds the file, or it won't come
     fences = False
 
     @classmethod
@@ -137,8 +137,8 @@ class Storage(ABC):
         return sorted(item.path for item in self.tree(folder) if wanted.fullmatch(item.path, below))
 
     def stamp(self, path: str) -> Sequence[int | str]:
-        """What tells one content of a file from the next: its size and its time, or what the storage has in
-        their place. Raises FileNotFoundError.
+        """What distinguishes one content of a file from the next: its size and its time, or what the storage
+        has in their place. Raises FileNotFoundError.
         """
         found = self.info(path)
         if found is None:
@@ -182,7 +182,7 @@ class Storage(ABC):
     @abstractmethod
     def output(self, path: str, *, exclusive: bool = False) -> Output:
         """A data file to write, with its folders. `exclusive`: raises AlreadyExists when the name is taken,
-        here, or where a storage can't tell that before, at the output's commit; else what has the name is
+        here, or where a storage can't know that before, at the output's commit; else what has the name is
         replaced.
         """
 

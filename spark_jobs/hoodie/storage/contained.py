@@ -1,7 +1,7 @@
 """Which paths a table's storage may touch: those below the table's folder, through real folders only.
 
-A table is untrusted input: names in its metadata may lead out of it (`..`), and so may a link that somebody
-put into it. Links to folders that the caller allows are followed (Access). The check is of names and of
+A table is untrusted input: names in its metadata may lead out of it (`..`), and so may a link in
+it. Links to folders that the caller allows are followed (Access). The check is of names and of
 folders as they are at that moment; a process that changes folders while a job runs is not held off
 (SECURITY.md).
 """
@@ -19,7 +19,7 @@ _SETTING = "hoodie.storage.allowed.folders"
 
 
 class Contained:
-    """The paths below `root`. The root itself may be a link: whoever names the table chose it."""
+    """The paths below `root`. The root itself may be a link: the caller chose it."""
 
     def __init__(self, root: str, access: Access = Access()) -> None:  # noqa: B008  a tuple
         self.root = root

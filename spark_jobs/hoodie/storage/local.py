@@ -6,7 +6,7 @@ and the parents of folders that were made. Hadoop's `.crc` side file of a replac
 first, else JVM readers fail on the checksum.
 
 With a `root`, a table's folder, nothing outside it is touched, no link is followed, and files are regular
-ones (`hoodie.storage.contained`): a pipe or a device would hang or fill the memory of whoever reads it.
+ones (`hoodie.storage.contained`): a pipe or a device would hang the reader or fill its memory.
 
 A temporary that `sweep_partial` took away fails its own write (Fenced) instead of being made anew: a
 writer that slept while another one repaired the table can't publish what it had prepared.
@@ -191,7 +191,7 @@ class LocalStorage(Storage):
             try:
                 shutil.rmtree(path)
             except OSError as error:
-                # somebody else deletes here too, or a late task adds a file; anything else is a real failure
+                # another process deletes here, or a late task adds a file; anything else is a real failure
                 if error.errno == errno.ENOTDIR:
                     raise StorageError(
                         f"{path} is a file where a folder belongs; look what made it, and move it away",
@@ -257,7 +257,7 @@ class LocalStorage(Storage):
 
     def now_ms(self) -> int:
         """This machine's clock, and of a mount that another one serves that one's, as far as the modification
-        times of files that were written here tell it.
+        times of files that were written here show it.
         """
         return int(time.time() * 1000) + self._ahead_ms
 

@@ -56,7 +56,7 @@ def source_of(storage: Storage, skeleton: BaseFile) -> Source:
     props = properties.load(storage, base_path)
     place = props.get(BOOTSTRAP_BASE_PATH)
     if not place:
-        _refuse(skeleton, f"the table's properties have no {BOOTSTRAP_BASE_PATH}, which tells where it is")
+        _refuse(skeleton, f"the table's properties have no {BOOTSTRAP_BASE_PATH}, which says where it is")
     top = allowed_source(storage, base_path, place)
     if (props.get(INDEX_ENABLED) or "true").lower() != "true" or "NoOp" in (props.get(INDEX_CLASS) or ""):
         _refuse(skeleton, f"the table's properties switch the index off ({INDEX_ENABLED}, {INDEX_CLASS})")

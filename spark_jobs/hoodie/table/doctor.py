@@ -133,7 +133,7 @@ def _properties(table: _Examination) -> Iterator[Finding]:
             "properties",
             WARNING,
             f"{properties.BACKUP_NAME} is there: a change of the properties was interrupted, or is going on",
-            "nothing, if nobody is at work: the next write puts it right",
+            "nothing, if no process is at work: the next write puts it right",
         )
 
 
@@ -205,7 +205,7 @@ def _metadata_table(table: _Examination) -> Iterator[Finding]:
             "metadata table",
             WARNING,
             ".hoodie/metadata is there, but the properties name none of its partitions: readers pass it over",
-            "delete the folder .hoodie/metadata when nobody writes to the table",
+            "delete the folder .hoodie/metadata when no process writes to the table",
         )
     else:
         yield Finding("metadata table", OK, "none, file listings are used")
@@ -344,13 +344,13 @@ def _pending_one(table: _Examination, instant: Instant) -> Finding:
     if instant.action is Action.REPLACECOMMIT and _is_clustering(table, instant):
         if instant.state is State.REQUESTED:
             return _plan(table, instant, since, "a clustering's plan that waits to be carried out")
-        text = f"{instant}, {since} ago: a clustering that was begun, and nobody is at work on it"
+        text = f"{instant}, {since} ago: a clustering that was begun, and no process is at work on it"
         return Finding("pending", WARNING, text, _RUN[instant.action])
     if instant.action in WRITE_ACTIONS:
         return Finding(
             "pending",
             WARNING,
-            f"{instant}, {since} ago: a failed write, nobody is at work on it",
+            f"{instant}, {since} ago: a failed write, no process is at work on it",
             "nothing: the next write rolls it back",
         )
     if instant.action in (Action.ROLLBACK, Action.RESTORE):
@@ -361,7 +361,7 @@ def _pending_one(table: _Examination, instant: Instant) -> Finding:
             "write to the table, which finishes a rollback; a restore has to be run again",
         )
     if instant.state is State.INFLIGHT and instant.action is not Action.CLEAN:
-        text = f"{instant}, {since} ago: begun, and nobody is at work on it"
+        text = f"{instant}, {since} ago: begun, and no process is at work on it"
         return Finding("pending", WARNING, text, _RUN.get(instant.action, _BY_HUDI))
     return _plan(table, instant, since, "a plan that waits to be carried out")
 

@@ -108,7 +108,7 @@ def _evolved(timeline: Timeline, storage: Storage, text: str, latest: str | None
             raise TableError(
                 f"the columns of {timeline.base_path} are known by id (schema-on-read evolution), but "
                 f"{schema_history.folder(timeline.base_path)} has no schemacommit of a completed commit, so "
-                "nothing tells the ids of older files; restore that folder",
+                "nothing gives the ids of older files; restore that folder",
                 path=timeline.base_path,
             )
         return TableSchema(text)

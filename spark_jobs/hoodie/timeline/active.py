@@ -191,7 +191,7 @@ class Timeline:
         return self.changed_ms(instant) if instant.completed else None
 
     def listed_kind(self, instant: Instant) -> Kind | None:
-        """What an instant does, as the listing tells; None where only its plan distinguishes a clustering
+        """What an instant does, as the listing shows; None where only its plan distinguishes a clustering
         from a write.
         """
         if (kind := _KINDS.get(instant.action)) is not None:
@@ -341,8 +341,8 @@ def clustering_plan(
 ) -> Mapping[str, Any] | None:
     """The plan of a pending replacecommit, a HoodieClusteringPlan record; None for another operation's.
 
-    The requested file tells, whatever the state. One that is torn was killed while it was made: that is None
-    too as long as nothing has been started, and a TableError after that.
+    The requested file says it, whatever the state. A torn one was killed while it was made: that is None too
+    as long as nothing has been started, and a TableError after that.
     """
     try:
         data = storage.read(layout.path(base_path, instant.with_state(State.REQUESTED)))

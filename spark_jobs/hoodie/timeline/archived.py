@@ -2,7 +2,7 @@
 
 `.hoodie/<archive folder>/.commits_.archive.<n>_1-0-1` are log files of Avro blocks; a record is the file of
 one state of one instant (HoodieArchivedMetaEntry). A run of an archiver that was killed leaves some
-instants both here and on the active timeline, or here twice: who reads takes one of each.
+instants both here and on the active timeline, or here twice: a reader takes one of each.
 
 Importing this module needs the standard library only; reading and writing entries needs fastavro.
 """
@@ -73,7 +73,7 @@ def archive_files(storage: Storage, folder: str) -> list[FileInfo]:
 
 @dataclass(frozen=True)
 class ArchivedEntry:
-    """One state of one instant. `record` is the whole Avro record, `changed` when it was written, if told."""
+    """One state of one instant. `record` is the Avro record, `changed` when it was written, if known."""
 
     instant: Instant
     changed: str | None

@@ -202,7 +202,7 @@ class CleanMetadata(AvroFile):
 
     @property
     def savepoints(self) -> list[str]:
-        """The savepoints that were there when the plan was made, where it tells."""
+        """The savepoints that were there when the plan was made, where it names them."""
         text = (self.extra_metadata or {}).get(SAVEPOINTED, "")
         return [time for time in text.split(",") if time]
 

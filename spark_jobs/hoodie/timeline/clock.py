@@ -9,7 +9,7 @@ from hoodie.errors import TableError
 from hoodie.timeline.instant import BOOTSTRAPS
 
 FORMAT_DIGITS = 17
-#: of instants that are times: whatever the zone, a moment can be told from them, and one that follows
+#: years of instants that are times: in any zone they are a moment, with one after it
 _FIRST_YEAR, _END_YEAR = 1970, 9999
 
 

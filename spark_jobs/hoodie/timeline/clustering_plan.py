@@ -63,7 +63,7 @@ class ClusteringGroup:
     version: int | None = 1
 
     def metric(self, name: str) -> float:
-        """Zero where the plan does not tell."""
+        """Zero where the plan does not say."""
         return (self.metrics or {}).get(name, 0.0)
 
     def to_record(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ _RUNTIME_KEYS = {_json_key(item.name): item.name for item in fields(RuntimeStats
 
 
 def stats_by_partition(records: Iterable[Mapping[str, Any]]) -> dict[str, list[WriteStat]]:
-    """What tasks tell of the files they wrote, by partition path."""
+    """What tasks report of the files they wrote, by partition path."""
     stats: dict[str, list[WriteStat]] = {}
     for record in records:
         stat = WriteStat.from_dict(record)
@@ -283,17 +283,17 @@ class CommitMetadata:
 
     @property
     def num_missing(self) -> int:
-        """Rows of a delete whose key was not there; 0 where the commit does not tell."""
+        """Rows of a delete whose key was not there; 0 where the commit does not say."""
         return self._told(MISSING_KEY)
 
     @property
     def num_dropped(self) -> int:
-        """Rows of an insert that were left out, as their key was there; 0 where the commit does not tell."""
+        """Rows of an insert that were left out, as their key was there; 0 where the commit does not say."""
         return self._told(DROPPED_KEY)
 
     def _told(self, key: str) -> int:
-        told = self.extra_metadata.get(key) or ""
-        return int(told) if told.isdecimal() else 0
+        text = self.extra_metadata.get(key) or ""
+        return int(text) if text.isdecimal() else 0
 
     @property
     def num_replaced(self) -> int:

@@ -40,7 +40,7 @@ class CompactionOperation(PlannedFiles):
     bootstrap_file: str | None = None
 
     def metric(self, name: str) -> float:
-        """Zero where the plan does not tell."""
+        """Zero where the plan does not say."""
         return (self.metrics or {}).get(name, 0.0)
 
     def to_record(self) -> dict[str, Any]:

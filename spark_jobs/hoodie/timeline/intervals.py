@@ -1,4 +1,4 @@
-"""Which data interval a commit is of, as its token tells (timeline.tokens): `DAG/task/map index/start/end`.
+"""The data interval of a commit, by its token (timeline.tokens): `DAG/task/map index/start/end`.
 
 The token of a run without a data interval ends with its logical date. Partition keys and run ids have no
 order. Standard library only.

@@ -13,7 +13,7 @@ from typing import Any
 from hoodie.format.names import instant_time
 from hoodie.timeline.plans import AvroFile, InstantInfo, RollbackMetadata
 
-#: of plans; version 1 did not tell the savepoint
+#: of plans; version 1 does not name the savepoint
 VERSION = 2
 
 

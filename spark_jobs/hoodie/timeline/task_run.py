@@ -1,4 +1,4 @@
-"""Which task run made a commit, as the commit's extra metadata tells it.
+"""Which task run made a commit, by the commit's extra metadata.
 
 `airflow.run` names the run, `airflow.token` (hoodie.timeline.tokens) what the run stood for. Both are the
 text `<DAG>/<task>/<map index>/<what>`, where <what> is `run=<run id>`, `partition=<key>`, a date, or the
@@ -42,7 +42,7 @@ class TaskRun:
 
     @classmethod
     def of(cls, extra_metadata: Mapping[str, str | None]) -> TaskRun | None:
-        """The run that made the commit, and what it stood for; None where the commit does not tell."""
+        """The run that made the commit, and what it stood for; None where the commit does not say."""
         run = cls.parse(extra_metadata.get(RUN_KEY))
         token = cls.parse(extra_metadata.get(TOKEN_KEY))
         if run is None or token is None:

@@ -76,8 +76,8 @@ def check_public(what: str, name: str, value: str) -> None:
     """Raises ConfigError for a text with a secret in it, which every reader of the table would see."""
     if holds_secret(name, value):
         raise ConfigError(
-            f"{what} holds a secret, and whoever reads the table reads its commits; leave it out, or name it "
-            "otherwise if it is none",
+            f"{what} holds a secret, and every reader of the table can read its commits; leave it out, or "
+            "name it otherwise if it is none",
             key=name,
         )
 
@@ -144,7 +144,7 @@ class WriteResult:
     """Totals of one committed write. Rows: `num_writes` counts every row of every file written.
 
     status: `committed`, or `already_committed` by an earlier write of the same token, whose totals these are,
-    or `planned`, of a dry run, whose `planned` tells more. partitions: those with new files, and those of
+    or `planned`, of a dry run, whose `planned` has details. partitions: those with new files, and those of
     which files were replaced. num_missing: rows of a delete whose key the table does not hold.
     num_replaced: file groups that went out of sight. num_dropped: rows of an insert that were left out, as
     the table holds their key.

@@ -45,7 +45,7 @@ def delete_unreported(storage: Storage, base_path: str, instant: str, reported: 
 
 
 def sweep_attempts(storage: Storage, base_path: str, timeline: Timeline) -> bool:
-    """Markers of finished instants go, and first what late attempts wrote that nobody reported.
+    """Markers of finished instants go, and first the files of late attempts that no task reported.
 
     Gives whether there were any.
     """

@@ -216,7 +216,7 @@ SMALL_FILE_LIMIT = int_key(
 RECORD_SIZE_ESTIMATE = int_key(
     "hoodie.copyonwrite.record.size.estimate",
     1024,
-    "Bytes a record is taken to need in a base file until a commit tells better.",
+    "Bytes a record is taken to need in a base file until a commit has a better value.",
     minimum=1,
 )
 RECORD_SIZE_THRESHOLD = float_key(

@@ -140,9 +140,9 @@ def check_ordering_type(
     for kind in (before, given):
         if kind is None or after is None or not _reorders(kind, after):
             continue
-        told = f"table {type_text(before)}, incoming {type_text(given)}" if before and given else str(kind)
+        types = f"table {type_text(before)}, incoming {type_text(given)}" if before and given else str(kind)
         raise SchemaError(
-            f"column {ordering}: {told}, and it orders the versions of a row: as {type_text(after)} they "
+            f"column {ordering}: {types}, and it orders the versions of a row: as {type_text(after)} they "
             "would come in another order (as text 10 is before 9), and a newer row could lose. Cast it to "
             f"{type_text(before or kind)}",
             column=ordering,
@@ -172,7 +172,7 @@ def _same(key: Key[Any], given: Config, stored: str) -> bool:
     if key in (KEYGENERATOR_CLASS, KEYGENERATOR_TYPE, PAYLOAD_CLASS):
         plugins: Plugins[Any] = MERGERS if key is PAYLOAD_CLASS else KEY_GENERATORS
         asked = str(given[key])
-        own = ":" in asked  # told apart by `check_payload` and `check_keys`
+        own = ":" in asked  # distinguished by `check_payload` and `check_keys`
         return own or plugins.name(asked) == plugins.name(stored)
     return _equal(key.name, str(given.text(key.name)), stored)
 

@@ -88,7 +88,7 @@ def test_values_that_a_path_may_hold_otherwise_come_from_the_file(tmp_path: Path
     told = [None] if values[0].is_valid is False else values.to_pylist()
     assert [value for _, value in answer(path)] == told
     if pa.types.is_timestamp(values.type):
-        with pytest.raises(TableError, match="does not tell the value of p, which is timestamp"):
+        with pytest.raises(TableError, match="does not show the value of p, which is timestamp"):
             answer(path, options=FROM_PATH)
     else:
         assert [value for _, value in answer(path, options=FROM_PATH)] == told
@@ -135,7 +135,7 @@ def test_other_key_generators_tell_nothing_unless_asked() -> None:
     assert told(**custom).values("eu/1") == {}
     dropped = {**custom, "hoodie.datasource.write.drop.partition.columns": "true"}
     assert told(**dropped).values("eu/1") == {"p": "eu", "n": 1}
-    with pytest.raises(TableError, match="'eu/x' does not tell the value of n, which is int32"):
+    with pytest.raises(TableError, match="'eu/x' does not show the value of n, which is int32"):
         told(**dropped).values("eu/x")
 
 

@@ -65,7 +65,7 @@ def test_a_new_table_needs_nothing(tmp_path: Path) -> None:
     told = plans(pair)
     assert [item.due for item in told.values()] == [False] * 6
     assert told["compaction"].reason == "a COPY_ON_WRITE table has no logs"
-    assert told["clustering"].reason.startswith("nobody asks for it")
+    assert told["clustering"].reason.startswith("no setting asks for it")
     assert told["repair"].reason == "no write has failed, and nothing is left over"
     assert told["clean"].reason.startswith("the table has 1 commits, and the newest 1 commits are kept")
     result = run(pair)

@@ -26,7 +26,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the timeline's listing alone does not tell.
+    """What the timeline's listing alone does not show.
 
     `earliest` is the instant that the cleaner's settings retain. `replaced_left` returns for a completed
     replacecommit whether files of the groups that it replaced are still there; it is called only for those

@@ -29,7 +29,7 @@ class CleanResult(ServiceResult):
     for `reason`. scheduled: the instant of the plan that was made, "" for none. cleaned: instants of the
     plans carried out. pending: those that are left. instant: the last one done, "" for none. earliest: the
     instant from which on every state of the table can be read after the newest of these plans, "" where
-    they do not tell. files: what goes, paths in the table by instant; "" stands for the plan of a dry run.
+    they do not say it. files: what goes, paths in the table by instant; "" stands for the plan of a dry run.
     failed: files that could not be deleted; the next clean tries again. bytes: of the files deleted, or
     planned.
     """

@@ -32,4 +32,4 @@ class ClusteringEntry(PlannerEntry):
         """A clustering rewrites a whole table, which not every table wants."""
         if any(target.config[switch] for switch in (INLINE, SCHEDULE_INLINE, ASYNC)):
             return ""
-        return f"nobody asks for it: name the service, or set {ASYNC.name}"
+        return f"no setting asks for it: name the service, or set {ASYNC.name}"

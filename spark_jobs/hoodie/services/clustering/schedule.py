@@ -38,7 +38,7 @@ from hoodie.timeline.clustering_plan import ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
 
 _LISTERS = 8
-#: tells whether rewriting slices into so many files would change nothing
+#: whether rewriting slices into so many files would change nothing
 Settled = Callable[[Sequence[FileSlice], int], bool]
 
 

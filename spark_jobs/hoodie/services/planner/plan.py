@@ -18,7 +18,7 @@ from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.timeline.instant import WRITE_ACTIONS, Action
 
-#: what nobody here finishes, and what to do about it
+#: what no service here finishes, and what to do about it
 _OTHERS = {
     Action.LOGCOMPACTION: "run or roll back this log compaction with Apache Hudi",
     Action.SAVEPOINT: "make this savepoint again, or delete it (hoodie savepoint --instant)",

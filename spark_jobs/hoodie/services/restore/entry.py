@@ -47,8 +47,8 @@ def finish_restore(request: Request) -> ServiceResult:
         )
     if found.point is None:
         raise TableError(
-            f"the plan of restore {found.instant.time} does not tell to which commit it goes; finish it with "
-            "Apache Hudi",
+            f"the plan of restore {found.instant.time} does not name the commit that it goes to; finish it "
+            "with Apache Hudi",
             instant=found.instant.time,
         )
     return restore(

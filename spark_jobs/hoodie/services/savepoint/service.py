@@ -14,7 +14,7 @@ class SavepointRequest(Request):
 
     instant: str | None = asked(None, doc="a completed commit (default: the newest)", metavar="T")
     delete: bool = asked(False, doc="delete the savepoint of --instant instead")
-    user: str = asked("", doc="who makes it", metavar="NAME")
+    user: str = asked("", doc="its author", metavar="NAME")
     comments: str = asked("", doc="what for", metavar="TEXT")
 
 
