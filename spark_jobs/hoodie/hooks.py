@@ -1,18 +1,23 @@
 """What happens after a commit: the hooks, in their order. The commit stays, whatever becomes of them.
 
+An event is made of every instant that is completed: of writes, services, rollbacks, restores and savepoints.
+A hook says which of them it follows; those that there are follow writes, as Apache Hudi's do.
+
 services    what the settings ask to be done inline: clean, archive, compaction, clustering
 callbacks   code of the user's own (hoodie.callbacks)
 
-A hook runs once the transaction is left, so that it may begin one of its own. What one fails at is a warning
-of the result; only a ServiceError, which a setting asks for, is raised, once all hooks have run.
+Hooks run once the transaction is left, so that they may begin one of their own. What one fails at is a
+warning of the result; only a ServiceError, which a setting asks for, is raised, once all hooks have run. They
+don't run for what a job completed before it died or failed.
 """
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from hoodie.config.key import Config
@@ -22,31 +27,41 @@ from hoodie.errors import ServiceError
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Instant
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommitEvent:
-    """A write that was committed. `operation`: Hudi's name, as in the metadata. `seconds`: the write took."""
+    """An instant that was completed. `operation`: Hudi's name, as in the metadata of a write, a compaction or
+    a clustering; of others the action's. `seconds`: since the transaction was made; of a write, that it took.
+    """
 
     table: Table
     instant: Instant
     operation: str
-    metadata: CommitMetadata
+    metadata: Metadata
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
+class WriteEvent(CommitEvent):
+    """A write that was committed."""
+
+    metadata: CommitMetadata
+
+
+@dataclass(frozen=True, kw_only=True)
 class HookContext:
-    """What hooks are given of the job in which the commit was made."""
+    """What hooks are given of the job in which the commit was made; `engine` for writes."""
 
     config: Config
-    engine: Engine
+    engine: Engine | None
     progress: ProgressCallback
 
 
 class PostCommitHook(ABC):
-    """One kind of thing to do after a commit. `name` is for people."""
+    """One kind of thing to do after a commit; one of a job. `name` is for people."""
 
     name: ClassVar[str]
 
@@ -81,32 +96,37 @@ HOOKS = Plugins(
 )
 
 
-def check(config: Config) -> None:
-    """Raises ConfigError for settings of hooks that can't be followed: before anything is written."""
-    for hook in _hooks():
-        hook.check(config)
+class Hooks:
+    """The hooks of one job, in the order in which they run; each is made once."""
 
+    @cached_property
+    def _all(self) -> list[PostCommitHook]:
+        return [HOOKS.load("hook", name)() for name in HOOKS.places]
 
-def after_commit(event: CommitEvent, context: HookContext) -> list[str]:
-    """Run the hooks; returns their warnings. Raises the ServiceError of one, once all have run."""
-    warnings: list[str] = []
-    failure: ServiceError | None = None
-    for hook in _hooks():
-        if not hook.wants(context.config, event):
-            continue
-        try:
-            warnings += _run(hook, event, context)
-        except ServiceError as error:
-            failure = failure or error
-        except Exception as error:  # noqa: BLE001  whatever it is, the rows are committed
-            warnings.append(_failed(hook, error))
-    if failure is not None:
-        raise failure
-    return warnings
+    def check(self, config: Config) -> None:
+        """Raises ConfigError for settings of hooks that can't be followed: before anything is written."""
+        for hook in self._all:
+            hook.check(config)
 
-
-def _hooks() -> list[PostCommitHook]:
-    return [HOOKS.load("hook", name)() for name in HOOKS.places]
+    def run(self, events: Sequence[CommitEvent], context: HookContext) -> list[str]:
+        """Run the hooks for one instant after the other; returns their warnings. Raises the ServiceError of
+        one, once all have run.
+        """
+        warnings: list[str] = []
+        failure: ServiceError | None = None
+        for event in events:
+            for hook in self._all:
+                if not hook.wants(context.config, event):
+                    continue
+                try:
+                    warnings += _run(hook, event, context)
+                except ServiceError as error:
+                    failure = failure or error
+                except Exception as error:  # noqa: BLE001  whatever it is, the instant is completed
+                    warnings.append(_failed(hook, event, error))
+        if failure is not None:
+            raise failure
+        return warnings
 
 
 def _run(hook: PostCommitHook, event: CommitEvent, context: HookContext) -> list[str]:
@@ -118,12 +138,18 @@ def _run(hook: PostCommitHook, event: CommitEvent, context: HookContext) -> list
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        return [f"the rows are committed, but {hook.name} did not end within {seconds:g} s"]
-    return call.warnings if call.error is None else [_failed(hook, call.error)]
+        return [f"{_done(event)}, but {hook.name} did not end within {seconds:g} s"]
+    return call.warnings if call.error is None else [_failed(hook, event, call.error)]
 
 
-def _failed(hook: PostCommitHook, error: BaseException) -> str:
-    return f"the rows are committed, but {hook.name} failed: {type(error).__name__}: {error}"
+def _failed(hook: PostCommitHook, event: CommitEvent, error: BaseException) -> str:
+    return f"{_done(event)}, but {hook.name} failed: {type(error).__name__}: {error}"
+
+
+def _done(event: CommitEvent) -> str:
+    if isinstance(event, WriteEvent):
+        return "the rows are committed"
+    return f"{event.instant.action.value} {event.instant.time} is completed"
 
 
 class _Call:

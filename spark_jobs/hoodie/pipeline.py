@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hoodie import hooks
 from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
 from hoodie.errors import CommitConflict
+from hoodie.hooks import CommitEvent, HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import refuse_gaps
@@ -42,7 +42,7 @@ from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
-from hoodie.timeline.instant import Instant, State
+from hoodie.timeline.instant import Instant
 from hoodie.write import result
 from hoodie.write.log_keys import refuse_hidden_keys
 from hoodie.write.operation import WriteRequest, WriteResult
@@ -73,14 +73,13 @@ def write(
     are deleted. What hooks fail at are warnings of the result, or, of inline services, a ServiceError, as the
     settings ask: the commit stays. A dry run writes nothing.
     """
-    table = Table(TableRef.of(request.path, Config.of(request.options)))
+    table, hooks = Table(TableRef.of(request.path, Config.of(request.options))), Hooks()
     if request.dry_run:
         return _preview(engine, frame, request, table, progress)
-    done = _committed(engine, frame, request, table, progress)
+    done = _committed(engine, frame, request, table, hooks, progress)
     if isinstance(done, WriteResult):
         return done
-    context = hooks.HookContext(config=done.plan.config, engine=engine, progress=progress)
-    warnings = hooks.after_commit(done.event, context)
+    warnings = hooks.run(done.events, HookContext(config=done.config, engine=engine, progress=progress))
     return replace(done.result, warnings=[*done.result.warnings, *warnings])
 
 
@@ -89,12 +88,17 @@ class _Committed:
     """A write up to its commit."""
 
     result: WriteResult
-    event: hooks.CommitEvent
-    plan: WritePlan
+    events: list[CommitEvent]
+    config: Config
 
 
 def _committed(
-    engine: Engine, frame: Frame, request: WriteRequest, table: Table, progress: ProgressCallback
+    engine: Engine,
+    frame: Frame,
+    request: WriteRequest,
+    table: Table,
+    hooks: Hooks,
+    progress: ProgressCallback,
 ) -> _Committed | WriteResult:
     """The write up to its commit, or the result of one that was done before.
 
@@ -110,7 +114,7 @@ def _committed(
         plan = guard.done_or_plan(schema)
         if isinstance(plan, WriteResult):
             return plan
-        _check(engine, table, plan)
+        _check(engine, table, plan, hooks)
         with Transaction(table, plan.config, plan.timeline_utc, plan.action, progress) as transaction:
             transactions.append(transaction)
             if plan.new_properties is None and (plan.config[WAIT_MS] or not first):
@@ -123,18 +127,12 @@ def _committed(
             with contextlib.suppress(PlanOutdated):
                 metadata, profile = _attempt(engine, frame, plan, transaction, progress)
                 seconds = time.monotonic() - started
-                instant = Instant(transaction.instant, plan.action, State.COMPLETED)
-                warnings = [*profile.warnings, *guard.record(instant, metadata)]
+                *others, event = (event for each in transactions for event in each.events)
+                warnings = [*profile.warnings, *guard.record(event.instant, metadata)]
                 return _Committed(
                     result=result.committed(plan, transactions, metadata, warnings, seconds),
-                    event=hooks.CommitEvent(
-                        table=table,
-                        instant=instant,
-                        operation=metadata.operation_type,
-                        metadata=metadata,
-                        seconds=seconds,
-                    ),
-                    plan=plan,
+                    events=[*others, replace(event, seconds=seconds)],
+                    config=plan.config,
                 )
         table.reopen()
     raise CommitConflict(
@@ -183,7 +181,7 @@ def _preview(
     if done := TokenGuard(table, request, progress).done():
         return replace(done, dry_run=True)
     plan = resolve(table, request, _schema(engine, frame))
-    _check(engine, table, plan)
+    _check(engine, table, plan, Hooks())
     with prepared(engine, frame, plan, table) as rows:
         profile = rows.profile
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
@@ -194,7 +192,7 @@ def _preview(
     return result.planned(plan, profile, partitions, time.monotonic() - started)
 
 
-def _check(engine: Engine, table: Table, plan: WritePlan) -> None:
+def _check(engine: Engine, table: Table, plan: WritePlan, hooks: Hooks) -> None:
     """Refuse settings that can't be followed after the commit, before anything is written."""
     check_retention(plan.config)
     check_clustering(plan.config)

@@ -18,7 +18,7 @@ from hoodie.callbacks.settings import ON as CALLBACK_ON
 from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError, TableMismatch
-from hoodie.hooks import CommitEvent
+from hoodie.hooks import WriteEvent
 from hoodie.index import INDEXES, Index
 from hoodie.index.locations import Locations
 from hoodie.index.settings import INDEX_CLASS
@@ -193,13 +193,15 @@ def test_a_merger_of_ones_own(tmp_path: Path) -> None:
 class Told(CommitCallback):
     """A commit callback of one's own."""
 
-    events: ClassVar[list[CommitEvent]] = []
+    made: ClassVar[list[Told]] = []
+    events: ClassVar[list[WriteEvent]] = []
     error: ClassVar[BaseException | None] = None
 
     def __init__(self, *, config: Config) -> None:
         assert config[CALLBACK]
+        self.made.append(self)
 
-    def call(self, event: CommitEvent) -> None:
+    def call(self, event: WriteEvent) -> None:
         self.events.append(event)
         if self.error is not None:
             raise self.error
@@ -208,7 +210,7 @@ class Told(CommitCallback):
 class Slow(Told):
     timeout_s = 0.05
 
-    def call(self, event: CommitEvent) -> None:
+    def call(self, event: WriteEvent) -> None:
         time.sleep(1)
 
 
@@ -219,6 +221,7 @@ def callback(cls: type, **more: str) -> dict[str, str]:
 
 def test_a_callback_is_told_of_a_commit(tmp_path: Path) -> None:
     Told.events.clear()
+    Told.made.clear()
     options = callback(Told)
     result = hoodie.write_table(rows(("a", 1)), str(tmp_path / "t"), options=options)
     (event,) = Told.events
@@ -226,8 +229,25 @@ def test_a_callback_is_told_of_a_commit(tmp_path: Path) -> None:
     assert (event.instant.time, event.instant.completed) == (result.instant, True)
     assert event.metadata.num_inserts == 1
     assert 0 < event.seconds <= result.duration_s + 0.01
+    assert len(Told.made) == 1, "made once a write"
     hoodie.write_table(rows(("b", 1)), str(tmp_path / "t"), options=options, dry_run=True)
     assert len(Told.events) == 1
+
+
+def test_a_callback_follows_writes_only(tmp_path: Path) -> None:
+    """As Apache Hudi's: not the services inside of a write, nor those run by themselves."""
+    path, options = str(tmp_path / "t"), callback(Told)
+    hoodie.write_table(rows(("a", 1)), path, options=options)
+    Told.events.clear()
+    retain = {"hoodie.cleaner.commits.retained": "1", "hoodie.clean.max.commits": "0"}
+    for number in range(2, 5):
+        hoodie.write_table(rows(("a", number)), path, options={**options, **retain})
+    assert [entry["action"] for entry in hoodie.instants(path)].count("clean") > 0
+    assert [event.operation for event in Told.events] == ["UPSERT"] * 3
+    hoodie.rollback_table(path, Told.events[-1].instant.time, options=options)
+    saved = hoodie.savepoint_table(path, options=options)
+    hoodie.delete_savepoint(path, saved.instant, options=options)
+    assert len(Told.events) == 3
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no")], ids=["an error", "an exit"])

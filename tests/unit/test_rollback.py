@@ -18,6 +18,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.write import rollback
+from tests.support.rollbacks import roll_back
 
 STORAGE = LocalStorage()
 OLD, FAILED, LATER = (f"2026010100000000{n}" for n in range(3))
@@ -95,7 +96,7 @@ def test_plan_lists_all_partitions_when_nothing_names_one(table: str) -> None:
 def test_execute_deletes_the_files_of_the_failed_write_only(table: str) -> None:
     STORAGE.create(f"{table}/q/.x.1.hoodie-tmp", b"")
     (pending,) = due(table)
-    rollback.execute(STORAGE, table, pending)
+    roll_back(table, pending)
     assert files(table) == {f"{partition}/{name('a', OLD)}" for partition in "pqr"} | {
         f"r/{name('a', FAILED)}"
     }
@@ -125,7 +126,7 @@ def test_a_rollback_under_way_is_resumed_with_its_own_plan(table: str, state: St
     write_plan(table, FAILED, state, f"file:/elsewhere/r/{name('a', FAILED)}")
     (pending,) = due(table)
     assert (pending.target.time, pending.instant.time, pending.instant.state) == (FAILED, PLANNED, state)
-    rollback.execute(STORAGE, table, pending)
+    roll_back(table, pending)
     assert f"r/{name('a', FAILED)}" not in files(table)
     assert Path(f"{table}/.hoodie/{PLANNED}.rollback").exists()
     assert due(table) == []

@@ -19,6 +19,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.write import rollback
 from hoodie.write.reconcile import Contents, log_files_of, sweep_attempts
+from tests.support.rollbacks import roll_back
 
 STORAGE = LocalStorage()
 BASE, DONE, FAILED, PLANNED = (f"2026010100000000{n}" for n in range(4))
@@ -69,7 +70,7 @@ def due(base: str) -> list[rollback.PendingRollback]:
 def run(base: str) -> tuple[RollbackPlan, RollbackMetadata]:
     """Roll back what is due; the plan and the result, as they are on the timeline."""
     (pending,) = due(base)
-    rollback.execute(STORAGE, base, pending)
+    roll_back(base, pending)
     assert due(base) == []
     assert not list(Path(base, ".hoodie/.temp").iterdir())
     assert not list(Path(base, ".hoodie").glob(f"{FAILED}*"))
@@ -191,7 +192,7 @@ def test_base_files_and_logs_in_one_plan(table: str) -> None:
 def test_a_rollback_cut_after_its_command_block_writes_no_second_one(table: str) -> None:
     shared = put(table, log_name(2), block(DONE) + block(FAILED))
     (pending,) = due(table)
-    rollback.execute(STORAGE, table, pending)
+    roll_back(table, pending)
     # as if it had been killed before the rollback was completed
     Path(table, f".hoodie/{pending.instant.time}.rollback").unlink()
     create_instant(STORAGE, table, Instant(FAILED, Action.DELTACOMMIT, State.REQUESTED))
@@ -205,7 +206,7 @@ def test_a_failed_instant_that_is_rolled_back_again_gets_no_second_command_block
     """Killed when the rollback was complete and the instant still there."""
     shared = put(table, log_name(2), block(DONE) + block(FAILED))
     (pending,) = due(table)
-    rollback.execute(STORAGE, table, pending)
+    roll_back(table, pending)
     create_instant(STORAGE, table, Instant(FAILED, Action.DELTACOMMIT, State.REQUESTED))
     place_marker(STORAGE, table, FAILED, Marker(f"p/{shared}", MarkerType.APPEND))
     run(table)
@@ -228,7 +229,7 @@ def test_a_plan_of_apache_hudi_is_finished(table: str, state: State, key: str) -
 
 
 def test_the_rollback_of_a_compaction_leaves_its_plan(table: str) -> None:
-    rollback.execute(STORAGE, table, due(table)[0])
+    roll_back(table, due(table)[0])
     compaction = Instant("20260101000000009", Action.COMPACTION, State.REQUESTED)
     create_instant(STORAGE, table, compaction, b"plan")
     create_instant(STORAGE, table, compaction.with_state(State.INFLIGHT))
@@ -240,7 +241,7 @@ def test_the_rollback_of_a_compaction_leaves_its_plan(table: str) -> None:
     requested = Instant("20260101000000010", Action.ROLLBACK, State.REQUESTED)
     create_instant(STORAGE, table, requested, plan.to_bytes())
     (pending,) = due(table)
-    rollback.execute(STORAGE, table, pending)
+    roll_back(table, pending)
     assert not Path(table, "p", made).exists()
     assert [str(x) for x in Timeline.load(table, STORAGE).pending()] == [
         f"{compaction.time} compaction requested"
@@ -255,7 +256,7 @@ def test_markers_of_a_finished_rollback_do_not_take_its_command_blocks(table: st
     """A kill may leave the markers of a rollback, ours or Apache Hudi's, and those of a finished commit."""
     put(table, log_name(2), block(DONE) + block(FAILED))
     (pending,) = due(table)
-    rollback.execute(STORAGE, table, pending)
+    roll_back(table, pending)
     command = log_name(3, "1-0-1")
     place_marker(STORAGE, table, pending.instant.time, Marker(f"p/{command}", MarkerType.APPEND))
     place_marker(STORAGE, table, "20260101000000008", Marker(f"p/{command}", MarkerType.APPEND))
@@ -267,7 +268,7 @@ def test_markers_of_a_finished_rollback_do_not_take_its_command_blocks(table: st
 
 
 def test_unreported_logs_of_a_finished_commit_are_swept(table: str) -> None:
-    rollback.execute(STORAGE, table, due(table)[0])
+    roll_back(table, due(table)[0])
     late, reported = log_name(2, "0-1-3"), log_name(2, "0-1-4")
     done = Instant("20260101000000008", Action.DELTACOMMIT, State.COMPLETED)
     stats = (WriteStat(path=f"p/{reported}", file_id=GROUP, log_version=2),)

@@ -404,8 +404,9 @@ class Toy(CommitParticipant):
         self.calls.append(f"{self.name} begins")
 
     def prepare(self, commit: Commit) -> None:
-        assert not Path(commit.table.base_path, ".hoodie", f"{commit.instant.time}.commit").exists()
-        self.calls.append(f"{self.name} prepares")
+        time, action = commit.instant.time, commit.instant.action.value
+        assert not Path(commit.table.base_path, ".hoodie", f"{time}.{action}").exists()
+        self.calls.append(f"{self.name} prepares {action}")
         self.place.mkdir(exist_ok=True)
         (self.place / commit.instant.time).write_bytes(commit.data)
         if self.fails:
@@ -428,7 +429,7 @@ def test_participants_prepare_in_order_before_the_commit_is_published(base: str)
     toys = Toy(base, "one", calls), Toy(base, "two", calls)
     with with_toys(base, *toys) as transaction:
         transaction.commit(written(base, transaction), "UPSERT", {})
-    assert calls == ["one begins", "two begins", "one prepares", "two prepares"]
+    assert calls == ["one begins", "two begins", "one prepares commit", "two prepares commit"]
     assert [os.listdir(toy.place) for toy in toys] == [[transaction.instant]] * 2
 
 
@@ -437,7 +438,8 @@ def test_a_participant_that_fails_to_prepare_publishes_nothing(base: str) -> Non
     toys = Toy(base, "one", calls), Toy(base, "two", calls, fails=True), Toy(base, "three", calls)
     with pytest.raises(OSError, match="no"), with_toys(base, *toys) as transaction:
         transaction.commit(written(base, transaction), "UPSERT", {})
-    assert calls[3:] == ["one prepares", "two prepares", "three undoes", "two undoes", "one undoes"]
+    prepared = ["one prepares commit", "two prepares commit"]
+    assert calls[3:] == [*prepared, "three undoes", "two undoes", "one undoes"]
     assert os.listdir(toys[0].place) == os.listdir(toys[1].place) == []
     assert states(base) == data(base) == litter(base) == []
 
@@ -447,10 +449,11 @@ def test_what_a_dead_writer_prepared_is_undone_by_the_next_one(base: str) -> Non
     toy = Toy(base, "one", calls)
     dead = with_toys(base, toy)
     instant = Instant(dead.instant, Action.COMMIT, State.COMPLETED)
-    toy.prepare(Commit(table=dead.table, instant=instant, data=b"x"))
+    toy.prepare(Commit(table=dead.table, instant=instant, metadata=CommitMetadata()))
     os.utime(heartbeat_path(base, dead.instant), (1, 1))
     with with_toys(base, toy) as following:
         following.commit({}, "UPSERT", {})
     assert following.rolled_back == [dead.instant]
-    assert calls == ["one begins", "one prepares", "one begins", "one undoes", "one prepares"]
-    assert os.listdir(toy.place) == [following.instant]
+    assert calls[:4] == ["one begins", "one prepares commit", "one begins", "one undoes"]
+    assert calls[4:] == ["one prepares rollback", "one prepares commit"]
+    assert sorted(os.listdir(toy.place)) == [text.split()[0] for text in states(base)]

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from hoodie.config.plugins import Plugins
 
 if TYPE_CHECKING:
-    from hoodie.hooks import CommitEvent
+    from hoodie.hooks import WriteEvent
 
 
 class CommitCallback(ABC):
-    """A caller's own class is called with the keyword argument `config`, before anything is written; what it
-    raises then refuses the write.
+    """A caller's own class is called with the keyword argument `config`, once a write, before anything is
+    written; what it raises then refuses the write.
     """
 
     #: the job goes on without a callback that takes longer
     timeout_s = 30.0
 
     @abstractmethod
-    def call(self, event: CommitEvent) -> None:
+    def call(self, event: WriteEvent) -> None:
         """After a commit of a write, in the driver. What it raises is a warning of the write's result.
 
         Not called again where the process dies before or inside, nor for a write that was done before.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hoodie.config.key import Config
 from hoodie.engine import Engine
 from hoodie.errors import HoodieError, ServiceError
-from hoodie.hooks import CommitEvent, HookContext, PostCommitHook
+from hoodie.hooks import CommitEvent, HookContext, PostCommitHook, WriteEvent
 from hoodie.progress import ProgressCallback
 from hoodie.services.archive.run import archive
 from hoodie.services.archive.settings import AUTOMATIC as ARCHIVE
@@ -40,9 +40,10 @@ class InlineServices(PostCommitHook):
     name = "the inline services"
 
     def wants(self, config: Config, event: CommitEvent) -> bool:
-        return bool(config[ENABLED])
+        return isinstance(event, WriteEvent) and bool(config[ENABLED])
 
     def run(self, event: CommitEvent, context: HookContext) -> list[str]:
+        assert context.engine is not None
         config, instant = context.config, event.instant.time
         failures: list[str] = []
         warnings = _run(context.engine, event.table, config, context.progress, failures)

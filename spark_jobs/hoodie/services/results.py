@@ -41,6 +41,6 @@ def about(target: ServiceTable, dry_run: bool, seconds: float) -> dict[str, Any]
         "base_path": target.base_path,
         "dry_run": dry_run,
         "duration_s": round(seconds, 3),
-        "warnings": list(target.config.warnings),
+        "warnings": [*target.config.warnings, *target.warnings],
         **repairs(target.transactions),
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.concurrency.gate import check_concurrency
 from hoodie.config.key import Config
+from hoodie.hooks import HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -22,13 +24,14 @@ from hoodie.write.transaction import Transaction
 @dataclass(frozen=True)
 class ServiceTable:
     """`config` has the settings of the request and those that the table keeps; `extra` is for the commits'
-    metadata. `transactions`: those of this service, in their order.
+    metadata. `transactions`: those of this service, in their order; `warnings`: those of hooks.
     """
 
     table: Table
     config: Config
     extra: Mapping[str, str] = field(default_factory=dict)
     transactions: list[Transaction] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @classmethod
     def open(
@@ -63,11 +66,17 @@ class ServiceTable:
         """
         return self.table.refresh()
 
-    def transaction(self, progress: ProgressCallback = silent) -> Transaction:
-        """A transaction of this service; the result reports what it repairs."""
+    @contextlib.contextmanager
+    def transaction(self, progress: ProgressCallback = silent) -> Iterator[Transaction]:
+        """A transaction of this service; the result reports what it repairs. The hooks run once it is left
+        without an error.
+        """
         made = Transaction(self.table, self.config, self.props.timeline_utc, progress=progress)
         self.transactions.append(made)
-        return made
+        with made:
+            yield made
+        context = HookContext(config=self.config, engine=None, progress=progress)
+        self.warnings.extend(Hooks().run(made.events, context))
 
     def next_time(self, timeline: Timeline) -> str:
         """A new instant, later than all on the timeline."""

@@ -6,14 +6,15 @@ Hudi does; the earlier states' files stay on storage.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from hoodie.config import versions
-from hoodie.errors import HalfUpgraded, TableError, TableNotFound
+from hoodie.errors import ConflictError, HalfUpgraded, TableError, TableNotFound
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import PARTIAL_SUFFIX, Check, Storage, storage_for
 from hoodie.timeline.clock import instant_millis
@@ -28,6 +29,8 @@ from hoodie.timeline.layouts.two import TWO
 _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
 _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
 
+#: files that are made beside writers are made this often
+_ATTEMPTS = 20
 
 _LATER_FOLDER = TWO.folder.rpartition("/")[2]
 
@@ -369,13 +372,36 @@ def read_commit(storage: Storage, base_path: str, instant: Instant) -> CommitMet
     return CommitMetadata.parse(data, partial(ONE.commit_value, instant.action)) if data.strip() else None
 
 
+def begin_instant(storage: Storage, base_path: str, instant: Instant, data: bytes = b"") -> None:
+    """Create the file of an instant's requested or inflight state; raises AlreadyExists when another process
+    took the same instant.
+    """
+    if instant.completed:
+        raise ValueError(f"{instant} is completed by hoodie.write.commit alone")
+    create_instant(storage, base_path, instant, data)
+
+
 def create_instant(
     storage: Storage, base_path: str, instant: Instant, data: bytes = b"", check: Check = None
 ) -> None:
     """Create the file of one state; raises AlreadyExists when another writer took the same instant. `check`:
-    see Storage.create.
+    see Storage.create. Called for completed instants by hoodie.write.commit alone, for others by
+    `begin_instant`.
     """
     storage.create(instant_path(base_path, instant), data, check)
+
+
+def again(create: Callable[[], object], check: Callable[[], object] | None = None) -> None:
+    """Create a file beside writers: again where one of them, which sweep before they begin, deleted the
+    unfinished file. `check` is called before each new try.
+    """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(ConflictError):
+            create()
+            return
+        if check is not None:
+            check()
+    create()
 
 
 def delete_instant(storage: Storage, base_path: str, instant: Instant) -> None:

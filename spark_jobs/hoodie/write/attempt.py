@@ -6,21 +6,28 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hoodie.concurrency.gate import WriterGate
-from hoodie.concurrency.heartbeats import ATTEMPTS
-from hoodie.errors import AlreadyExists, ConflictError, Fenced
+from hoodie.errors import AlreadyExists, Fenced
 from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Participants
-from hoodie.timeline.active import create_instant, delete_instant, delete_states, instant_path, meta_path
+from hoodie.timeline.active import (
+    again,
+    begin_instant,
+    delete_instant,
+    delete_states,
+    instant_path,
+    meta_path,
+)
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.layouts.one import ONE
-from hoodie.write import reconcile, rollback
+from hoodie.write import reconcile
+from hoodie.write.undone import is_undone
 
 #: (partition path, file id) of file groups
 Groups = Collection[tuple[str, str]]
@@ -31,10 +38,9 @@ class Attempt(ABC):
     `published`: the completed instant was made by this process, as far as it can be seen.
     """
 
-    #: does the process stay known as alive until it has withdrawn
-    outlives_withdrawal = False
-    #: the same request, run again, finds its commit if it is there
-    repeatable = False
+    #: of a service's plan: the process stays known as alive until it has withdrawn, and the same request, run
+    #: again, finds its commit if it is there
+    of_service = False
 
     def __init__(self, table: Table, gate: WriterGate, pending: Instant) -> None:
         self.table = table
@@ -70,9 +76,9 @@ class Attempt(ABC):
     def check_reconcile(self) -> None:  # noqa: B027  most attempts own all that has their instant
         """Raises Fenced where files that seem to be unreported may be another process's."""
 
-    def create_completed(self, data: bytes) -> None:
-        """Raises Fenced, with no file made, once another process took this one for dead."""
-        create_instant(self.table.storage, self.table.base_path, self.completed, data, self.check)
+    def publish(self, create: Callable[[], object]) -> None:
+        """Create the completed file, which `create` does or raises Fenced."""
+        create()
 
     @abstractmethod
     def withdraw(self, lost: bool) -> None:
@@ -103,7 +109,7 @@ class WriteAttempt(Attempt):
     def inflight(self, profile: CommitMetadata) -> None:
         self.groups = profile.file_groups
         inflight = self.pending.with_state(State.INFLIGHT)
-        create_instant(self.table.storage, self.table.base_path, inflight, profile.to_json())
+        begin_instant(self.table.storage, self.table.base_path, inflight, profile.to_json())
         self.pending = inflight
 
     def superseded(self) -> bool:
@@ -112,7 +118,7 @@ class WriteAttempt(Attempt):
         mine = {ONE.name(self.pending), ONE.name(self.pending.with_state(State.REQUESTED))}
         if not all(map(timeline.holds, mine)):
             return True
-        return rollback.is_undone(timeline, self.table.storage, self.pending.time)
+        return is_undone(timeline, self.table.storage, self.pending.time)
 
     def fenced(self) -> Fenced:
         time = self.pending.time
@@ -137,8 +143,7 @@ class ServiceAttempt(Attempt):
     the heartbeat of this one is gone.
     """
 
-    outlives_withdrawal = True
-    repeatable = True
+    of_service = True
 
     @property
     def name(self) -> str:
@@ -156,7 +161,7 @@ class ServiceAttempt(Attempt):
         _delete_files(self.table, time, partitions, logs_of=None)
         self.pending = self.pending.with_state(State.INFLIGHT)
         with contextlib.suppress(AlreadyExists):
-            create_instant(self.table.storage, self.table.base_path, self.pending)
+            begin_instant(self.table.storage, self.table.base_path, self.pending)
 
     def superseded(self) -> bool:
         """Its plan is gone, or a successor has it. Rollbacks are no sign: writers go on beside it."""
@@ -171,15 +176,10 @@ class ServiceAttempt(Attempt):
     def check_reconcile(self) -> None:
         self.check()  # what seems unreported may be its successor's
 
-    def create_completed(self, data: bytes) -> None:
-        """Tries again when a writer, who sweeps before it begins, took the unfinished file away."""
+    def publish(self, create: Callable[[], object]) -> None:
+        """Tries again when a writer took the unfinished file away."""
         try:
-            for _ in range(ATTEMPTS):
-                with contextlib.suppress(ConflictError):
-                    super().create_completed(data)
-                    return
-                self.check()
-            super().create_completed(data)
+            again(create, self.check)
         except AlreadyExists:
             raise self.fenced() from None  # the next writer sweeps
 

@@ -1,4 +1,5 @@
-"""THE order of a commit. Every step survives a kill before, inside and after it.
+"""THE order of a commit: every action that completes an instant takes it. Every step survives a kill before,
+inside and after it.
 
 reconcile   delete the files that markers name and no task reports: late, retried and speculative attempts
 validate    the caller's look at the state that the commit makes; it may refuse
@@ -6,22 +7,32 @@ prepare     the participants write what follows the commit: a second table, an i
 publish     the completed instant, through the gate. It alone shows the files, and what was prepared
 tidy        the markers go; then the heartbeats (the transaction), and the hooks run (hoodie.hooks)
 
-An error before `publish` is done withdraws the attempt: nothing was shown. A kill leaves a pending instant,
-which the next writer rolls back, participants included; after `publish` a kill leaves markers and a
-heartbeat, which it sweeps. Clean, rollback, restore and savepoint complete instants of their own, which show
-no files and have no participants yet.
+`commit` is for the files of a write, a compaction or a clustering. An error before `publish` is done
+withdraws the attempt: nothing was shown. A kill leaves a pending instant, which the next writer rolls back,
+participants included; after `publish` a kill leaves markers and a heartbeat, which it sweeps.
+
+`complete` is for cleans, rollbacks, restores and savepoints: their work is done when they come here, so they
+have no files to reconcile or to withdraw. An error or a kill before `publish` is done leaves the pending
+instant, and the next run repeats the work and `prepare`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 
+from hoodie.concurrency.gate import WriterGate
 from hoodie.concurrency.gate import attempt as tried
 from hoodie.errors import CommitUnknown, Fenced, StorageError
+from hoodie.hooks import CommitEvent, WriteEvent
+from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Commit, Participants
-from hoodie.timeline.active import instant_path
+from hoodie.timeline.active import again, create_instant, instant_path
 from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.completed import Metadata
+from hoodie.timeline.instant import Instant
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write import reconcile
 from hoodie.write.attempt import Attempt
@@ -30,39 +41,97 @@ from hoodie.write.attempt import Attempt
 Validate = Callable[[CommitMetadata], None]
 
 
-def commit(
-    made: Commit, attempt: Attempt, participants: Participants, validate: Validate | None = None
-) -> None:
-    """Commit an attempt. Raises Fenced where another process took this one for dead, and CommitUnknown where
-    the storage failed so that it can't be seen whether the commit is there. After any other error nothing is
-    shown once the transaction is left. What fails after the publishing is no error: the next writer sweeps.
+class Commits:
+    """The commits of one transaction. `events` are those of the instants that were completed, in their order,
+    for the hooks.
     """
-    assert made.metadata is not None
-    table, time = made.table, made.instant.time
-    attempt.check_reconcile()
-    reconcile.delete_unreported(table.storage, table.base_path, time, reconcile.paths(made.metadata))
-    if validate is not None:
-        attempt.check()
-        validate(made.metadata)
-    attempt.prepared = participants
-    for participant in participants:
-        participant.prepare(made)
-    with attempt.gate.publishing():
-        _publish(made, attempt)
-        _check_published(made, attempt)
-    tried(lambda: delete_markers(table.storage, table.base_path, time))
+
+    def __init__(self, table: Table, gate: WriterGate, participants: Participants) -> None:
+        self.table = table
+        self.gate = gate
+        self.participants = participants
+        self.events: list[CommitEvent] = []
+        self._started = time.monotonic()
+
+    def commit(self, attempt: Attempt, metadata: CommitMetadata, validate: Validate | None = None) -> None:
+        """Commit an attempt. Raises Fenced where another process took this one for dead, and CommitUnknown
+        where the storage failed so that it can't be seen whether the commit is there. After any other error
+        nothing is shown once the transaction is left. What fails after the publishing is no error: the next
+        writer sweeps.
+        """
+        made = Commit(table=self.table, instant=attempt.completed, metadata=metadata)
+        storage, base_path, instant = self.table.storage, self.table.base_path, made.instant
+        attempt.check_reconcile()
+        reconcile.delete_unreported(storage, base_path, instant.time, reconcile.paths(metadata))
+        if validate is not None:
+            attempt.check()
+            validate(metadata)
+        attempt.prepared = self.participants
+        self._prepare(made)
+        with self.gate.publishing():
+            _publish(made, attempt)
+            _check_published(made, attempt)
+        tried(lambda: delete_markers(storage, base_path, instant.time))
+        event = CommitEvent if attempt.of_service else WriteEvent
+        self.events.append(
+            event(
+                table=self.table,
+                instant=instant,
+                operation=metadata.operation_type,
+                metadata=metadata,
+                seconds=self._seconds,
+            )
+        )
+
+    def complete(self, instant: Instant, metadata: Metadata, *, beside: bool = False) -> None:
+        """Complete an instant whose work is done. `beside`: it runs beside writers, so that one that begins
+        may sweep the unfinished file, which is made again then. Raises AlreadyExists where another process
+        has completed it.
+        """
+        made = Commit(table=self.table, instant=instant, metadata=metadata)
+        check = self.gate.check_lock
+        create = partial(
+            create_instant, self.table.storage, self.table.base_path, instant, made.data, check=check
+        )
+        self._prepare(made)
+        with self.gate.publishing():
+            again(create, check) if beside else create()
+        self.events.append(
+            CommitEvent(
+                table=self.table,
+                instant=instant,
+                operation=instant.action.value,
+                metadata=metadata,
+                seconds=self._seconds,
+            )
+        )
+
+    def undo(self, instant: Instant) -> None:
+        """Undo what was prepared for an instant that is rolled back."""
+        for participant in reversed(self.participants):
+            participant.undo(self.table, instant)
+
+    def _prepare(self, made: Commit) -> None:
+        for participant in self.participants:
+            participant.prepare(made)
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._started
 
 
 def _publish(made: Commit, attempt: Attempt) -> None:
     """Create the completed file; after a failure the storage is asked whether it is there after all."""
+    storage, base_path = made.table.storage, made.table.base_path
     attempt.open = False
     try:
-        attempt.create_completed(made.data)
+        attempt.publish(
+            partial(create_instant, storage, base_path, made.instant, made.data, check=attempt.check)
+        )
     except BaseException as error:
         # should this look fail too, nothing is withdrawn: the next writer sees what became of the instant
         try:
-            path = instant_path(made.table.base_path, made.instant)
-            attempt.published = made.table.storage.exists(path)
+            attempt.published = storage.exists(instant_path(base_path, made.instant))
         except (OSError, StorageError):
             raise _unknown(made, attempt, error) from error
         attempt.open = not attempt.published
@@ -86,9 +155,9 @@ def _check_published(made: Commit, attempt: Attempt) -> None:
 
 
 def _unknown(made: Commit, attempt: Attempt, error: BaseException) -> CommitUnknown:
-    assert made.metadata is not None
-    path, time = made.table.base_path, made.instant.time
-    repeatable = attempt.repeatable or TOKEN_KEY in made.metadata.extra_metadata
+    assert isinstance(made.metadata, CommitMetadata)
+    path, time_ = made.table.base_path, made.instant.time
+    repeatable = attempt.of_service or TOKEN_KEY in made.metadata.extra_metadata
     look = (
         "Run it again: it finds the commit if it is there"
         if repeatable
@@ -100,8 +169,8 @@ def _unknown(made: Commit, attempt: Attempt, error: BaseException) -> CommitUnkn
         else f"the storage failed meanwhile ({error}), and it can't be seen whether the commit is there"
     )
     return CommitUnknown(
-        f"commit {time} of {path} was published, and {happened}. {look}",
+        f"commit {time_} of {path} was published, and {happened}. {look}",
         path=path,
-        instant=time,
+        instant=time_,
         repeatable=repeatable,
     )

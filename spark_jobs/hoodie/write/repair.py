@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hoodie.concurrency.gate import WriterGate
 from hoodie.table import properties
-from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
-from hoodie.table.participant import CommitParticipant
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.tokens import token_folder
 from hoodie.write import reconcile, rollback
+from hoodie.write.commit import Commits
+from hoodie.write.undone import published_late
 
 
 class Repair:
@@ -23,16 +22,14 @@ class Repair:
     restore that goes on, which all others have to wait for.
     """
 
-    def __init__(
-        self, table: Table, gate: WriterGate, participants: Sequence[CommitParticipant], utc: bool
-    ) -> None:
+    def __init__(self, commits: Commits, utc: bool) -> None:
         self.rolled_back: list[str] = []
         self.swept = False
         self.restoring = False
-        self._table = table
-        self._gate = gate
-        self._beats = gate.heartbeats
-        self._participants = participants
+        self._table = commits.table
+        self._gate = commits.gate
+        self._beats = commits.gate.heartbeats
+        self._commits = commits
         self._utc = utc
 
     def __call__(self, dead: Sequence[HeartbeatFile]) -> None:
@@ -55,9 +52,9 @@ class Repair:
         if not swept and (timeline.pending() or timeline.has_partial()):
             self._sweep(dead)
             timeline = table.refresh()
-        if late := rollback.published_late(timeline, storage):
+        if late := published_late(timeline, storage):
             for instant in late:
-                self.undo(instant)
+                self._commits.undo(instant)
                 rollback.unpublish(storage, base_path, instant)
                 self.rolled_back.append(instant.time)
             timeline = table.refresh()
@@ -66,7 +63,7 @@ class Repair:
             table.read_properties()
         served = self._served(timeline, dead)
         failed = [] if self.restoring else rollback.due(timeline, storage, served, self._utc)
-        for participant in self._participants:
+        for participant in self._commits.participants:
             participant.begin(table)
         for pending in failed:
             self._roll_back(pending)
@@ -84,17 +81,8 @@ class Repair:
             self._roll_back(rollback.PendingRollback.new(timeline, instant, self._utc, forget=True))
             self._table.refresh()
 
-    def undo(self, instant: Instant) -> None:
-        """Undo what was prepared for an instant that is to be rolled back: before that begins, so that a kill
-        leaves the instant for the next process.
-        """
-        for participant in reversed(self._participants):
-            participant.undo(self._table, instant)
-
     def _roll_back(self, pending: rollback.PendingRollback) -> None:
-        self.undo(pending.target)
-        with self._gate.publishing():
-            rollback.execute(self._table.storage, self._table.base_path, pending, self._gate.check_lock)
+        rollback.execute(self._commits, pending)
         self.rolled_back.append(pending.target.time)
 
     def _sweep(self, dead: Sequence[HeartbeatFile]) -> None:

@@ -7,6 +7,8 @@ leaves the failed instant pending, and it is rolled back again.
 
 A completed instant is unpublished first, between 2 and 3: all its own files go (`unpublish`). So do those of
 a service's plan that is to be forgotten. From then on the rollback's plan alone tells what is left to do.
+Then the participants in commits undo what they prepared for the instant; they prepare for the rollback
+before 4, which is completed in the order of hoodie.write.commit.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from dataclasses import dataclass, replace
 
 from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
-from hoodie.storage import Check, Storage
+from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
 from hoodie.timeline import tokens
 from hoodie.timeline.active import (
     Timeline,
+    begin_instant,
     clustering_plan,
-    create_instant,
     delete_instant,
     delete_states,
     instant_path,
@@ -50,12 +52,10 @@ from hoodie.timeline.plans import (
     RollbackRequest,
 )
 from hoodie.timeline.restore_plan import RestorePlan
+from hoodie.write.commit import Commits
 from hoodie.write.reconcile import base_files_of
 from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks
 
-_BEGUN = (State.REQUESTED, State.INFLIGHT)
-#: types of operation in the commits of services, which complete a plan
-_SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 #: actions whose plan outlives a rollback
 _PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
@@ -120,41 +120,6 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
         target = Instant(plan.instant.time, plan.instant.known_action, State.INFLIGHT)
         planned[target.time] = PendingRollback(target, instant, plan)
     return planned
-
-
-def is_undone(timeline: Timeline, storage: Storage, time: str, completed: bool | None = None) -> bool:
-    """Does a later rollback or restore name the instant; one that is `completed`, or not, or either."""
-    for instant in timeline.filter([Action.ROLLBACK, Action.RESTORE], completed):
-        if not instant.is_after(time):
-            continue
-        with contextlib.suppress(FileNotFoundError, TableError):  # gone again, or cut: it has done nothing
-            data = timeline.plan(instant, storage)
-            if instant.action is Action.RESTORE:
-                named = RestorePlan.from_bytes(data).instants
-            else:
-                found = RollbackPlan.from_bytes(data).instant
-                named = (found,) if found is not None else ()
-            if any(info.time == time for info in named):
-                return True
-    return False
-
-
-def published_late(timeline: Timeline, storage: Storage) -> list[Instant]:
-    """Commits of writers that were rolled back, and published afterwards: they slept in between, and died
-    before they could withdraw. Their own pending files are gone, and a completed rollback names them.
-    """
-    found: list[Instant] = []
-    for instant in timeline.commits():
-        actions = (instant.action, *ONE.plans_of(instant.action))
-        states = (Instant(instant.time, action, state) for action in actions for state in _BEGUN)
-        if any(timeline.holds(ONE.name(state)) for state in states):
-            continue
-        if not is_undone(timeline, storage, instant.time, completed=True):
-            continue
-        # attempts at a service's plan are rolled back before it is completed, and its plan may be archived
-        if timeline.commit(instant, storage).operation_type not in _SERVICES:
-            found.append(instant)
-    return found
 
 
 def _read_plan(timeline: Timeline, storage: Storage, instant: Instant, remove: bool) -> RollbackPlan | None:
@@ -227,21 +192,23 @@ def put_plan(storage: Storage, base_path: str, pending: PendingRollback) -> Roll
     if pending.plan is not None:
         return pending.plan
     work = plan(storage, base_path, pending.target, pending.forget)
-    create_instant(storage, base_path, pending.instant.with_state(State.REQUESTED), work.to_bytes())
+    begin_instant(storage, base_path, pending.instant.with_state(State.REQUESTED), work.to_bytes())
     return work
 
 
-def execute(
-    storage: Storage, base_path: str, pending: PendingRollback, check: Check = None
-) -> RollbackMetadata:
-    """Run one rollback to its end; safe to run again after a kill anywhere inside. What `check` raises comes
-    right before the completed file.
-    """
+def execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
+    """Run one rollback to its end; safe to run again after a kill anywhere inside."""
+    with commits.gate.publishing():
+        return _execute(commits, pending)
+
+
+def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
+    storage, base_path = commits.table.storage, commits.table.base_path
     started = time.time()
     requested = pending.instant.with_state(State.REQUESTED)
     work = put_plan(storage, base_path, pending)
     if pending.instant.state is State.REQUESTED:
-        create_instant(storage, base_path, requested.with_state(State.INFLIGHT))
+        begin_instant(storage, base_path, requested.with_state(State.INFLIGHT))
     completed = storage.exists(_completed_path(base_path, pending.target))
     if completed and pending.target.action in _PLANNED and not pending.forget:
         raise TableError(
@@ -253,6 +220,7 @@ def execute(
     service = pending.target.action not in _PLANNED and _service(storage, base_path, pending.target)
     if completed or service or pending.forget:
         unpublish(storage, base_path, pending.target)
+    commits.undo(pending.target)
     done: dict[str, RollbackPartition] = {}
     for request in work.requests:
         partition = request.partition_path
@@ -267,7 +235,7 @@ def execute(
         target=InstantInfo.of(pending.target),
         partitions=done,
     )
-    create_instant(storage, base_path, requested.with_state(State.COMPLETED), metadata.to_bytes(), check)
+    commits.complete(requested.with_state(State.COMPLETED), metadata)
     finish(storage, base_path, pending.target)
     delete_markers(storage, base_path, requested.time)
     return metadata

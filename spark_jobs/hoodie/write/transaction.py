@@ -35,18 +35,20 @@ from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.concurrency.queue import Rank
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, Fenced
+from hoodie.hooks import CommitEvent
 from hoodie.index import index_participants
 from hoodie.progress import ProgressCallback, silent
 from hoodie.table.handle import Table
-from hoodie.table.participant import Commit, Participants
-from hoodie.timeline.active import Timeline, create_instant, delete_states
+from hoodie.table.participant import Participants
+from hoodie.timeline.active import Timeline, begin_instant, delete_states
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
+from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import RequestedReplace
+from hoodie.timeline.plans import RequestedReplace, RollbackMetadata
 from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
-from hoodie.write.commit import Validate, commit
+from hoodie.write.commit import Commits, Validate
 from hoodie.write.metadata_table import MetadataTableRemoval, has_metadata_table
 from hoodie.write.repair import Repair
 
@@ -73,13 +75,11 @@ class Transaction:
         self.instant = ""
         self._utc = utc
         self._metadata_table = MetadataTableRemoval()
-        self.participants: Participants = (
-            self._metadata_table,
-            *index_participants(config, table),
-            *participants,
-        )
         self._gate = gate_for(table, config, utc, progress)
-        self._repair = Repair(table, self._gate, self.participants, utc)
+        self._commits = Commits(
+            table, self._gate, (self._metadata_table, *index_participants(config, table), *participants)
+        )
+        self._repair = Repair(self._commits, utc)
         self._taken = False
         self._attempt: Attempt | None = None
 
@@ -87,6 +87,11 @@ class Transaction:
     def rolled_back(self) -> list[str]:
         """Failed writes that were rolled back before this one."""
         return self._repair.rolled_back
+
+    @property
+    def events(self) -> list[CommitEvent]:
+        """Of the instants that were completed, in their order: for the hooks, once this is left."""
+        return self._commits.events
 
     @property
     def metadata_table_removed(self) -> bool:
@@ -129,7 +134,7 @@ class Transaction:
             instant = Instant(time, self.action, State.REQUESTED)
             self._attempt, self.instant = WriteAttempt(self.table, self._gate, instant), time
             try:
-                create_instant(self.storage, self.base_path, instant, requested)
+                begin_instant(self.storage, self.base_path, instant, requested)
             except AlreadyExists:
                 self._attempt = None
                 return False
@@ -162,7 +167,7 @@ class Transaction:
             if data is None:
                 return None
             try:
-                create_instant(self.storage, self.base_path, instant, data)
+                begin_instant(self.storage, self.base_path, instant, data)
             except AlreadyExists:
                 self.table.refresh()
                 continue
@@ -207,9 +212,20 @@ class Transaction:
         self._repair.restoring = restoring
         self._gate.enter(Rank.SERVICE, self._repair if repair else None, alone=alone)
 
+    def roll_back(self, pending: rollback.PendingRollback) -> RollbackMetadata:
+        """Run one rollback to its end; safe to run again after a kill anywhere inside."""
+        return rollback.execute(self._commits, pending)
+
+    def complete(self, instant: Instant, metadata: Metadata, *, beside: bool = False) -> None:
+        """Complete an instant whose work is done, of a clean, a restore or a savepoint, in the order of
+        hoodie.write.commit. `beside`: the table was not claimed, and writers may begin. Raises AlreadyExists
+        where another process has completed it.
+        """
+        self._commits.complete(instant.with_state(State.COMPLETED), metadata, beside=beside)
+
     def undo(self, instant: Instant) -> None:
-        """Undo what participants prepared for an instant that this process is going to roll back."""
-        self._repair.undo(instant)
+        """Undo what participants prepared for an instant that was taken off the timeline."""
+        self._commits.undo(instant)
 
     def check_claim(self) -> None:
         """Raises ConflictError when another process has taken this one for dead since `claim`, or has the
@@ -222,10 +238,6 @@ class Transaction:
     def publishing(self) -> AbstractContextManager[None]:
         """Around what a service completes by itself; see WriterGate.publishing."""
         return self._gate.publishing()
-
-    def check_lock(self) -> None:
-        """Raises Fenced where another process has the lock of `publishing` by now."""
-        self._gate.check_lock()
 
     def drop_metadata_table(self) -> None:
         """Remove a metadata table that is going to be out of date, and repair the table then; see `claim`."""
@@ -254,10 +266,7 @@ class Transaction:
         """
         assert self._attempt is not None
         metadata = self._metadata(stats, operation, extra, replaced)
-        made = Commit(
-            table=self.table, instant=self._attempt.completed, data=metadata.to_json(), metadata=metadata
-        )
-        commit(made, self._attempt, self.participants, validate)
+        self._commits.commit(self._attempt, metadata, validate)
         return metadata
 
     def _metadata(
@@ -291,7 +300,7 @@ class Transaction:
         lost = bool(attempt(open_.lost, failures))
         failure = self._gate.leave(
             lambda: open_.withdraw(lost),
-            keep=open_.outlives_withdrawal,
-            guard=not lost and not open_.outlives_withdrawal,
+            keep=open_.of_service,
+            guard=not lost and not open_.of_service,
         )
         return failures[0] if failures else failure

@@ -185,16 +185,14 @@ def test_a_writer_at_work_keeps_a_plan_away_but_not_its_execution(table: Pair) -
 
 def test_two_processes_with_one_plan(table: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     instant = clean(table, "schedule", hoodie__cleaner__commits__retained=2).instant
-    from hoodie.services.clean import execute
+    complete = Transaction.complete
 
-    complete = execute._complete
-
-    def late(*args: Any) -> None:
-        monkeypatch.setattr(execute, "_complete", complete)
+    def late(*args: Any, **more: Any) -> None:
+        monkeypatch.setattr(Transaction, "complete", complete)
         assert clean(table, "execute").cleaned == [instant]
-        complete(*args)
+        complete(*args, **more)
 
-    monkeypatch.setattr(execute, "_complete", late)
+    monkeypatch.setattr(Transaction, "complete", late)
     result = clean(table, "execute")
     assert (result.status, result.cleaned) == ("skipped", [])
     assert result.reason == f"clean {instant} was completed by another process"

@@ -13,21 +13,21 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
-from hoodie.errors import AlreadyExists, CommitConflict, ConflictError, StorageError, TableError
+from hoodie.errors import AlreadyExists, CommitConflict, StorageError, TableError
 from hoodie.format.names import join
 from hoodie.progress import ProgressCallback
 from hoodie.services.clean.slices import is_side_file
 from hoodie.services.planned import ExecutedPlan
 from hoodie.services.service_table import ServiceTable
-from hoodie.storage import Check, Storage
+from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
-from hoodie.timeline.active import create_instant, instant_path
+from hoodie.timeline.active import again, begin_instant, instant_path
 from hoodie.timeline.clean_plan import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Instant, State
 
 _THREADS = 8
-_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,8 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
     with target.transaction() as transaction:
         transaction.drop_metadata_table()
         with contextlib.suppress(AlreadyExists):
-            _create(storage, base_path, instant.with_state(State.INFLIGHT), plan.to_bytes())
+            inflight = instant.with_state(State.INFLIGHT)
+            again(partial(begin_instant, storage, base_path, inflight, plan.to_bytes()))
         done = _delete_files(storage, base_path, plan)
         folders = _delete_folders(target, plan)
         partitions = {
@@ -104,13 +105,12 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         }
         duration = int((time.monotonic() - started) * 1000)
         metadata = CleanMetadata.of(instant.time, duration, plan, partitions)
-        with transaction.publishing():
-            _complete(
-                target,
-                instant.with_state(State.COMPLETED),
-                metadata.to_bytes(),
-                transaction.check_lock,
-            )
+        try:
+            transaction.complete(instant, metadata, beside=True)
+        except AlreadyExists:
+            raise CommitConflict(
+                f"clean {instant.time} was completed by another process", instant=instant.time
+            ) from None
         return CleanedPlan(
             instant=instant.time,
             plan=plan,
@@ -194,21 +194,3 @@ def _cleaned(partition: str, policy: str, done: Sequence[_Deleted], folder: bool
         tuple(item.name for item in done if not item.gone),
         folder,
     )
-
-
-def _complete(target: ServiceTable, completed: Instant, data: bytes, check: Check) -> None:
-    try:
-        _create(target.storage, target.base_path, completed, data, check)
-    except AlreadyExists:
-        raise CommitConflict(
-            f"clean {completed.time} was completed by another process", instant=completed.time
-        ) from None
-
-
-def _create(storage: Storage, base_path: str, instant: Instant, data: bytes, check: Check = None) -> None:
-    """Tries again when a writer, which sweeps before it begins, deleted the unfinished file."""
-    for _ in range(_ATTEMPTS):
-        with contextlib.suppress(ConflictError):
-            create_instant(storage, base_path, instant, data, check)
-            return
-    create_instant(storage, base_path, instant, data, check)

@@ -23,7 +23,7 @@ from hoodie.services.rollback.eligibility import refuse_savepoints
 from hoodie.services.rollback.report import RollbackReport, merged
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
-from hoodie.timeline.active import Timeline, create_instant, delete_instant, delete_states
+from hoodie.timeline.active import Timeline, begin_instant, delete_instant, delete_states
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan
@@ -113,16 +113,15 @@ def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Do
         done.instant = instant.time
         requested = instant.with_state(State.REQUESTED)
         if instant.state is State.REQUESTED:
-            create_instant(storage, base_path, requested.with_state(State.INFLIGHT))
+            begin_instant(storage, base_path, requested.with_state(State.INFLIGHT))
         _take_back(target, instant.time, transaction, progress, done)
         transaction.check_claim()
         rollbacks = _rollbacks(target, instant.time, done.plan.instants)
         duration = int((time.monotonic() - started) * 1000)
         metadata = RestoreMetadata(instant.time, duration, done.plan.instants, rollbacks)
-        completed, data = requested.with_state(State.COMPLETED), metadata.to_bytes()
         with transaction.publishing():
             try:
-                create_instant(storage, base_path, completed, data, transaction.check_lock)
+                transaction.complete(requested, metadata)
             except AlreadyExists:
                 raise CommitConflict(
                     f"restore {instant.time} was completed by another process", instant=instant.time
@@ -141,7 +140,7 @@ def _instant(target: ServiceTable, point: str, done: _Done) -> Instant:
     done.plan = plans.make(target, timeline, point)
     time_ = new_instant_time(timeline.last_time, target.props.timeline_utc)
     made = Instant(time_, Action.RESTORE, State.REQUESTED)
-    create_instant(storage, base_path, made, done.plan.to_bytes())
+    begin_instant(storage, base_path, made, done.plan.to_bytes())
     try:  # savepoints are made beside services: of two at once the second sees the other
         refuse_savepoints(target.timeline(), [info.time for info in done.plan.instants], "taken back")
     except BaseException:
@@ -163,8 +162,7 @@ def _take_back(
         with transaction.publishing():
             plan = rollback.put_plan(storage, base_path, pending)
             works.append(RollbackReport.of(storage, base_path, [plan]))
-            transaction.undo(pending.target)
-            rollback.execute(storage, base_path, replace(pending, plan=plan), transaction.check_lock)
+            transaction.roll_back(replace(pending, plan=plan))
 
     for time_, begun in sorted(rollback.begun(target.timeline(), storage).items(), reverse=True):
         if time_ in wanted:

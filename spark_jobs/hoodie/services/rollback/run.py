@@ -26,6 +26,7 @@ from hoodie.timeline.instant import Instant
 from hoodie.timeline.plans import RollbackMetadata
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
+from hoodie.write.transaction import Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +132,8 @@ def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Do
         if done.chosen.instant is not None:
             progress("rollback", f"{done.chosen.instant}")
             transaction.check_claim()
-            transaction.undo(done.chosen.instant)
             with transaction.publishing():
-                metadata = _roll_back(target, timeline, done, transaction.check_lock)
+                metadata = _roll_back(target, timeline, transaction, done)
         elif metadata is not None:
             done.chosen = first
         if metadata is not None:
@@ -141,7 +141,7 @@ def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Do
 
 
 def _roll_back(
-    target: ServiceTable, timeline: Timeline, done: _Done, check: Callable[[], None]
+    target: ServiceTable, timeline: Timeline, transaction: Transaction, done: _Done
 ) -> RollbackMetadata:
     storage, base_path, chosen = target.storage, target.base_path, done.chosen
     assert chosen.instant is not None
@@ -149,7 +149,7 @@ def _roll_back(
     plan = rollback.put_plan(storage, base_path, pending)
     done.work = RollbackReport.of(storage, base_path, [plan])
     _refuse_new_savepoint(target, pending.instant, chosen.instant)
-    return rollback.execute(storage, base_path, replace(pending, plan=plan), check)
+    return transaction.roll_back(replace(pending, plan=plan))
 
 
 def _refuse_new_savepoint(target: ServiceTable, made: Instant, instant: Instant) -> None:

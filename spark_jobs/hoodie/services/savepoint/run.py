@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hoodie.concurrency.gate import WriterGate, gate_for
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
 from hoodie.format.names import join
 from hoodie.read.past import Past, needs_as_of
@@ -23,15 +22,15 @@ from hoodie.services.clean.plan import last_clean
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.service_table import ServiceTable
-from hoodie.storage import Check
 from hoodie.table.features import Feature, refuse
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, merged_slices
-from hoodie.timeline.active import Timeline, create_instant, delete_states
+from hoodie.timeline.active import Timeline, begin_instant, delete_states
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.write import rollback
 from hoodie.write.operation import check_public
+from hoodie.write.transaction import Transaction
 
 _SHOWN = 5
 
@@ -97,9 +96,8 @@ def create_savepoint(request: SavepointRequest) -> SavepointResult:
     if dry_run:
         return _result(target, "planned", "create", True, commit, metadata, started)
     request.progress("savepoint", f"commit {commit}: {metadata.num_files} files in {len(files)} partitions")
-    gate = _gate(target, request)
-    with gate.publishing():
-        _write(target, commit, metadata, timeline, gate.check_lock)
+    with target.transaction(request.progress) as transaction, transaction.publishing():
+        _write(target, transaction, commit, metadata, timeline)
     return _result(target, "created", "create", False, commit, metadata, started)
 
 
@@ -119,8 +117,8 @@ def delete_savepoint(request: SavepointRequest, instant: str) -> SavepointResult
     saved = savepoint_of(timeline, target, instant)
     if not dry_run:
         request.progress("savepoint", f"delete that of {instant}")
-        with _gate(target, request).publishing():
-            _delete(target, instant)
+        with target.transaction(request.progress) as transaction, transaction.publishing():
+            _delete(target, transaction, instant)
     status = "planned" if dry_run else "deleted"
     return _result(target, status, "delete", dry_run, instant, saved, started)
 
@@ -208,42 +206,42 @@ def _refuse_going(
             )
 
 
-def _gate(target: ServiceTable, request: SavepointRequest) -> WriterGate:
-    return gate_for(target.table, target.config, target.props.timeline_utc, request.progress)
-
-
 def _write(
-    target: ServiceTable, commit: str, metadata: SavepointMetadata, before: Timeline, check: Check
+    target: ServiceTable,
+    transaction: Transaction,
+    commit: str,
+    metadata: SavepointMetadata,
+    before: Timeline,
 ) -> None:
     """Make the savepoint, then check that it is complete: of two processes at once the second one finds the
     other.
     """
-    storage, base_path = target.storage, target.base_path
     inflight = Instant(commit, Action.SAVEPOINT, State.INFLIGHT)
     with contextlib.suppress(AlreadyExists):
-        create_instant(storage, base_path, inflight)
+        begin_instant(target.storage, target.base_path, inflight)
     try:
-        completed = inflight.with_state(State.COMPLETED)
-        create_instant(storage, base_path, completed, metadata.to_bytes(), check)
+        transaction.complete(inflight, metadata, beside=True)
     except AlreadyExists:
         raise CommitConflict(
             f"another process has just made a savepoint of {commit}; run it again to see it", instant=commit
         ) from None
-    now = target.timeline()
     try:
-        undoing = rollback.begun(now, storage, remove=False)
-        if not now.is_committed(commit) or any(time >= commit for time in undoing):
-            raise CommitConflict(
-                f"commit {commit} is being rolled back; choose an earlier one", instant=commit
-            )
-        rollback.refuse_restore(now, storage)
-        if now.filter([Action.CLEAN]) != before.filter([Action.CLEAN]):
-            _refuse_cleaned(target, now, commit)
-            _refuse_gone(target, commit, metadata)
-        _refuse_going(target, now, commit, metadata.files)
+        _refuse_undone(target, commit, metadata, before)
     except BaseException:
-        _delete(target, commit)
+        _delete(target, transaction, commit)
         raise
+
+
+def _refuse_undone(target: ServiceTable, commit: str, metadata: SavepointMetadata, before: Timeline) -> None:
+    now = target.timeline()
+    undoing = rollback.begun(now, target.storage, remove=False)
+    if not now.is_committed(commit) or any(time >= commit for time in undoing):
+        raise CommitConflict(f"commit {commit} is being rolled back; choose an earlier one", instant=commit)
+    rollback.refuse_restore(now, target.storage)
+    if now.filter([Action.CLEAN]) != before.filter([Action.CLEAN]):
+        _refuse_cleaned(target, now, commit)
+        _refuse_gone(target, commit, metadata)
+    _refuse_going(target, now, commit, metadata.files)
 
 
 def _refuse_gone(target: ServiceTable, commit: str, metadata: SavepointMetadata) -> None:
@@ -258,11 +256,10 @@ def _refuse_gone(target: ServiceTable, commit: str, metadata: SavepointMetadata)
                 )
 
 
-def _delete(target: ServiceTable, commit: str) -> None:
-    states = (State.INFLIGHT, State.COMPLETED)
-    delete_states(
-        target.storage, target.base_path, [Instant(commit, Action.SAVEPOINT, state) for state in states]
-    )
+def _delete(target: ServiceTable, transaction: Transaction, commit: str) -> None:
+    saved = [Instant(commit, Action.SAVEPOINT, state) for state in (State.INFLIGHT, State.COMPLETED)]
+    delete_states(target.storage, target.base_path, saved)
+    transaction.undo(saved[-1])
 
 
 def _result(

@@ -1,0 +1,40 @@
+"""Every instant is completed in the order of a commit: participants and hooks see all of them."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from hoodie.storage.local import LocalStorage
+from hoodie.timeline.active import begin_instant
+from hoodie.timeline.instant import Action, Instant, State
+from tests.house.test_versions import named, place, sources
+from tests.house.test_walls import HOODIE
+
+COMMIT = HOODIE / "write/commit.py"
+TIMELINE = HOODIE / "timeline/active.py"
+#: what makes a file of a name that is given
+MAKERS = {"create", "write", "output"}
+
+
+def test_instants_are_completed_by_the_commit_module_alone() -> None:
+    """Others begin instants with `begin_instant`, which refuses completed ones."""
+    found = [
+        place(path, node)
+        for path, tree in sources(COMMIT, TIMELINE)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.alias) and node.name == "create_instant")
+        or (isinstance(node, ast.Attribute) and node.attr == "create_instant")
+        or (
+            isinstance(node, ast.Call)
+            and named(node.func) in MAKERS
+            and any(named(item) in ("instant_path",) for item in ast.walk(node))
+        )
+    ]
+    assert found == []
+
+
+def test_a_completed_instant_is_no_beginning() -> None:
+    with pytest.raises(ValueError, match=r"completed by hoodie\.write\.commit alone"):
+        begin_instant(LocalStorage(), "/t", Instant("1", Action.CLEAN, State.COMPLETED))
