@@ -11,7 +11,7 @@ import hoodie
 from hoodie.storage.local import LocalStorage
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files, archive_folder, read_archived, read_file
+from hoodie.timeline.archived import archive_files, read_archived, read_file
 from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, litter, our_rows
@@ -20,6 +20,7 @@ from tests.crash.conftest import Bench
 from tests.crash.scenarios import NO_ROWS, Compaction, Scenario, Withdrawn, run
 from tests.crash.services import Service
 from tests.crash.undo import MANUAL, Undo, upserted
+from tests.support.archives import archive_folder
 
 STORAGE = LocalStorage()
 S = TypeVar("S", bound=Scenario)

@@ -23,7 +23,6 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import (
     ArchivedEntry,
     archive_files,
-    archive_folder,
     encode_archive,
     read_archived,
     read_file,
@@ -33,6 +32,7 @@ from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from tests.golden.test_clean_plans import names, with_deleted
+from tests.support.archives import archive_folder
 
 STORAGE = LocalStorage()
 TABLES = ["cow_archived", "mor_archived"]

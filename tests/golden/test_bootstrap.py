@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,11 +15,14 @@ import hoodie
 from hoodie.codec.avro import read_record
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
+from hoodie.storage import Storage
 from hoodie.storage.local import LocalStorage
+from hoodie.storage.settings import FSYNC
 from hoodie.table.doctor import check_table
 from tests.data.bootstrap.recipe import CASES, rows
 from tests.support.bootstrap import allowed, point, unpacked
 from tests.support.rows import assert_same_rows
+from tests.support.storages import Wrapped, registered
 from tests.unit.write.support import listing
 
 QUERIES = {
@@ -67,6 +71,24 @@ def test_queries_answer_what_apache_hudi_answers(tables: Path, name: str, query:
         expected = expected.with_name("snapshot.parquet")
     got = read(tables / name / "table", **asked)
     assert_same_rows(got, pq.read_table(expected), meta=True, what=f"{name} {query}")
+
+
+class Noting(Wrapped):
+    opened: ClassVar[list[tuple[str, str]]] = []
+
+    @classmethod
+    def make(cls, *, uri: str, options: Mapping[str, str]) -> Storage:  # type: ignore[override]
+        cls.opened.append((uri, options.get(FSYNC.name, "")))
+        return super().make(uri=uri, options=options)
+
+
+def test_the_storage_of_the_source_has_the_settings_of_the_call(tables: Path) -> None:
+    table = tables / "metadata_only" / "table"
+    Noting.opened.clear()
+    with registered("file", Noting):
+        hoodie.read_table(str(table), options={**allowed(table), FSYNC.name: "false"})
+    assert {Path(uri) for uri, _ in Noting.opened} == {table, table.parent / "source"}
+    assert {text for _, text in Noting.opened} == {"false"}
 
 
 def changed(numbers: range, region: str = "eu") -> pa.Table:

@@ -21,12 +21,13 @@ from hoodie.services.restore.plan import begun
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files, archive_folder, read_file
+from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.model.flavor import ODD, Row
 from tests.model.steps import KINDS, Refused, Step, draw, told
 from tests.model.world import Rows, World, counted, counted_table
+from tests.support.archives import archive_folder
 from tests.support.faults import Faults, Phase, injected
 from tests.support.processes import forked
 from tests.support.readers import read_hudi_rs

@@ -1,4 +1,4 @@
-"""Archive files as releases before Java's strings wrote them."""
+"""The archive of a table, and its files as releases before Java's strings wrote them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from hoodie.codec.avro import JAVA_STRING
 from hoodie.format.log_block import HeaderKey, encode_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage.local import LocalStorage
-from hoodie.timeline.archived import archive_files, archive_folder
+from hoodie.timeline.archived import archive_files
+from hoodie.timeline.layouts.one import ONE
 
 STORAGE = LocalStorage()
+
+
+def archive_folder(base_path: str) -> str:
+    """Of a table with the default of hoodie.archivelog.folder."""
+    return ONE.archive_folder(base_path, "archived")
 
 
 def without_property(schema: Any) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 import hoodie
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_folder, read_archived
+from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import Action, Instant
+from tests.support.archives import archive_folder
 from tests.support.hudi_client import HudiServer
 from tests.support.oracle import Model
 from tests.support.readers import read_hudi_rs

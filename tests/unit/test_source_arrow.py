@@ -247,7 +247,9 @@ def test_a_table_as_source(tmp_path: Path) -> None:
     hoodie.write_table(given, path, options=options)
     hoodie.write_table(given.slice(0, 1), path, options=options)
     assert rows({"path": path, "format": "table"}).sort_by("id") == given
-    assert target_schema(path) == given.schema
-    assert target_schema(str(tmp_path / "none")) is None
+    assert target_schema(path, {}) == given.schema
+    assert target_schema(str(tmp_path / "none"), {}) is None
+    with pytest.raises(ConfigError, match=r"hoodie\.write\.fsync='maybe'"):
+        target_schema(path, {"hoodie.write.fsync": "maybe"})
     with pytest.raises(InputError, match="is a Hudi table; read it with the source format 'table'"):
         rows(path)

@@ -26,7 +26,7 @@ def write(args: argparse.Namespace) -> Answer:
     source = Source.of({"path": args.source, "format": args.format, "options": dict(args.source_option)})
     with session(args) as backend:
         result = hoodie.write_table(
-            backend.read_source(source, target_schema(args.table)),
+            backend.read_source(source, target_schema(args.table, options)),
             args.table,
             spark=backend,
             operation="insert_overwrite_table" if getattr(args, "whole_table", False) else args.command,

@@ -151,7 +151,7 @@ def _write(backend: Backend, request: Mapping[str, Any], progress: ProgressCallb
     described = request["source"]
     if not isinstance(described, Mapping):
         described = {"path": described}
-    rows = backend.read_source(source, target_schema(request["table"]))
+    rows = backend.read_source(source, target_schema(request["table"], request["options"] or {}))
     return hoodie.write_table(
         rows,
         request["table"],

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from hoodie.codec.avro import read_record
 from hoodie.errors import NotRetained, TableBusy
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.read.past import Need, Past, gone, needs_as_of
 from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
-from hoodie.timeline.active import Timeline, meta_path
-from hoodie.timeline.archived import archive_folder, read_archived
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import read_archived
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.savepoint import SavepointMetadata
@@ -76,7 +76,7 @@ def _check_hole(table: Table, past: Past, commit: str) -> None:
     first = timeline.first_time
     if past.time == commit or not timeline.is_archived(commit):
         return
-    folder = archive_folder(table.base_path, table.properties.archive_folder)
+    folder = table.archive_folder
     archived = (entry.instant for entry in read_archived(table.storage, folder))
     if any(item.action in COMMIT_ACTIONS for item in timeline.between(commit, past.time, archived)):
         raise NotRetained(
@@ -102,7 +102,7 @@ def check_begin(table: Table, begin: str) -> None:
     commits = table.timeline.commits()
     if not begin or not commits or not commits[0].is_after(begin):
         return
-    folder = join(meta_path(table.base_path), table.properties.archive_folder)
+    folder = table.archive_folder
     if any("archive" in item.name for item in table.storage.list(folder)):
         raise NotRetained(
             f"begin {begin} is before the table's active timeline, which begins with commit "

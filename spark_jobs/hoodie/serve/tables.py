@@ -15,7 +15,7 @@ from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files, archive_folder
+from hoodie.timeline.archived import archive_files
 
 #: a name is a part of URLs
 _NAME = re.compile(r"[\w.-]{1,100}")
@@ -56,13 +56,21 @@ class ShownTable:
     base_path: str
     props: TableProperties
     storage: Storage
+    archive_folder: str
     now_ms: int
 
     @classmethod
     def open(cls, name: str, base_path: str) -> ShownTable:
         """Raises TableNotFound, TornProperties, UnsupportedVersion, StorageError."""
         table = Table.open(base_path, rounds=_ROUNDS)
-        return cls(name, base_path, table.properties, table.storage, table.storage.now_ms())
+        return cls(
+            name=name,
+            base_path=base_path,
+            props=table.properties,
+            storage=table.storage,
+            archive_folder=table.archive_folder,
+            now_ms=table.storage.now_ms(),
+        )
 
     def timeline(self, before: Timeline | None = None) -> Timeline:
         return Timeline.load(self.base_path, self.storage, before)
@@ -70,10 +78,6 @@ class ShownTable:
     def beats(self) -> dict[str, HeartbeatFile]:
         """Heartbeats of writers and services, by instant."""
         return {beat.instant: beat for beat in heartbeat.read_heartbeats(self.storage, self.base_path)}
-
-    @property
-    def archive_folder(self) -> str:
-        return archive_folder(self.base_path, self.props.archive_folder)
 
     def zone(self) -> str:
         """The time zone of the timeline's instants, for people."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from hoodie.config.key import Config
 from hoodie.errors import TableNotFound
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.schema import from_avro
@@ -14,10 +16,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def target_schema(path: str) -> pa.Schema | None:
-    """Arrow schema of the data columns of the table at `path`; None where there is no table yet."""
+def target_schema(path: str, options: Mapping[str, Any]) -> pa.Schema | None:
+    """Arrow schema of the data columns of the table at `path`, opened with these settings; None where there
+    is no table yet.
+    """
     try:
-        table = Table.open(path)
+        table = Table.open(path, Config.of(options))
         text = TableSchema.load(table.timeline, table.storage, table.properties).avro
     except TableNotFound:
         return None

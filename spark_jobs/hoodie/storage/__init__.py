@@ -25,6 +25,9 @@ from hoodie.storage.pattern import split
 Check = Callable[[], object] | None
 
 
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
+
+
 class FileInfo(NamedTuple):
     """One entry of a listing. `mtime_ms` is epoch milliseconds, `size` bytes (0 for folders)."""
 
@@ -85,6 +88,8 @@ class Storage(ABC):
 
     #: how the caller chose that files are used
     access: Access = Access()
+    #: the settings that it was opened with, for the storage of a folder that the table names
+    options: Mapping[str, str] = _NO_OPTIONS
     #: may any program of this machine open the paths
     local = False
     #: does `sweep_partial` make every `create` fail (Fenced) that has entered its `check` in that folder: a
@@ -235,7 +240,6 @@ STORAGES = Plugins(
     base=Storage,  # type: ignore[type-abstract]
     places={"file": "hoodie.storage.local:LocalStorage"},
 )
-_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 def normalize(path: str) -> str:
@@ -271,7 +275,9 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def storage_for(path: str, options: Mapping[str, str] = _NO_OPTIONS) -> Storage:
     """The storage of the table (or the one file) at `path`; see `Storage.make`."""
     uri = normalize(path)
-    return STORAGES.load("path", _scheme(uri))(uri=uri, options=options)
+    storage = STORAGES.load("path", _scheme(uri))(uri=uri, options=options)
+    storage.options = dict(options)
+    return storage
 
 
 def source_storage_for(path: str, options: Mapping[str, str] = _NO_OPTIONS) -> Storage:

@@ -25,7 +25,7 @@ from hoodie.table.written import (
     wrong_in,
 )
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_folder, read_archived
+from hoodie.timeline.archived import read_archived
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.clustering_plan import ClusteringPlan
 from hoodie.timeline.compaction_plan import CompactionPlan
@@ -159,7 +159,7 @@ def _taken(timeline: Timeline, storage: Storage) -> Iterator[File]:
 
 def _taken_long_ago(table: Table) -> Iterator[File]:
     """The same by the archive. Cleans are archived apart from commits, which may be kept longer."""
-    folder = archive_folder(table.base_path, table.properties.archive_folder)
+    folder = table.archive_folder
     for entry in read_archived(table.storage, folder):
         if not entry.instant.completed or entry.metadata is None:
             continue

@@ -24,7 +24,7 @@ from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.markers import marker_instants
 from hoodie.table.properties import TableType
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.archived import archive_folder, unmended
+from hoodie.timeline.archived import unmended
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
 
@@ -241,7 +241,7 @@ def _timeline(table: _Examination) -> Iterator[Finding]:
 
 def _archive(table: _Examination) -> Iterator[Finding]:
     """Does Apache Hudi 1.x load the archive? It does so in the middle of an upgrade."""
-    folder = archive_folder(table.base_path, table.props.archive_folder)
+    folder = table.table.archive_folder
     names = [item.name for item in unmended(table.storage, folder)]
     if names:
         yield Finding(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hoodie.config import versions
 from hoodie.config.key import Config
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.settings import SETTINGS
@@ -15,6 +16,9 @@ from hoodie.table import properties
 from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.layout import Layout
+from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.layouts.two import TWO
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,16 @@ class Table:
     @property
     def base_path(self) -> str:
         return self.ref.uri
+
+    @property
+    def layout(self) -> Layout:
+        """How the timeline and its archive lie, by the table's version."""
+        return ONE if versions.is_of_layout(self.properties.version, ONE.version) else TWO
+
+    @property
+    def archive_folder(self) -> str:
+        """Of the archived timeline."""
+        return self.layout.archive_folder(self.base_path, self.properties.archive_folder)
 
     @property
     def properties(self) -> TableProperties:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hoodie.table.handle import Table
-from hoodie.timeline.archived import ArchivedEntry, archive_folder, read_archived
+from hoodie.timeline.archived import ArchivedEntry, read_archived
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
@@ -31,7 +31,7 @@ def archived_instants(table: Table) -> list[dict[str, Any]]:
     """Those of the archived timeline, in the highest state that is there, oldest first. Raises TableError."""
     props = table.properties
     highest: dict[tuple[str, str], ArchivedEntry] = {}
-    for entry in read_archived(table.storage, archive_folder(table.base_path, props.archive_folder)):
+    for entry in read_archived(table.storage, table.archive_folder):
         key = (entry.instant.time, entry.instant.comparable_action.value)
         if key not in highest or highest[key].instant.state < entry.instant.state:
             highest[key] = entry

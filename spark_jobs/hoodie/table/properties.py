@@ -25,7 +25,6 @@ from hoodie.errors import (
     AlreadyExists,
     CommitConflict,
     ConfigError,
-    StorageError,
     TableNotFound,
     TornProperties,
 )
@@ -338,10 +337,8 @@ def _read_whole(storage: Storage, path: str) -> tuple[dict[str, str] | None, str
     """(properties, None), or (None, what is wrong), or (None, None) when there is no such file."""
     try:
         data = storage.read(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None, None
-    except OSError as error:
-        raise StorageError(f"can't read {path}: {error}; check the file's permissions", path=path) from error
     try:
         texts = parse_properties(data)
     except ValueError as error:

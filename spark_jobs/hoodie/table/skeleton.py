@@ -41,7 +41,7 @@ class SkeletonReader(BaseFileReader):
         with ExitStack() as stack:
             super().__init__(storage, base.path)
             stack.callback(super().__exit__)
-            self._rows = stack.enter_context(_opened(base, source))
+            self._rows = stack.enter_context(_opened(storage, base, source))
             self._check()
             self._stored = _spelled(self._rows.schema.names, schema, super().schema)
             self._values = _typed(source, schema, self._stored)
@@ -107,9 +107,9 @@ def _as(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
     return read_as(batch, pa.schema([field])).column(0)
 
 
-def _opened(base: BaseFile, source: Source) -> BaseFileReader:
+def _opened(storage: Storage, base: BaseFile, source: Source) -> BaseFileReader:
     try:
-        return BaseFileReader(storage_for(source.root), source.path)
+        return BaseFileReader(storage_for(source.root, storage.options), source.path)
     except (FileNotFoundError, pa.ArrowException, OSError) as error:
         reason = "is not there" if isinstance(error, FileNotFoundError) else f"can't be read ({error})"
         raise TableError(

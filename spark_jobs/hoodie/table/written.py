@@ -19,7 +19,7 @@ from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files, archive_folder
+from hoodie.timeline.archived import archive_files
 from hoodie.timeline.instant import Instant
 
 #: (partition path, file id)
@@ -196,7 +196,8 @@ def confirmed(timeline: Timeline, storage: Storage, props: TableProperties, item
     if there is not None and (there.size == file.size or (file.log and there.size > file.size)):
         return False
     if timeline.is_archived(file.instant):
-        return not archive_files(storage, archive_folder(timeline.base_path, props.archive_folder))
+        folder = timeline.layout.archive_folder(timeline.base_path, props.archive_folder)
+        return not archive_files(storage, folder)
     return True
 
 

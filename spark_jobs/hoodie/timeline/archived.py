@@ -21,12 +21,10 @@ from hoodie.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import instant_time
 from hoodie.storage import FileInfo, Storage
-from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 
 MODEL = "HoodieArchivedMetaEntry"
-DEFAULT_FOLDER = "archived"
 #: transient, beside the archive files: a merge of small ones that is under way
 MERGE_PLAN_NAME = "mergeArchivePlan"
 
@@ -47,11 +45,6 @@ _METADATA = (
     "hoodieSavePointMetadata",
     "hoodieIndexCommitMetadata",
 )
-
-
-def archive_folder(base_path: str, folder: str = DEFAULT_FOLDER) -> str:
-    """`folder` is the table's property hoodie.archivelog.folder."""
-    return f"{base_path}/{META_FOLDER}/{folder}"
 
 
 def archive_name(version: int) -> str:

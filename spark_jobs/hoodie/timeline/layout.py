@@ -29,11 +29,6 @@ class Layout:
     has_completion_time: ClassVar[bool] = False
     #: pending action -> the action under whose name its completed file lies
     completes_as: ClassVar[Mapping[Action, Action]]
-    #: the action of a clustering that is begun now; of REPLACECOMMIT only the plan shows that it is none of a
-    #: write
-    clustering: ClassVar[Action] = Action.REPLACECOMMIT
-    #: whether a log file is named for the base instant of its slice; otherwise for the commit that wrote it
-    logs_name_base_instant: ClassVar[bool] = True
 
     def parse(self, name: str) -> Instant | None:
         """Name of a file -> instant; None for a file that is no instant's."""

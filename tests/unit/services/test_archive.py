@@ -25,7 +25,6 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.archived import (
     ArchivedEntry,
     archive_files,
-    archive_folder,
     archive_name,
     archive_version,
     read_archived,
@@ -36,7 +35,7 @@ from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.write.transaction import Transaction
-from tests.support.archives import age
+from tests.support.archives import age, archive_folder
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.rows import assert_same_rows
 from tests.support.tables import small_rows

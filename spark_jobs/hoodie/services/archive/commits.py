@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hoodie.services.service_table import ServiceTable
-from hoodie.timeline.archived import archive_folder, read_archived
+from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import COMMIT_ACTIONS, Instant
 
 
 def archived_commits(target: ServiceTable) -> Iterator[Instant]:
     """The completed commits of the archived timeline, in the order of its files."""
-    folder = archive_folder(target.base_path, target.props.archive_folder)
+    folder = target.table.archive_folder
     for entry in read_archived(target.storage, folder):
         if entry.instant.completed and entry.instant.comparable_action in COMMIT_ACTIONS:
             yield entry.instant

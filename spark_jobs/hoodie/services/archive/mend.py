@@ -12,7 +12,7 @@ from typing import Any
 from hoodie.errors import HalfUpgraded
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import FileInfo, Storage
-from hoodie.timeline.archived import archive_folder, mended, unmended
+from hoodie.timeline.archived import mended, unmended
 
 
 def mend(storage: Storage, files: Iterable[FileInfo], check: Callable[[], None]) -> list[str]:
@@ -36,7 +36,7 @@ def mend_archive(path: str, options: Mapping[str, Any] | None = None) -> list[st
     half-upgraded table has no writers but Apache Hudi.
     """
     target = ServiceTable.open(path, options or {})
-    folder = archive_folder(target.base_path, target.props.archive_folder)
+    folder = target.table.archive_folder
     files = unmended(target.storage, folder)
     if not files:
         return []

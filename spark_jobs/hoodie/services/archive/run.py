@@ -36,7 +36,6 @@ from hoodie.timeline.active import META_FOLDER, Timeline, meta_path
 from hoodie.timeline.archived import (
     MERGE_PLAN_NAME,
     archive_files,
-    archive_folder,
     archive_name,
     archive_version,
     encode_archive,
@@ -99,7 +98,7 @@ def archive(request: Request) -> ArchiveResult:
     _refuse_metadata_table(target)
     timeline = target.table.timeline
     done = _Done(choose(timeline, target.config, facts(target, timeline)))
-    folder = archive_folder(target.base_path, target.props.archive_folder)
+    folder = target.table.archive_folder
     names = frozenset(target.storage.names(folder))
     if any(archive_version(name) is not None for name in names):
         done.mended = [item.name for item in unmended(target.storage, folder, every=False)]
@@ -138,7 +137,7 @@ def facts(target: ServiceTable, timeline: Timeline) -> Facts:
 
 def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
     storage, base_path = target.storage, target.base_path
-    folder = archive_folder(base_path, target.props.archive_folder)
+    folder = target.table.archive_folder
     with target.transaction(progress) as transaction:
         transaction.claim(repair=False)
         with transaction.publishing():
@@ -257,7 +256,7 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
     """The instants whose files a killed run has begun to delete. The archive is read only when the timeline
     has such an instant.
     """
-    folder = archive_folder(target.base_path, target.props.archive_folder)
+    folder = target.table.archive_folder
     known: set[Instant] | None = None
 
     def look(instant: Instant) -> bool:

@@ -18,7 +18,7 @@ from hoodie.table.buckets import refuse_buckets
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, file_slices
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
 from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.instant import Action, Instant, Kind, State
@@ -100,7 +100,7 @@ def replaced_by(plan: ClusteringPlan) -> dict[str, list[str]]:
 
 def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace, ClusteringPlan]:
     """Raises TableError for a plan that is torn or gone, or that only Apache Hudi can execute."""
-    path = instant_path(target.base_path, instant.with_state(State.REQUESTED))
+    path = target.table.timeline.path(instant.with_state(State.REQUESTED))
     try:
         requested = RequestedReplace.from_bytes(target.storage.read(path))
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from hoodie.services.rewrite_slices import rewrite_context, run_tasks
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import ROWS, refuse
 from hoodie.table.properties import TableType
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.compaction_plan import (
     TOTAL_IO_READ_MB,
@@ -78,7 +78,7 @@ def _read_bytes(operation: CompactionOperation) -> int:
 
 def read_plan(target: ServiceTable, instant: Instant) -> CompactionPlan:
     """Raises TableError for a plan that is torn or gone."""
-    path = instant_path(target.base_path, instant.with_state(State.REQUESTED))
+    path = target.table.timeline.path(instant.with_state(State.REQUESTED))
     try:
         return CompactionPlan.from_bytes(target.storage.read(path))
     except FileNotFoundError:

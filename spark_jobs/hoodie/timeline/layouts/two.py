@@ -37,8 +37,6 @@ class LayoutTwo(Layout):
     folder = _FOLDER
     has_completion_time = True
     completes_as = COMPLETES_AS
-    clustering = Action.CLUSTERING
-    logs_name_base_instant = False
 
     def parse(self, name: str) -> Instant | None:
         time, _, suffix = name.partition(".")
