@@ -21,6 +21,8 @@ _UNIQUE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{64}|\d+")
 _PUBLISHED = re.compile(r"create \.hoodie/#\.(?!inflight)[a-z]+( |$)")
 #: instants, heartbeats, properties
 _STATE = re.compile(r"[a-z_]+ \.hoodie/(\.heartbeat/)?(#(\.[a-z.]+)?|hoodie\.properties(\.backup)?)( |$)")
+#: files of a participant in commits
+_PARTICIPANT = re.compile(r"[a-z_]+ \.hoodie/\.ledger/")
 
 #: done twice they do no more than once, so that it does not matter whether an error was one
 _REPEATABLE = ("delete", "sweep", "make_dirs", "open_output")
@@ -83,6 +85,9 @@ def chosen(steps: Sequence[str], known: Sequence[Sequence[str]], kind: Kind) -> 
             found.add((first, Phase.AFTER))
         elif kind is Kind.KILL and _STATE.match(text) and not text.startswith("delete"):
             found.add((first, Phase.BEFORE))
+        if kind is Kind.KILL and _PARTICIPANT.match(text):
+            found |= {(first, Phase.BEFORE), (last, Phase.BEFORE)}
+            found |= {(first, Phase.DURING)} if " in parts" in text else set()
         if kind is Kind.KILL and (_PUBLISHED.match(text) or text.startswith("close_output")):
             found.add((first, Phase.DURING))
     return found or {(len(steps), Phase.AFTER if kind is Kind.HICCUP else Phase.BEFORE)}

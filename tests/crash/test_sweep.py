@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.plans import RollbackMetadata
-from tests.crash import clustering, operations, services, undo  # noqa: F401  their scenarios join the others
+from tests.crash import clustering, operations, participants, services, undo  # noqa: F401  their scenarios join
 from tests.crash.cases import Case, Kind
 from tests.crash.conftest import Bench
+from tests.crash.participants import KEEPING
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.survival import survival
+from tests.support.ledger import entries, not_counted
 
 pytestmark = pytest.mark.crash
 
@@ -30,9 +33,20 @@ def sweep(bench: Bench, name: str, cases: Sequence[Case]) -> None:
         try:
             check = survival(bench, scenario, path)
             check.failed(bench.fail(scenario, path, case))
+            if scenario.name in KEEPING:
+                entries(path)  # what counts is whole, whenever a reader looks
             check.mended()
+            if scenario.name in KEEPING:
+                check_ledger(path)
         except Exception as error:
             raise AssertionError(f"{name}, {case}") from error
+
+
+def check_ledger(path: Path) -> None:
+    """Its files agree with the timeline; those of rollbacks that a restore replaced stay."""
+    entries(path)
+    assert [name for name in not_counted(path) if ".rollback." not in name] == []
+    assert bool(not_counted(path)) <= bool(Timeline.load(str(path)).filter([Action.RESTORE]))
 
 
 @pytest.mark.parametrize(("name", "kind"), SWEPT, ids=IDS)

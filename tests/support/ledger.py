@@ -26,14 +26,19 @@ class Ledger(CommitParticipant):
         undone = sorted(info.time for info in commit.undone)
         changes = {"deleted": deleted, "undone": undone}
         total = {"deleted": sum(map(len, deleted.values())), "undone": len(undone)}
+        self._sweep(commit.table)
         for part, content in zip(PARTS, (changes, total), strict=True):
             commit.table.storage.write(
                 _path(commit.table, commit.instant, part), json.dumps(content).encode()
             )
 
     def undo(self, table: Table, instant: Instant) -> None:
+        self._sweep(table)
         for part in reversed(PARTS):
             table.storage.delete(_path(table, instant, part))
+
+    def _sweep(self, table: Table) -> None:
+        table.storage.sweep_partial(join(table.base_path, FOLDER))
 
 
 class LedgerIndex(SimpleIndex):
