@@ -15,7 +15,8 @@ from hoodie.errors import HoodieError, TableNotFound
 from hoodie.source.fingerprint import fingerprint
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
-from hoodie.timeline.tokens import TokenCommit, find
+from hoodie.timeline.token_store import TokenStore
+from hoodie.timeline.tokens import TokenCommit
 
 
 def task_token(context: Mapping[str, Any]) -> str:
@@ -41,7 +42,7 @@ def committed_before(path: str, token: str, operation: str, source: Mapping[str,
     """The token's commit, if it was of the same source, as far as this machine sees it; None for no table."""
     try:
         table = Table(TableRef.of(path))
-        found = find(table.timeline, table.storage, token)
+        found = TokenStore(table.timeline, table.storage).find(token)
     except (TableNotFound, HoodieError):
         return None  # the job says what is wrong
     return found if found is not None and found.fingerprint == fingerprint(operation, source) else None

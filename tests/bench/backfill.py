@@ -230,11 +230,11 @@ def _table(work: Path, days: int) -> dict[str, Any]:
     from hoodie.storage.local import LocalStorage
     from hoodie.timeline.active import Timeline
     from hoodie.timeline.intervals import interval_of
-    from hoodie.timeline.tokens import all_commits
+    from hoodie.timeline.token_store import TokenStore
 
     path = str(work / "flights" / "backfilled")
     timeline = Timeline.load(path)
-    commits = sorted(all_commits(timeline, LocalStorage()), key=lambda commit: commit.instant)
+    commits = sorted(TokenStore(timeline, LocalStorage()).unsettled(), key=lambda commit: commit.instant)
     found = [interval_of(commit.token) for commit in commits]
     order = [each[1].start.date().isoformat() for each in found if each is not None]
     ours, expected = _rows(hoodie.read_table(path, meta=False)), _rows(_ordered(work, days))

@@ -29,7 +29,6 @@ LISTERS = {
     "table/listing.py",
     "table/markers.py",
     "timeline/archived.py",
-    "timeline/tokens.py",
     "write/plan.py",
 }
 

@@ -17,8 +17,8 @@ from hoodie.serve.page import Page
 from hoodie.services.archive.mend import mend_archive
 from hoodie.storage import storage_for
 from hoodie.table.doctor import check_table
-from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.token_store import TokenStore
 from tests.security.corpus import NEW, Lake
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import MANUAL, MOR
@@ -117,8 +117,10 @@ def _watcher(lake: Lake) -> None:
 def _tokens(lake: Lake) -> None:
     storage = storage_for(str(lake.table))
     timeline = Timeline.load(str(lake.table), storage)
-    found = tokens.find(timeline, storage, "token")
-    json.dumps([found.result("t", "p") if found else None, len(list(tokens.all_commits(timeline, storage)))])
+    store = TokenStore(timeline, storage)
+    found = store.find("token")
+    store.later("d/t/-1/2024-01-01/2024-01-02", ["eu"])
+    json.dumps([found.result("t", "p") if found else None, len(list(store.unsettled()))])
 
 
 def _options(**more: str) -> Mapping[str, str]:

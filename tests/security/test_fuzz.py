@@ -8,6 +8,7 @@ HOODIE_FUZZ_FROM the number of the first one.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import mmap
 import os
@@ -41,7 +42,6 @@ from hoodie.storage import Storage, storage_for
 from hoodie.table import properties, schema_history
 from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.markers import Marker, read_markers
-from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_version, encode_archive, read_file
 from hoodie.timeline.archived_entry import commit_record, entry_record
@@ -56,6 +56,8 @@ from hoodie.timeline.plans import RequestedReplace, RollbackMetadata, RollbackPl
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.timeline.task_run import TaskRun
+from hoodie.timeline.token_store import TokenStore
+from hoodie.timeline.tokens import TokenCommit
 from tests.security import fuzzing
 from tests.support.processes import forked
 from tests.unit.log.reference import OneFile
@@ -147,7 +149,7 @@ def _commit(data: bytes) -> None:
     commit = CommitMetadata.parse(data)
     commit.to_json()
     _ = commit.schema_text(), commit.num_writes, commit.partitions, commit.file_groups
-    tokens.TokenCommit.of(Instant(INSTANT, Action.COMMIT, State.COMPLETED), commit)
+    TokenCommit.of(Instant(INSTANT, Action.COMMIT, State.COMPLETED), commit)
     TaskRun.of(commit.extra_metadata)
 
 
@@ -246,8 +248,10 @@ def _beats(storage: Storage, base_path: str) -> None:
 
 def _token(storage: Storage, base_path: str) -> None:
     timeline = Timeline.load(base_path, storage)
-    tokens.find(timeline, storage, "t")
-    list(tokens.all_commits(timeline, storage))
+    store = TokenStore(timeline, storage)
+    store.find("t")
+    store.later("d/t/-1/2024-01-01/2024-01-02", ["eu"])
+    list(store.unsettled())
 
 
 def _schemas(storage: Storage, base_path: str) -> None:
@@ -260,7 +264,7 @@ def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
     place = seeds.place / ".hoodie"
     place.mkdir(parents=True, exist_ok=True)
     (place / f"{INSTANT}.commit").write_bytes(seeds.commits[0])
-    token_name = f".aux/airflow-tokens/{Path(tokens._path('', 't')).name}"
+    token_name = f".aux/airflow-tokens/{hashlib.sha256(b't').hexdigest()}.json"
     token = b'{"token":"t","instant":"20240101000000000","action":"commit","fingerprint":"a",'
     token += b'"operation":"upsert","totals":{}}'
     beat = b'{"host":"a","machine":"b","pid":1,"started":"1","token":"t","toleranceMs":5,"service":""}'

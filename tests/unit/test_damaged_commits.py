@@ -15,9 +15,9 @@ from airflow_hoodie.commits import TableReader
 from hoodie.errors import TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.table.doctor import ERROR, check_table
-from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.token_store import TokenStore
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS, listing
 
 STORAGE = LocalStorage()
@@ -124,9 +124,9 @@ def test_tokens_are_not_looked_for_past_it(table: Path) -> None:
     file = damage(table, 3, b"")
     timeline = Timeline.load(str(table), STORAGE)
     with pytest.raises(TableError, match=f"{file.name} is damaged"):
-        tokens.find(timeline, STORAGE, "a token")
+        TokenStore(timeline, STORAGE).find("a token")
     with pytest.raises(TableError, match=f"{file.name} is damaged"):
-        list(tokens.all_commits(timeline, STORAGE))
+        list(TokenStore(timeline, STORAGE).unsettled())
 
 
 def test_the_newest_is_rolled_back(table: Path) -> None:

@@ -11,6 +11,7 @@ import hoodie
 from hoodie.storage import storage_for
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.token_store import TokenStore
 from tests.unit.write.support import PLAIN, plain, values
 
 MONDAY = "dag/write/-1/2026-01-05/2026-01-06"
@@ -116,6 +117,6 @@ def test_without_a_token_every_write_is_one(tmp_path: Path) -> None:
 def test_any_text_is_a_token(tmp_path: Path, odd: str) -> None:
     first = _write(tmp_path / "t", ("a", 1, "x"), token=odd)
     assert _write(tmp_path / "t", ("a", 2, "y"), token=odd).instant == first.instant
-    found = tokens.find(Timeline.load(str(tmp_path / "t")), storage_for(str(tmp_path)), odd)
+    found = TokenStore(Timeline.load(str(tmp_path / "t")), storage_for(str(tmp_path))).find(odd)
     assert found is not None
     assert found.token == odd

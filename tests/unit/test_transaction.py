@@ -23,7 +23,8 @@ from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan
 from hoodie.timeline.restore_plan import RestorePlan
-from hoodie.timeline.tokens import TOKEN_KEY, token_folder
+from hoodie.timeline.token_store import swept_folders
+from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.transaction import Transaction
 
 STORAGE = LocalStorage()
@@ -386,7 +387,7 @@ def test_a_metadata_table_that_the_properties_do_not_name_goes(base: str) -> Non
 
 
 def test_unfinished_files_are_swept_wherever_writers_make_them(base: str) -> None:
-    folders = [f"{base}/.hoodie", f"{base}/.hoodie/.heartbeat", token_folder(base)]
+    folders = [f"{base}/.hoodie", f"{base}/.hoodie/.heartbeat", *swept_folders(base)]
     for folder in folders:
         STORAGE.create(f"{folder}/.x.1.hoodie-tmp", b"")
     with begun(base) as transaction:

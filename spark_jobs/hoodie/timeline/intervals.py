@@ -6,14 +6,8 @@ order. Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-
-from hoodie.storage import Storage
-from hoodie.timeline import tokens
-from hoodie.timeline.active import Timeline
-from hoodie.timeline.tokens import TokenCommit
 
 _DAG_TASK_MAP = 3
 
@@ -41,18 +35,3 @@ def interval_of(token: str) -> tuple[str, Interval] | None:
     if (start.tzinfo is None) != (end.tzinfo is None):
         return None
     return "/".join(parts[:2]), Interval(start, end)
-
-
-def later_commits(timeline: Timeline, storage: Storage, token: str) -> Iterator[tuple[Interval, TokenCommit]]:
-    """Commits of later data intervals of the token's task, whatever their map index, also archived ones."""
-    own = interval_of(token)
-    if own is None:
-        return
-    task, interval = own
-    for commit in tokens.all_commits(timeline, storage):
-        other = interval_of(commit.token)
-        if other is None or other[0] != task:
-            continue
-        aware = other[1].start.tzinfo is not None
-        if aware == (interval.start.tzinfo is not None) and other[1] > interval:
-            yield other[1], commit

@@ -1,33 +1,23 @@
-"""Exactly once: which commit was made for a token, and of what.
+"""Exactly once: the token of a commit, by which a write that runs again finds that it is done.
 
 A write's token (DAG, task, map index, data interval) and a fingerprint of its source are texts in its
-commit's extra metadata, so that publishing the commit and remembering the token are one step. Beside it
-`.hoodie/.aux/airflow-tokens/` keeps a small file for every token, written after the commit and before the
-commit is archived: tokens outlive archival. Such a file counts only while its commit does. Readers of the
-format ignore the folder. Standard library only, so that an operator asks before it starts a JVM.
+commit's extra metadata, so that publishing the commit and remembering the token are one step. What outlives
+the commit's archival is beside the timeline (timeline.token_store). Standard library only.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.storage import Storage
-from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import Instant
+from hoodie.timeline.instant import Instant, is_time
 
 #: keys of a commit's extra metadata
 TOKEN_KEY = "airflow.token"
-#: bytes that the metadata of any commit has
-_LEAST = 40
 FINGERPRINT_KEY = "airflow.fingerprint"
-
-_FOLDER = f"{META_FOLDER}/.aux/airflow-tokens"
 
 
 @dataclass(frozen=True)
@@ -67,6 +57,27 @@ class TokenCommit:
             },
         )
 
+    @classmethod
+    def of_value(cls, value: Any) -> TokenCommit:
+        """What `value` gives. Raises ValueError for anything else: it comes from a file."""
+        try:
+            found = cls(**value)
+            texts = (found.token, found.instant, found.action, found.fingerprint, found.operation)
+            partitions = found.totals.get("partitions") or []
+            whole = all(isinstance(text, str) for text in (*texts, *partitions)) and is_time(found.instant)
+        except (TypeError, AttributeError):
+            whole = False
+        if not whole or not isinstance(partitions, list):
+            raise ValueError("not the token of a commit")
+        return found
+
+    def value(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {**vars(self), "totals": dict(self.totals)}
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(self.value(), sort_keys=True).encode()
+
     def is_of(self, fingerprint: str) -> bool:
         """Was the same source written, as far as both sides tell."""
         return not fingerprint or not self.fingerprint or fingerprint == self.fingerprint
@@ -86,102 +97,3 @@ class TokenCommit:
             "rolled_back": [],
             "metadata_table_removed": False,
         }
-
-
-def find(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None:
-    """The newest commit of the token that still counts: on the timeline, or archived."""
-    kept = _kept(timeline, storage, token)
-    for instant in reversed(timeline.commits()):
-        if kept is not None and instant.time <= kept.instant:
-            break
-        try:
-            data = timeline.read(instant, storage)
-        except FileNotFoundError:  # archived, or rolled back, this moment
-            continue
-        _check(timeline, instant, data)
-        if token.encode() not in data and json.dumps(token)[1:-1].encode() not in data:
-            continue
-        found = TokenCommit.of(instant, timeline.intended(instant, data))
-        if found is not None and found.token == token:
-            return found
-    return kept
-
-
-def _check(timeline: Timeline, instant: Instant, data: bytes) -> None:
-    """TableError for a commit that may have had any token: its file is emptied."""
-    if len(data) < _LEAST:
-        timeline.intended(instant, data)
-
-
-def all_commits(timeline: Timeline, storage: Storage) -> Iterator[TokenCommit]:
-    """All commits with a token that still count: on the timeline, oldest first, and archived ones."""
-    here = set()
-    for instant in timeline.commits():
-        try:
-            data = timeline.read(instant, storage)
-        except FileNotFoundError:  # archived, or rolled back, this moment
-            continue
-        here.add(instant.time)
-        _check(timeline, instant, data)
-        if TOKEN_KEY.encode() in data:
-            found = TokenCommit.of(instant, timeline.intended(instant, data))
-            if found is not None:
-                yield found
-    for item in storage.list(f"{timeline.base_path}/{_FOLDER}"):
-        kept = _load(timeline, storage, item.path) if item.name.endswith(".json") else None
-        if kept is not None and kept.instant not in here:
-            yield kept
-
-
-def token_folder(base_path: str) -> str:
-    """Where tokens are remembered."""
-    return f"{base_path}/{_FOLDER}"
-
-
-def record(storage: Storage, base_path: str, commit: TokenCommit) -> None:
-    """Keep the token beyond the archival of its commit. Call when the commit is visible."""
-    content = json.dumps({**vars(commit), "totals": dict(commit.totals)}, sort_keys=True)
-    storage.write(_path(base_path, commit.token), content.encode())
-
-
-def preserve(timeline: Timeline, storage: Storage, instant: Instant, metadata: CommitMetadata) -> None:
-    """Remember a commit that is going to be archived, if it has a token and no later commit has the same."""
-    commit = TokenCommit.of(instant, metadata)
-    if commit is None:
-        return
-    kept = _kept(timeline, storage, commit.token)
-    if kept is None or kept.instant < commit.instant:
-        record(storage, timeline.base_path, commit)
-
-
-def remove(storage: Storage, base_path: str, instant: str, metadata: CommitMetadata) -> None:
-    """The token of a commit that is going to be rolled back counts no more, also not once the timeline begins
-    after it, when it would be taken for archived.
-    """
-    token = metadata.extra_metadata.get(TOKEN_KEY)
-    if not token:
-        return
-    path = _path(base_path, token)
-    with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, RecursionError):
-        if json.loads(storage.read(path)).get("instant") == instant:
-            storage.delete_many([path])
-
-
-def _path(base_path: str, token: str) -> str:
-    return f"{token_folder(base_path)}/{hashlib.sha256(token.encode()).hexdigest()}.json"
-
-
-def _kept(timeline: Timeline, storage: Storage, token: str) -> TokenCommit | None:
-    """None when there is no file, or its commit was rolled back since."""
-    kept = _load(timeline, storage, _path(timeline.base_path, token))
-    return kept if kept is not None and kept.token == token else None
-
-
-def _load(timeline: Timeline, storage: Storage, path: str) -> TokenCommit | None:
-    try:
-        kept = TokenCommit(**json.loads(storage.read(path)))
-    except (FileNotFoundError, ValueError, TypeError, RecursionError):
-        return None
-    texts = (kept.token, kept.instant, kept.action, kept.fingerprint, kept.operation)
-    whole = all(isinstance(text, str) for text in texts) and isinstance(kept.totals, dict)
-    return kept if whole and timeline.is_committed(kept.instant) else None

@@ -14,7 +14,8 @@ from hoodie.errors import OutOfOrder
 from hoodie.merge import Merger
 from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.table.handle import Table
-from hoodie.timeline.intervals import interval_of, later_commits
+from hoodie.timeline.intervals import interval_of
+from hoodie.timeline.token_store import TokenStore
 from hoodie.write.duplicates import Duplicates
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.settings import ALLOW_OUT_OF_ORDER
@@ -42,20 +43,19 @@ def refuse_out_of_order(
     if own is None:
         return
     task, interval = own
-    for later, commit in later_commits(table.timeline, table.storage, request.token):
-        both = sorted(set(partitions) & set(commit.totals.get("partitions") or ()))
-        if both:
-            raise OutOfOrder(
-                f"this {request.operation.value} is of {task}'s data interval {interval} and would undo what "
-                f"its later interval {later} wrote to partition {both[0]!r} in commit {commit.instant}: "
-                f"{_why(request.operation)}. {_remedy(request.operation)}, or allow it by "
-                f"{ALLOW_OUT_OF_ORDER.name}=true (allow_out_of_order=True of an operator)",
-                interval=str(interval),
-                later_interval=str(later),
-                instant=commit.instant,
-                partition=both[0],
-                setting=ALLOW_OUT_OF_ORDER.name,
-            )
+    later = TokenStore(table.timeline, table.storage).later(request.token, partitions)
+    if later is not None:
+        raise OutOfOrder(
+            f"this {request.operation.value} is of {task}'s data interval {interval} and would undo what "
+            f"its later interval {later.interval} wrote to partition {later.partition!r} in commit "
+            f"{later.instant}: {_why(request.operation)}. {_remedy(request.operation)}, or allow it by "
+            f"{ALLOW_OUT_OF_ORDER.name}=true (allow_out_of_order=True of an operator)",
+            interval=str(interval),
+            later_interval=str(later.interval),
+            instant=later.instant,
+            partition=later.partition,
+            setting=ALLOW_OUT_OF_ORDER.name,
+        )
 
 
 def _any_order(operation: Operation, config: Config, merger: Merger) -> bool:

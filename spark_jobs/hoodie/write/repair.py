@@ -10,7 +10,7 @@ from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.tokens import token_folder
+from hoodie.timeline.token_store import swept_folders
 from hoodie.write import reconcile, rollback
 from hoodie.write.commit import Commits
 from hoodie.write.undone import published_late
@@ -89,8 +89,9 @@ class Repair:
         for beat in dead:
             if not self._beats.of_service(beat):
                 self._beats.remove(beat.instant)
-        for folder in (meta_path, heartbeat_folder, token_folder):
-            self._table.storage.sweep_partial(folder(self._table.base_path))
+        base_path = self._table.base_path
+        for folder in (meta_path(base_path), heartbeat_folder(base_path), *swept_folders(base_path)):
+            self._table.storage.sweep_partial(folder)
         self._gate.queue.sweep()
 
     def _served(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> frozenset[str]:

@@ -23,7 +23,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.listing import StorageListing
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
-from hoodie.timeline import tokens
+from hoodie.timeline import token_store
 from hoodie.timeline.active import (
     Timeline,
     begin_instant,
@@ -250,7 +250,7 @@ def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
     """
     with contextlib.suppress(FileNotFoundError, TableError):
         if (made := read_commit(storage, base_path, target.with_state(State.COMPLETED))) is not None:
-            tokens.remove(storage, base_path, target.time, made)
+            token_store.remove(storage, base_path, target.time, made)
     service = _service(storage, base_path, target)
     if service is not None:
         pending = (Instant(target.time, service, state) for state in (State.INFLIGHT, State.REQUESTED))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
 import pyarrow as pa
 
 from hoodie.errors import HoodieError, TableNotFound
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
-from hoodie.timeline import tokens
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
+from hoodie.timeline.token_store import TokenStore, record, settle
 from hoodie.timeline.tokens import TokenCommit
 from hoodie.write.operation import WriteRequest, WriteResult
 from hoodie.write.plan import WritePlan, resolve
+from hoodie.write.undone import undone_instants
 
 _ATTEMPTS = 4
 
@@ -27,6 +29,7 @@ class TokenGuard:
     def __init__(self, table: Table, request: WriteRequest, progress: ProgressCallback) -> None:
         self.earlier: TokenCommit | None = None
         self._table = table
+        self._crowded = False
         self._request = request
         self._progress = progress
 
@@ -38,7 +41,9 @@ class TokenGuard:
         self.earlier = None
         if request.token:
             with contextlib.suppress(TableNotFound):
-                self.earlier = tokens.find(table.timeline, table.storage, request.token)
+                store = TokenStore(table.timeline, table.storage)
+                self.earlier = store.find(request.token)
+                self._crowded = store.crowded
         if self.earlier is None or request.force or not self.earlier.is_of(request.fingerprint):
             return None
         self._progress("token", f"{request.token} was committed at {self.earlier.instant}")
@@ -66,9 +71,15 @@ class TokenGuard:
         commit = TokenCommit.of(instant.with_state(State.COMPLETED), metadata)
         if commit is not None:
             with contextlib.suppress(OSError, HoodieError):
-                tokens.record(self._table.storage, self._table.base_path, commit)
+                self._keep(commit)
         if self.earlier is None:
             return []
         same = self.earlier.is_of(commit.fingerprint if commit else "")
         why = "asked for by force" if same else "its source changed"
         return [f"{self.earlier.token} was committed at {self.earlier.instant} before; written again, {why}"]
+
+    def _keep(self, commit: TokenCommit) -> None:
+        table = self._table
+        record(table.storage, table.base_path, commit)
+        if self._crowded:
+            settle(table.storage, table.base_path, table.refresh, partial(undone_instants, table.storage))

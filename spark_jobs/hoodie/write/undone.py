@@ -20,18 +20,26 @@ _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 def is_undone(timeline: Timeline, storage: Storage, time: str, completed: bool | None = None) -> bool:
     """Does a later rollback or restore name the instant; one that is `completed`, or not, or either."""
     for instant in timeline.filter([Action.ROLLBACK, Action.RESTORE], completed):
-        if not instant.is_after(time):
-            continue
-        with contextlib.suppress(FileNotFoundError, TableError):  # gone again, or cut: it has done nothing
-            data = timeline.plan(instant, storage)
-            if instant.action is Action.RESTORE:
-                named = RestorePlan.from_bytes(data).instants
-            else:
-                found = RollbackPlan.from_bytes(data).instant
-                named = (found,) if found is not None else ()
-            if any(info.time == time for info in named):
-                return True
+        if instant.is_after(time) and time in _named(timeline, storage, instant):
+            return True
     return False
+
+
+def undone_instants(storage: Storage, timeline: Timeline) -> frozenset[str]:
+    """What the completed rollbacks and restores of the timeline took back."""
+    done = timeline.filter([Action.ROLLBACK, Action.RESTORE], completed=True)
+    return frozenset().union(*(_named(timeline, storage, instant) for instant in done))
+
+
+def _named(timeline: Timeline, storage: Storage, instant: Instant) -> frozenset[str]:
+    """Times in a plan; none where it is gone again, or cut: then nothing was done."""
+    with contextlib.suppress(FileNotFoundError, TableError):
+        data = timeline.plan(instant, storage)
+        if instant.action is Action.RESTORE:
+            return frozenset(info.time for info in RestorePlan.from_bytes(data).instants)
+        found = RollbackPlan.from_bytes(data).instant
+        return frozenset() if found is None else frozenset((found.time,))
+    return frozenset()
 
 
 def published_late(timeline: Timeline, storage: Storage) -> list[Instant]:

@@ -2,11 +2,11 @@
 
 1. a merge of archive files that was killed is finished or undone, and archive files of earlier releases are
 mended (services.archive.mend), 2. files that no commit reports go, with
-the markers that name them, 3. tokens of idempotent writes (timeline.tokens), 4. the archive file, whole or
-not at all, 5. what older releases left in `.aux`, 6. requested and inflight files, 7. completed files, oldest
-first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. small
-archive files are merged. After a kill the next run finds instants that are archived already, in the newest
-archive file, and only deletes their files.
+the markers that name them, 3. tokens of idempotent writes (timeline.token_store), 4. the archive file, whole
+or not at all, 5. what older releases left in `.aux`, 6. requested and inflight files, 7. completed files,
+oldest first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. the
+tokens of archived commits move into their index, 9. small archive files are merged. After a kill the
+next run finds instants that are archived already, in the newest archive file, and only deletes their files.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from hoodie.errors import AlreadyExists, TableError, TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName, join
@@ -31,7 +32,7 @@ from hoodie.storage import Storage
 from hoodie.table import properties, schema_history
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
-from hoodie.timeline import tokens
+from hoodie.timeline import token_store
 from hoodie.timeline.active import META_FOLDER, Timeline, meta_path
 from hoodie.timeline.archived import (
     MERGE_PLAN_NAME,
@@ -45,9 +46,10 @@ from hoodie.timeline.archived import (
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.write import reconcile
+from hoodie.write.undone import undone_instants
 
 _ATTEMPTS = 20
 #: completed action -> the action of the plan that it may come from
@@ -144,30 +146,29 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
             storage.sweep_partial(folder)
             merge.recover(storage, folder)
             mended = mend(storage, unmended(storage, folder, every=False), transaction.check_claim)
+            _settle_tokens(target)
             timeline = target.timeline()
             done = _Done(choose(timeline, target.config, facts(target, timeline)), mended=mended)
             if done.choice.instants:
                 reconcile.sweep_attempts(storage, base_path, timeline)
                 files = _files(timeline, done.choice.instants)
                 progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
-                _keep_tokens(target.storage, timeline, done.choice.instants)
+                token_store.preserve(timeline, storage, done.choice.instants)
                 _write(target, folder, timeline, files, done)
                 transaction.check_claim()
                 _sweep_aux(storage, base_path, done.choice.instants)
                 _delete(storage, timeline, files)
+                _settle_tokens(target)
             transaction.check_claim()
             merged = merge.merge(storage, folder, target.config)
             done.merged = merged.names if merged else []
     return done
 
 
-def _keep_tokens(storage: Storage, timeline: Timeline, instants: Iterable[Instant]) -> None:
-    """Tokens outlive their commits, also where the writer was killed before it kept its token."""
-    for instant in instants:
-        if instant.action in COMMIT_ACTIONS and instant.completed:
-            data = timeline.read(instant, storage)
-            if tokens.TOKEN_KEY.encode() in data:
-                tokens.preserve(timeline, storage, instant, timeline.commit(instant, storage))
+def _settle_tokens(target: ServiceTable) -> None:
+    """Before commits are archived, tokens go that would seem to be theirs; afterwards theirs are moved."""
+    storage = target.storage
+    token_store.settle(storage, target.base_path, target.timeline, partial(undone_instants, storage))
 
 
 def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:
