@@ -282,9 +282,9 @@ def test_a_process_that_is_killed_while_it_takes_over_blocks_others_for_the_same
 ) -> None:
     files(tmp_path).acquire(0)
     aged(file)
-    (file.parent / ".lock.takeover").touch()
+    (file.parent / ".lock.hoodie-tmp").touch()
     assert files(tmp_path).try_acquire() is None
-    aged(file.parent / ".lock.takeover")
+    aged(file.parent / ".lock.hoodie-tmp")
     files(tmp_path).acquire(5).release()
     assert os.listdir(file.parent) == []
 
@@ -497,9 +497,13 @@ def test_a_lock_that_can_not_be_released_does_not_undo_the_commit(tmp_path: Path
     options = Config.of({PROVIDER: "filesystem"})
     with wrapped(Refusing):
         table = Table(TableRef.of(str(tmp_path / "t"), options))
-        with TableLock(table, options, lambda stage, text: said.append(text)).taken():
+        lock = TableLock(table, options, lambda stage, text: said.append(text))
+        with lock.taken():
             pass
-    assert said == [f"{file} could not be released, others wait for it: no"]
+    with lock.taken():  # its own process goes on with it
+        assert file.exists()
+        lock.check()
+    assert said == [f"{file} could not be released, others wait for it: no"] * 2
 
 
 def test_a_lease_that_lasts_is_renewed_while_it_is_held(tmp_path: Path, file: Path) -> None:

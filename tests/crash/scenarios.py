@@ -45,6 +45,15 @@ MOR_OPTIONS = {
     "hoodie.logfile.max.size": "1000",
     "hoodie.logfile.data.block.max.size": "1000",
 }
+#: a lock that expires
+LOCK_OPTIONS = {
+    **OPTIONS,
+    "hoodie.write.lock.provider": "filesystem",
+    "hoodie.write.lock.filesystem.expire": "1",
+    "hoodie.write.lock.client.num_retries": "2",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "50",
+}
+LOCK, TAKEOVER = ".hoodie/lock", ".hoodie/.lock.hoodie-tmp"
 NO_ROWS: list[Row] = []
 GOLDEN_SCHEMA = without(SMALL_SCHEMA, "_hoodie_is_deleted")
 
@@ -144,6 +153,20 @@ def failed(kit: Kit, path: Path) -> None:
     shutil.rmtree(probe)
     closing = [number for number, change in enumerate(changes.log, 1) if change.name == "close_output"]
     kit.kill(SCENARIOS["upsert"], path, closing[2], Phase.DURING)
+
+
+def failed_locked(kit: Kit, path: Path) -> None:
+    """As `failed`, and another process left the lock behind."""
+    failed(kit, path)
+    (path / LOCK).touch()
+    age_lock(path)
+
+
+def age_lock(path: Path) -> None:
+    """The lock that a process left, and the mark of one that was taking it over, expire."""
+    for name in (LOCK, TAKEOVER):
+        if (path / name).exists():
+            os.utime(path / name, (1, 1))
 
 
 def mor_base(kit: Kit, path: Path) -> None:
@@ -299,6 +322,15 @@ class Withdrawn(Scenario):
 
 
 @dataclass(frozen=True, eq=False)
+class Locked(Scenario):
+    """A write with a lock; the next one comes when what the failed one left has expired."""
+
+    def again(self, path: str | Path, committed: bool) -> WriteResult:
+        age_lock(Path(path))
+        return super().again(path, committed)
+
+
+@dataclass(frozen=True, eq=False)
 class Direct(Scenario):
     """From a Parquet file straight into base files."""
 
@@ -337,6 +369,14 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario("first", None, MORE, lambda kit: None, like=("upsert",)),
         Scenario("repair", failed, CHANGES, lambda kit: BASE, like=("upsert",)),
+        Locked(
+            "locked",
+            failed_locked,
+            CHANGES,
+            lambda kit: BASE,
+            options=LOCK_OPTIONS,
+            like=("repair", "upsert"),
+        ),
         Withdrawn("withdrawn", base, CHANGES, lambda kit: BASE, like=("upsert",)),
         Withdrawn(
             "mor_withdrawn",

@@ -191,6 +191,20 @@ class HudiServer:
         found: dict[str, str] = self.request("timeline", path=str(path))
         return found
 
+    def try_lock(self, path: str | Path, *, expire: int = 0) -> tuple[bool, str | None]:
+        """Whether Hudi's file system lock of a table was free and is taken now, else what its holder left.
+        `expire` (minutes) counts for the first call, up to `close_lock`.
+        """
+        found = self.request("lock", path=str(path), call="tryLock", expire=expire)
+        return found["taken"], found["owner"]
+
+    def unlock(self, path: str | Path) -> None:
+        self.request("lock", path=str(path), call="unlock", expire=0)
+
+    def close_lock(self, path: str | Path) -> None:
+        """Hudi deletes the file, whoever made it."""
+        self.request("lock", path=str(path), call="close", expire=0)
+
     @contextlib.contextmanager
     def hadoop(self, settings: Mapping[str, str]) -> Iterator[None]:
         """Hadoop settings of the session for a while, THREE_LEVEL_LISTS for example."""

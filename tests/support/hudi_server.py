@@ -86,6 +86,7 @@ class Server:
         self.first = self.version.startswith("0.")
         self.work_dir = work_dir
         self.answers = 0
+        self.locks: dict[str, Any] = {}
         if not self.first:
             for name, value in KEEP_VERSION_6.items():
                 self.spark.sql(f"set {name}={value}")
@@ -157,6 +158,28 @@ class Server:
                 found[instant.requestedTime()] = commit.getOperationType().toString()
         return found
 
+    def lock(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Call Hudi's file system lock provider of a table: tryLock, unlock or close, which forgets it."""
+        jvm: Any = self.spark.sparkContext._jvm
+        path, call = request["path"], request["call"]
+        if path not in self.locks:
+            conf = self.spark.sparkContext._jsc.hadoopConfiguration()
+            storage = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(conf)
+            settings = jvm.org.apache.hudi.common.config.TypedProperties()
+            settings.setProperty("hoodie.base.path", path)
+            settings.setProperty("hoodie.write.lock.filesystem.expire", str(request["expire"]))
+            locks = jvm.org.apache.hudi.client.transaction.lock
+            made = jvm.org.apache.hudi.common.config.LockConfiguration(settings)
+            self.locks[path] = locks.FileSystemBasedLockProvider(made, storage)
+        provider = self.locks[path]
+        if call == "tryLock":
+            taken = provider.tryLock(0, jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+            return {"taken": taken, "owner": None if taken else provider.getCurrentOwnerLockInfo()}
+        getattr(provider, call)()
+        if call == "close":
+            del self.locks[path]
+        return {}
+
 
 def java_causes(error: BaseException) -> list[str]:
     """The chain of Java exceptions behind a PySpark error, outermost first."""
@@ -177,6 +200,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "sql": server.sql,
         "hadoop": server.hadoop,
         "timeline": server.timeline,
+        "lock": server.lock,
     }
 
     def answer(document: dict[str, Any]) -> None:

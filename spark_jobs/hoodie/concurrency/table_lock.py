@@ -34,6 +34,8 @@ class TableLock:
         self._path = table.base_path
         self._progress = progress
         self._lease: Lease | None = None
+        #: could not be released: it would stand in this process's own way
+        self._left: Lease | None = None
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
@@ -43,7 +45,9 @@ class TableLock:
         if self._provider is None or self._lease is not None:
             yield
             return
-        self._lease = lease = self._acquire(self._provider)
+        left = self._left if self._left is not None and self._left.held else None
+        self._lease = lease = left or self._acquire(self._provider)
+        self._left = None
         try:
             with _renewed(lease):
                 yield
@@ -83,6 +87,7 @@ class TableLock:
         try:
             lease.release()
         except (OSError, HoodieError) as error:
+            self._left = lease
             self._progress("lock", f"{provider.name} could not be released, others wait for it: {error}")
 
 

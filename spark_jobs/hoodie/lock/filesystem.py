@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import posixpath
 import socket
 import threading
 import uuid
@@ -23,13 +24,14 @@ from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError
 from hoodie.lock import Holder, Lease, LockProvider
 from hoodie.lock.settings import FILESYSTEM_EXPIRE, FILESYSTEM_PATH
-from hoodie.storage import FileInfo, Storage, is_below, storage_for
+from hoodie.storage import PARTIAL_SUFFIX, FileInfo, Storage, is_below, storage_for
 from hoodie.table.handle import Table
 from hoodie.timeline.active import meta_path
 
 _NAME = "lock"
-#: exclusive, too: of several processes that find an expired lock one removes it
-_TAKEOVER = ".lock.takeover"
+#: exclusive, too: of several processes that find an expired lock one removes it. One that is killed inside
+#: leaves it among the unfinished files, which the next writer sweeps
+_TAKEOVER = f".{_NAME}{PARTIAL_SUFFIX}"
 _READ_BYTES = 1 << 16
 _SHOWN = 200
 
@@ -80,6 +82,7 @@ class FilesystemLock(LockProvider):
             now = file.storage.info(file.path)
             if now is not None and file.expired(now):
                 file.storage.delete(file.path)
+                file.storage.sweep_partial(posixpath.dirname(file.path), of=_NAME)
         finally:
             file.storage.delete(self._takeover)
         return True
