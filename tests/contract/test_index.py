@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -177,13 +178,22 @@ def _apply(model: dict[tuple[str, str], dict[str, Any]], rows: list[dict[str, An
             model[key] = row
 
 
+@pytest.fixture(params=["on the driver", "by tasks"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the index is asked; the answers are the same."""
+    if request.param == "by tasks":
+        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr("hoodie.write.tagging._UNIT_BYTES", 1000)
+    return str(request.param)
+
+
 CASES = [
     (name, seed) for name in INDEXES for seed in range(1 if "hoodie.index.class" in INDEXES[name] else 3)
 ]
 
 
 @pytest.mark.parametrize(("index", "seed"), CASES)
-def test_random_upserts_and_deletes(tmp_path: Path, index: str, seed: int) -> None:
+def test_random_upserts_and_deletes(tmp_path: Path, way: str, index: str, seed: int) -> None:
     rng = random.Random(seed)
     options = {**OPTIONS, **INDEXES[index]}
     model: dict[tuple[str, str], dict[str, Any]] = {}
@@ -204,6 +214,34 @@ def test_random_upserts_and_deletes(tmp_path: Path, index: str, seed: int) -> No
     assert_same_rows(hoodie.read_table(str(tmp_path / "t")), expected)
     groups = hoodie.file_groups(str(tmp_path / "t"))
     assert len(groups) > 6, "the test means to have several files in a partition"
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_the_same_file_groups_are_chosen_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    rng = random.Random(7)
+    options, base = {**OPTIONS, **INDEXES[index]}, tmp_path / "base"
+    for version in range(3):
+        rows = pa.Table.from_pylist(_batch(rng, version), SCHEMA)
+        hoodie.write_table(rows, str(base), operation="upsert" if version else "insert", options=options)
+    last = pa.concat_tables([rows, pa.Table.from_pylist(_batch(rng, 3), SCHEMA)])
+    found = []
+    for way in (16 << 20, 0):
+        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", way)
+        monkeypatch.setattr("hoodie.write.tagging._UNIT_BYTES", 1000)
+        table = tmp_path / str(way)
+        shutil.copytree(base, table)
+        before = {group["file_id"] for group in hoodie.file_groups(str(table))}
+        hoodie.write_table(last, str(table), options=options)
+        groups: dict[str, set[tuple[Any, ...]]] = {}
+        for row in hoodie.read_table(str(table), meta=True).to_pylist():
+            file_id = row["_hoodie_file_name"].partition("_")[0]
+            name = file_id if file_id in before else f"new in {row['region']}"
+            groups.setdefault(name, set()).add((row["id"], row["ts"], row["val"]))
+        found.append(groups)
+    assert found[0] == found[1]
+    assert len(found[0]) > 3
 
 
 def _rows(*rows: tuple[str, str, int]) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,30 @@ def test_labels_place_rows_as_spark_hashes_them() -> None:
     assert hashes.tolist() == [933211791, -559580957, 1765031574]
     labels = partition_labels(7)
     assert (_murmur3_int(np.array(labels, dtype=np.uint32)).astype(np.int64) % 7).tolist() == list(range(7))
+
+
+@pytest.mark.parametrize(("version", "mode"), [("4", "classic"), ("4", "connect"), ("3.5", "classic")])
+def test_candidate_files_are_opened_once(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
+    """Whether the driver or tasks ask the index, and however the answers come back to the rows."""
+    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
+    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    rows = pa.table(
+        {
+            "id": [f"k{number:05d}" for number in range(660)],
+            "region": [f"r{number % 12:02d}" for number in range(660)],
+            "ts": [1] * 660,
+        }
+    )
+    table = tmp_path / "table"
+    options = {**OPTIONS, "hoodie.index.bloom.num_entries": 200}
+    hoodie.write_table(rows.slice(0, 600), str(table), options=options)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    answer = servers.ask("opens", mode, str(tmp_path / "rows.parquet"), str(table), options, python=python)
+    for number, (opened, updates, inserts, _) in enumerate(answer["found"]):
+        assert sorted(Counter(name.partition("_")[0] for name in opened).values()) == [1] * 12
+        assert (updates, inserts) == ((600, 60) if number == 0 else (660, 0))
+    assert answer["deleted"] == 50
+    found = hoodie.read_table(str(table))
+    assert (found.num_rows, len(set(found.column("id").to_pylist()))) == (610, 610)
+    if mode == "classic":
+        assert answer["found"][0][3] == 3, "jobs of a write whose keys are few: stage, shuffle, write"

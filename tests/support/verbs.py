@@ -30,6 +30,14 @@ def rows(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBat
             yield pa.RecordBatch.from_pylist(found, SCHEMA)
 
 
+def answered(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+    """Of the numbers 1 and 2 a row for each place, whose file is the answer."""
+    for number in (number for batch in batches for number in batch.column(0).to_pylist() if number):
+        places = sorted({place for place, _ in PAIRS}, reverse=True)
+        found = [{"kind": number, "place": place, "file": f"{number} of {place}"} for place in places]
+        yield pa.RecordBatch.from_pylist([{**row, "bucket": number % 2} for row in found], SCHEMA)
+
+
 def numbers(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
     """In each partition the buckets of its rows, one behind the other."""
     found = [number for batch in batches for number in batch.column("bucket").to_pylist()]
@@ -63,6 +71,7 @@ def check_verbs(engine: Engine, folder: Path) -> None:
         PAIRS[-1]: (None, None)
     }
 
+    _check_attach(engine, every)
     known = engine.filter(joined, "bucket", range(6))
     shuffled = engine.map_batches(engine.shuffle(known, "reducer", 2, "bucket"), numbers, SCHEMA)
     assert [row[:2] for row in collected(shuffled)] == [
@@ -73,6 +82,19 @@ def check_verbs(engine: Engine, folder: Path) -> None:
     assert len(set(tokens)) == 2
     engine.unpersist(every)
     _check_scan(engine, folder)
+
+
+def _check_attach(engine: Engine, every: Any) -> None:
+    """Both have several partitions, in another order."""
+    others = engine.shuffle(engine.map_batches(engine.tasks(3), answered, SCHEMA), "bucket", 2, "kind")
+    for few in (True, False):
+        found = engine.attach(every, others, ("kind", "place"), "file", "answer", few)
+        answers = {(row["kind"], row["place"], row["file"]): row["answer"] for row in engine.collect(found)}
+        assert answers == {
+            (number, place, file): f"{number} of {place}" if number in (1, 2) else None
+            for number in range(4)
+            for place, file in PAIRS
+        }
 
 
 def _check_scan(engine: Engine, folder: Path) -> None:

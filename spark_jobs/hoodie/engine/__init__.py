@@ -79,6 +79,17 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def attach(
+        self, frame: Frame, other: Frame, on: Sequence[str], column: str, name: str, few: bool
+    ) -> Frame:
+        """Every row of `frame` with one more column, `name`: the `column` of the row of `other` with the same
+        values in the columns `on`; null where there is none. No two rows of `other` have the same values.
+
+        `few`: the rows of `other` are few enough to be sent to every task, so that those of `frame` stay
+        where they are.
+        """
+
+    @abstractmethod
     def shuffle(self, frame: Frame, by: str, partitions: int, sort: str) -> Frame:
         """Rows whose int column `by` is p go to partition p; each partition ordered by the column `sort`."""
 

@@ -99,6 +99,13 @@ class LocalEngine(Engine):
 
         return _each_batch(frame, schema, joined)
 
+    def attach(
+        self, frame: LocalFrame, other: LocalFrame, on: Sequence[str], column: str, name: str, few: bool
+    ) -> LocalFrame:
+        rows = pa.Table.from_batches(list(itertools.chain(*self._run(other))), other.schema)
+        table = rows.select([*on, column]).rename_columns([*on, name])
+        return self.left_join(frame, table, on)
+
     def shuffle(self, frame: LocalFrame, by: str, partitions: int, sort: str) -> LocalFrame:
         rows = pa.Table.from_batches(list(itertools.chain(*self._run(frame))), frame.schema)
         keys = rows.column(by)

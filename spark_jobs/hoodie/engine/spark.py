@@ -78,6 +78,10 @@ class SparkEngine(Engine):
                 frame = frame.withColumn(name, column)
         return frame
 
+    def attach(self, frame: Any, other: Any, on: Sequence[str], column: str, name: str, few: bool) -> Any:
+        chosen = other.select(*on, F.col(column).alias(name))
+        return frame.join(F.broadcast(chosen) if few else chosen, list(on), "left")
+
     def shuffle(self, frame: Any, by: str, partitions: int, sort: str) -> Any:
         label = _at(partition_labels(partitions), by)
         return frame.repartition(partitions, label).sortWithinPartitions(sort)

@@ -30,7 +30,8 @@ class Scope(enum.Enum):
 
 
 class Index(ABC):
-    """Made on the driver, pickled, and asked on executors: `locate` and `place` keep nothing between calls.
+    """Made on the driver, pickled, and asked on executors, or in threads of the driver: `locate` and `place`
+    keep nothing between calls.
 
     A caller's own class (`hoodie.index.class`) is called with the keyword argument `config`.
     """
@@ -39,6 +40,9 @@ class Index(ABC):
     #: does `locate` find keys that only log files contain (Apache Hudi: canIndexLogFiles). Where it does not,
     #: the writer refuses partitions that contain such keys, and asks the logs which located keys are deleted
     sees_logs: ClassVar[bool] = False
+    #: is what `locate` finds in a slice independent of the other slices, and are `keys` of new records packed
+    #: (`place`): slices of a partition may then be asked about by several tasks, each with some of them
+    by_slice: ClassVar[bool] = False
 
     def requires_tagging(self, operation: Operation) -> bool:
         """Does the writer bring the operation's records to where their keys are stored? For upserts and
@@ -52,7 +56,8 @@ class Index(ABC):
 
         `slices` are the latest committed ones, oldest base file first: those of the keys' partition or, with
         the scope TABLE, of all partitions. Slices without a base file are among them if the index sees logs.
-        Called on executors, once for each partition (TABLE: once) of a chunk of the input.
+        Called once a write for each partition (TABLE: once), or, `by_slice`, for parts of its slices; several
+        times for keys that do not fit in memory. On the driver where keys are few, else on executors.
         """
 
     def place(self, partition: str, keys: pa.Array[Any]) -> pa.Array[Any] | None:

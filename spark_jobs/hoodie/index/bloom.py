@@ -25,6 +25,7 @@ from hoodie.table.view import FileSlice
 
 @dataclass(frozen=True)
 class BloomIndex(Index):
+    by_slice = True
     prune_by_ranges: bool
 
     @classmethod

@@ -18,6 +18,8 @@ from hoodie.table.view import FileSlice
 
 @dataclass(frozen=True)
 class SimpleIndex(Index):
+    by_slice = True
+
     @classmethod
     def make(cls, config: Config) -> SimpleIndex:
         return cls()

@@ -1,14 +1,13 @@
-"""The frame that travels between the steps of a write: rows as opaque Arrow blobs.
+"""The frames that travel between the steps of a write: rows as opaque Arrow blobs.
 
-Whole rows cross into Python once, are tagged and cut by file group, and from there on move as IPC
-messages of up to a few MiB, so that caching, shuffling and sorting them costs the JVM a memory copy
-instead of a conversion of every row.
+Whole rows cross into Python once, and from there on move as IPC messages of up to a few MiB, so that caching,
+shuffling and sorting them costs the JVM a memory copy instead of a conversion of every row.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,17 +16,13 @@ import pyarrow as pa
 from hoodie.engine import Engine, Frame
 from hoodie.errors import CODES, HoodieError
 
-#: kinds of rows in a staged frame
-ROWS, SUMMARY, ERROR = 0, 1, 2
+#: kinds of rows in these frames; KEYS are few enough for the driver, MORE_KEYS are not
+ROWS, SUMMARY, ERROR, KEYS, MORE_KEYS, HITS = range(6)
 
-#: rows of `partition` that go to the file group `file_id` ("": new records) of `stored_partition`, which is
-#: another one only for an index whose scope is the table; write (the number of the file-group write) and
-#: reducer are set when the rows are placed
+#: rows of `partition`; write, the number of the file-group write, and reducer are set when rows are placed
 _COLUMNS: dict[str, pa.DataType] = {
     "kind": pa.int32(),
     "partition": pa.string(),
-    "stored_partition": pa.string(),
-    "file_id": pa.string(),
     "reducer": pa.int32(),
     "write": pa.int32(),
     "rows": pa.int64(),
@@ -35,35 +30,36 @@ _COLUMNS: dict[str, pa.DataType] = {
 }
 BLOB_SCHEMA = pa.schema(_COLUMNS)
 
-#: what a write task answers: one row a file (SUMMARY) or an error
+#: rows that the index has not seen yet, their keys, and where these were found. `number` counts the blobs of
+#: the input task `task`; `digest` is one of the blob's keys, so that no answer is used for other rows;
+#: `partitions` is a JSON list of the partition paths that the rows' codes stand for
+_STAGED: dict[str, pa.DataType] = {
+    "kind": pa.int32(),
+    "reducer": pa.int32(),
+    "task": pa.int32(),
+    "number": pa.int32(),
+    "digest": pa.string(),
+    "partitions": pa.string(),
+    "payload": pa.binary(),
+}
+STAGED_SCHEMA = pa.schema(_STAGED)
+#: what tells one blob of staged rows from another
+BLOB_ID = ("task", "number", "digest")
+
 BLOB_BYTES = 4 << 20
+_BATCH_BYTES = 16 << 20
+_NOTHING = {pa.int32(): 0, pa.int64(): 0, pa.string(): "", pa.binary(): b""}
 
 
-def blob_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=BLOB_SCHEMA)
+def message(kind: int, value: dict[str, Any], schema: pa.Schema = BLOB_SCHEMA) -> pa.RecordBatch:
+    """What a task answers (SUMMARY), or that it failed (ERROR), as a row of a frame of the schema."""
+    row: dict[str, Any] = {field.name: _NOTHING[field.type] for field in schema}
+    row |= {"kind": kind, "payload": json.dumps(value).encode()}
+    return pa.RecordBatch.from_pylist([row], schema=schema)
 
 
-def blob_row(
-    kind: int, payload: bytes, *, partition: str = "", file_id: str = "", rows: int = 0
-) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "partition": partition,
-        "stored_partition": partition,
-        "file_id": file_id,
-        "reducer": 0,
-        "write": 0,
-        "rows": rows,
-        "payload": payload,
-    }
-
-
-def message(kind: int, value: dict[str, Any]) -> pa.RecordBatch:
-    return blob_batch([blob_row(kind, json.dumps(value).encode())])
-
-
-def error_message(error: HoodieError) -> pa.RecordBatch:
-    return message(ERROR, error.to_dict())
+def error_message(error: HoodieError, schema: pa.Schema = BLOB_SCHEMA) -> pa.RecordBatch:
+    return message(ERROR, error.to_dict(), schema)
 
 
 def answers(engine: Engine, frame: Frame) -> list[dict[str, Any]]:
@@ -77,7 +73,7 @@ def raise_errors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if row["kind"] == ERROR:
             value = json.loads(row["payload"])
             raise CODES.get(value["code"], HoodieError)(value["message"], **value["values"])
-    return [json.loads(row["payload"]) for row in rows]
+    return [json.loads(row["payload"]) for row in rows if row["kind"] == SUMMARY]
 
 
 def encode_rows(rows: pa.Table) -> Iterator[tuple[bytes, int]]:
@@ -103,28 +99,38 @@ def values(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 class Blob(NamedTuple):
-    """Rows of one group (see BLOB_SCHEMA) as an IPC message."""
+    """Rows of one partition as an IPC message; see BLOB_SCHEMA."""
 
     partition: str
-    stored_partition: str
-    file_id: str
     rows: int
     payload: bytes
+    write: int = 0
+    reducer: int = 0
 
 
 def rows_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
-    count = len(blobs)
-    zeros = pa.array(np.zeros(count, dtype=np.int32))
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(np.full(count, ROWS, dtype=np.int32)),
+            pa.array(np.full(len(blobs), ROWS, dtype=np.int32)),
             pa.array([blob.partition for blob in blobs], pa.string()),
-            pa.array([blob.stored_partition for blob in blobs], pa.string()),
-            pa.array([blob.file_id for blob in blobs], pa.string()),
-            zeros,
-            zeros,
+            pa.array([blob.reducer for blob in blobs], pa.int32()),
+            pa.array([blob.write for blob in blobs], pa.int32()),
             pa.array([blob.rows for blob in blobs], pa.int64()),
             pa.array([blob.payload for blob in blobs], pa.binary()),
         ],
         schema=BLOB_SCHEMA,
     )
+
+
+def in_batches(blobs: Iterable[Blob]) -> Iterator[pa.RecordBatch]:
+    """The blobs, gathered to batches of some megabytes."""
+    held: list[Blob] = []
+    size = 0
+    for blob in blobs:
+        held.append(blob)
+        size += len(blob.payload)
+        if size >= _BATCH_BYTES:
+            yield rows_batch(held)
+            held, size = [], 0
+    if held:
+        yield rows_batch(held)

@@ -22,6 +22,8 @@ from hoodie.write.operation import Operation
 
 #: travels with a row: where the index found its key in the file group's base file (see index.locations)
 STORED_ROW = "_hoodie_stored_row"
+#: in its place in rows that the index has not seen yet: the number of the row's partition
+PARTITION_CODE = "_hoodie_partition_code"
 #: columns of travelling rows before the data columns
 LEADING = 2
 
@@ -82,7 +84,15 @@ class WriteContext:
     @property
     def travel_schema(self) -> pa.Schema:
         """Schema of the rows inside blobs: the record key, its row in the stored file, the data columns."""
-        leading = [pa.field(RECORD_KEY, pa.string()), pa.field(STORED_ROW, pa.int32())]
+        return self._leading(STORED_ROW)
+
+    @property
+    def staged_schema(self) -> pa.Schema:
+        """Schema of the rows inside blobs that the index has not seen yet."""
+        return self._leading(PARTITION_CODE)
+
+    def _leading(self, second: str) -> pa.Schema:
+        leading = [pa.field(RECORD_KEY, pa.string()), pa.field(second, pa.int32())]
         return pa.schema([*leading, *self.incoming_schema])
 
     @property

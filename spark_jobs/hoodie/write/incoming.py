@@ -44,10 +44,12 @@ def keyed_rows(
     return keys, paths, conform(rows, wanted, null_for_missing=context.null_for_missing)
 
 
-def travelling(keys: pa.Array[Any], rows: pa.Table, stored: pa.Array[Any]) -> pa.Table:
-    """Rows as `WriteContext.travel_schema` has them."""
-    leading = [pa.field(RECORD_KEY, pa.string()), pa.field(STORED_ROW, pa.int32())]
-    columns: list[Any] = [keys, stored, *rows.columns]
+def travelling(
+    keys: pa.Array[Any], rows: pa.Table, numbers: pa.Array[Any], second: str = STORED_ROW
+) -> pa.Table:
+    """Rows as `WriteContext.travel_schema` has them, or with the second column of `staged_schema`."""
+    leading = [pa.field(RECORD_KEY, pa.string()), pa.field(second, pa.int32())]
+    columns: list[Any] = [keys, numbers, *rows.columns]
     return pa.Table.from_arrays(columns, schema=pa.schema([*leading, *rows.schema]))
 
 

@@ -1,11 +1,10 @@
-"""Second pass: every blob gets its file-group write and reducer; inserts of one partition are split
-among file groups."""
+"""Second pass over new rows: the blobs of a partition are cut among its file groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,9 @@ from hoodie.codec.key_split import FILE_GROUP_SEED, key_fractions
 from hoodie.engine.task import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.write.blobs import BLOB_SCHEMA, ROWS, Blob, decode_rows, encode_rows, rows_batch, values
+from hoodie.write.blobs import Blob, decode_rows, encode_rows, in_batches, values
 from hoodie.write.workload import Assignment
 
-T = TypeVar("T")
 Shares = tuple[tuple[int, float], ...]
 
 
@@ -33,65 +31,44 @@ class PlaceRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = batch.filter(pc.equal(batch.column("kind"), pa.scalar(ROWS, pa.int32())))
-            if rows.num_rows:
-                yield from self._assign(rows)
+            payloads: Any = batch.column("payload")
+            for row, partition in enumerate(values(batch, "partition")):
+                yield from in_batches(self._cut(partition, payloads[row].as_buffer()))
 
-    def _assign(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Blobs that go to one file group keep their payload; the others are cut."""
-        whole: list[int] = []
-        numbers: list[int] = []
-        names = zip(values(batch, "partition"), values(batch, "file_id"), strict=True)
-        for row, (partition, file_id) in enumerate(names):
-            if file_id:
-                numbers.append(self._known(self.assignment.updates.get((partition, file_id)), partition))
-                whole.append(row)
-                continue
-            shares = self._known(self.assignment.inserts.get(partition), partition)
-            if len(shares) == 1:
-                numbers.append(shares[0][0])
-                whole.append(row)
-            else:
-                yield self._cut(partition, batch.column("payload")[row].as_buffer(), shares)
-        if whole:
-            kept = batch if len(whole) == batch.num_rows else batch.take(pa.array(whole))
-            yield self._labelled(kept, numbers)
-
-    def _cut(self, partition: str, payload: pa.Buffer, shares: Shares) -> pa.RecordBatch:
-        blobs: list[Blob] = []
-        numbers: list[int] = []
+    def _cut(self, partition: str, payload: pa.Buffer) -> Iterator[Blob]:
+        shares = shares_of(self.assignment, partition)
         for number, piece in self._split(partition, payload, shares):
             for blob, count in encode_rows(piece):
-                blobs.append(Blob(partition, partition, "", count, blob))
-                numbers.append(number)
-        return self._labelled(rows_batch(blobs), numbers)
-
-    def _labelled(self, batch: pa.RecordBatch, numbers: list[int]) -> pa.RecordBatch:
-        reducers = [self.assignment.reducers[number] for number in numbers]
-        columns = batch.columns
-        columns[BLOB_SCHEMA.get_field_index("reducer")] = pa.array(reducers, pa.int32())
-        columns[BLOB_SCHEMA.get_field_index("write")] = pa.array(numbers, pa.int32())
-        return pa.RecordBatch.from_arrays(columns, schema=BLOB_SCHEMA)
+                yield Blob(partition, count, blob, number, self.assignment.reducers[number])
 
     def _split(self, partition: str, payload: pa.Buffer, shares: Shares) -> Iterator[tuple[int, pa.Table]]:
         rows = pa.Table.from_batches([decode_rows(payload, self.travel_schema)])
         keys = rows.column(RECORD_KEY).combine_chunks()
-        ranges = self.assignment.ranges.get(partition)
-        chosen = _by_hash(keys, shares) if ranges is None else _by_range(keys, ranges)
+        chosen = chosen_shares(self.assignment, partition, shares, keys)
         for position, (number, _) in enumerate(shares):
             mask = chosen == position
             if mask.any():
                 yield number, rows.filter(pa.array(mask))
 
-    @staticmethod
-    def _known(value: T | None, partition: str) -> T:
-        if value is None:
-            raise JobError(
-                f"rows for partition {partition!r} appeared between two passes over the input: the input "
-                "changes when it is read again; write it to a file first",
-                partition=partition,
-            )
-        return value
+
+def shares_of(assignment: Assignment, partition: str) -> Shares:
+    """The file-group writes of a partition's new rows. Raises JobError where none were counted."""
+    shares = assignment.inserts.get(partition)
+    if shares is None:
+        raise JobError(
+            f"rows for partition {partition!r} appeared between two passes over the input: the input "
+            "changes when it is read again; write it to a file first",
+            partition=partition,
+        )
+    return shares
+
+
+def chosen_shares(
+    assignment: Assignment, partition: str, shares: Shares, keys: pa.Array[Any]
+) -> npt.NDArray[np.int64]:
+    """The position in `shares` of each key's."""
+    ranges = assignment.ranges.get(partition)
+    return _by_hash(keys, shares) if ranges is None else _by_range(keys, ranges)
 
 
 def _by_hash(keys: pa.Array[Any], shares: Shares) -> npt.NDArray[np.int64]:

@@ -12,12 +12,14 @@ from hoodie.errors import JobError
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.timeline.commit import WriteStat, stats_by_partition
-from hoodie.write.blobs import BLOB_SCHEMA, ROWS, answers
+from hoodie.write.blobs import BLOB_ID, BLOB_SCHEMA, ERROR, KEYS, ROWS, SUMMARY, answers, raise_errors
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.direct import DirectPlan
 from hoodie.write.place_rows import PlaceRows
+from hoodie.write.place_tagged import PlaceTagged
 from hoodie.write.plan import WritePlan
-from hoodie.write.tagging import TagRows
+from hoodie.write.stage import StageRows
+from hoodie.write.tagging import Tags, list_slices, tagged
 from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
 from hoodie.write.write_task import WriteFileGroups
 
@@ -65,10 +67,11 @@ class Prepared(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tagged(Prepared):
-    """Blobs that say their file group, persisted; None for no rows at all."""
+class _Staged(Prepared):
+    """Blobs of rows, persisted; None for no rows at all. Without `tags` each is of one partition, all new."""
 
     blobs: Frame | None = None
+    tags: Tags | None = None
 
     @property
     def assignment(self) -> Assignment:
@@ -81,12 +84,16 @@ class _Tagged(Prepared):
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
         engine, context, assignment = self.engine, self.plan.context, self.assignment
         progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
-        if assignment.cuts:
+        rows = engine.filter(self.blobs, "kind", (ROWS,))
+        if self.tags is not None:
+            if self.tags.frame is not None:
+                rows = engine.attach(rows, self.tags.frame, BLOB_ID, "payload", "hits", self.tags.few)
+            placed = engine.map_batches(rows, PlaceTagged.of(context, assignment, self.tags), BLOB_SCHEMA)
+        elif assignment.cuts:
             task = PlaceRows(assignment, context.travel_schema)
-            placed = engine.map_batches(self.blobs, task, BLOB_SCHEMA)
+            placed = engine.map_batches(rows, task, BLOB_SCHEMA)
         else:
-            rows = engine.filter(self.blobs, "kind", (ROWS,))
-            placed = engine.left_join(rows, assignment.table, ("partition", "file_id"))
+            placed = engine.left_join(rows, assignment.table, ("partition",))
         shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "write")
         return engine.map_batches(shuffled, WriteFileGroups(context, instant, assignment.writes), BLOB_SCHEMA)
 
@@ -116,7 +123,7 @@ def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table)
     What it holds is freed at the end. Raises what a task finds wrong with a row.
     """
     if frame is None:
-        yield _Tagged(engine=engine, plan=plan)
+        yield _Staged(engine=engine, plan=plan)
         return
     files = engine.files(frame)
     if files is not None:
@@ -126,16 +133,22 @@ def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table)
             return
         if not plan.context.operation.brings_rows:
             frame = engine.scan(files.only(plan.context.keys.key_columns))
-    with engine.batches(blobs=False):
-        blobs = engine.persist(
-            engine.map_batches(frame, TagRows(plan.context, plan.sample_keys), BLOB_SCHEMA)
-        )
-        try:
-            profile = WorkloadProfile.of(plan.context.base_path, answers(engine, blobs))
-        except BaseException:
-            engine.unpersist(blobs)
-            raise
-    try:
-        yield _Tagged(engine=engine, plan=plan, profile=profile, blobs=blobs)
-    finally:
-        engine.unpersist(blobs)
+    yield from _staged(engine, frame, plan, table)
+
+
+def _staged(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Iterator[Prepared]:
+    context = plan.context
+    step = StageRows.of(context, plan.sample_keys)
+    with contextlib.ExitStack() as held:
+        with engine.batches(blobs=False):
+            blobs = engine.persist(engine.map_batches(frame, step, step.schema))
+            held.callback(engine.unpersist, blobs)
+            rows = engine.collect(engine.filter(blobs, "kind", (SUMMARY, ERROR, KEYS)))
+        profile = WorkloadProfile.of(raise_errors(rows))
+        list_slices(table, context, profile)
+        tags = None
+        if context.index is not None:
+            with engine.batches(blobs=True):
+                tags = held.enter_context(tagged(engine, blobs, rows, context, profile))
+        del rows
+        yield _Staged(engine=engine, plan=plan, profile=profile, blobs=blobs, tags=tags)

@@ -15,12 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.errors import InputError
 from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
 from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView, merged_slices
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
-from hoodie.write.partition_check import check_apart
 from hoodie.write.settings import (
     AUTO_SPLIT,
     RECORD_SIZE_ESTIMATE,
@@ -46,7 +44,7 @@ class Parallelism:
 
 @dataclass
 class WorkloadProfile:
-    """What the first pass saw. `groups`: (partition, file id or "") -> [rows, bytes].
+    """What the first pass and the index found. `groups`: (partition, file id or "") -> [rows, bytes].
 
     `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts. `missing`
     is how many rows of a delete have a key that is not there, `dropped` how many rows of an insert were left
@@ -68,32 +66,18 @@ class WorkloadProfile:
     unmarked: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, base_path: str, summaries: Iterable[dict[str, Any]]) -> WorkloadProfile:
-        """Raises InputError when a partition lies inside another, and for records that are stored in another
-        partition than theirs.
-        """
+    def of(cls, summaries: Iterable[dict[str, Any]]) -> WorkloadProfile:
+        """All rows as new ones of their partitions, as the first pass counted them."""
         profile = cls()
         for summary in summaries:
             profile.input_partitions += 1
-            profile.missing += summary["missing"]
-            profile.dropped += summary["dropped"]
-            profile.listed.update(summary["listed"])
-            profile.unmarked.update(summary["unmarked"])
-            for partition, stored_partition, file_id, rows, size, samples in summary["groups"]:
-                if partition != stored_partition:
-                    raise _moved(partition, stored_partition, rows)
-                total = profile.groups.setdefault((partition, file_id), [0, 0])
+            for partition, rows, size, samples in summary["partitions"]:
+                total = profile.groups.setdefault((partition, ""), [0, 0])
                 total[0] += rows
                 total[1] += size
                 if samples:
                     share = size / len(samples)
                     profile.samples.setdefault(partition, []).extend((key, share) for key in samples)
-            for partition, slices in summary["slices"].items():
-                if partition not in profile.slices:
-                    profile.slices[partition] = [
-                        slice_from_json(base_path, partition, value) for value in slices
-                    ]
-        check_apart(profile.slices)
         return profile
 
     @property
@@ -179,28 +163,14 @@ class Assignment:
 
     @property
     def table(self) -> pa.Table:
-        """write and reducer by partition and file id, which is "" for inserts, when nothing is cut."""
-        places = {
-            **self.updates,
-            **{(partition, ""): shares[0][0] for partition, shares in self.inserts.items()},
-        }
+        """write and reducer by partition, of inserts of which nothing is cut."""
+        places = {partition: shares[0][0] for partition, shares in self.inserts.items()}
         columns = {
-            "partition": pa.array([partition for partition, _ in places], pa.string()),
-            "file_id": pa.array([file_id for _, file_id in places], pa.string()),
+            "partition": pa.array(places, pa.string()),
             "write": pa.array(places.values(), pa.int32()),
             "reducer": pa.array([self.reducers[number] for number in places.values()], pa.int32()),
         }
         return pa.table(columns)
-
-
-def _moved(partition: str, stored_partition: str, rows: int) -> InputError:
-    return InputError(
-        f"{rows} records of partition {partition!r} have keys that the index finds in partition "
-        f"{stored_partition!r}; moving records between partitions is not supported yet: write them with the "
-        "partition that they are stored in, or use an index that looks in one partition",
-        partition=partition,
-        stored_partition=stored_partition,
-    )
 
 
 def slice_from_json(base_path: str, partition: str, value: Sequence[Any]) -> FileSlice:

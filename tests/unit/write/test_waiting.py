@@ -30,7 +30,7 @@ from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.instant import Action
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
-from hoodie.write.tagging import TagRows
+from hoodie.write.stage import StageRows
 from hoodie.write.transaction import Transaction
 from tests.crash.worker import environment, python
 from tests.support.storages import DAY_MS, Behind, wrapped
@@ -171,13 +171,13 @@ def test_eight_threads_with_services_beside_them(table: Path) -> None:
 
 def test_the_order_of_arrival_and_one_stage_for_each(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     staged: list[str] = []
-    run = TagRows.__call__
+    run = StageRows.__call__
 
-    def counted(step: TagRows, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+    def counted(step: StageRows, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         staged.append("")
         return run(step, batches, task)
 
-    monkeypatch.setattr(TagRows, "__call__", counted)
+    monkeypatch.setattr(StageRows, "__call__", counted)
 
     def upsert(number: int) -> WriteResult:
         return hoodie.write_table(rows(number), str(table), options=OPTIONS)

@@ -97,9 +97,8 @@ def test_updates_and_inserts_of_one_file_share_its_write() -> None:
     assignment = _assign(_profile({("p", file.file_id): 7, ("p", ""): 5}, file))
     assert _rows(assignment) == [(True, 12)]
     assert not assignment.cuts
-    assert assignment.table.to_pylist() == [
-        {"partition": "p", "file_id": file_id, "write": 0, "reducer": 0} for file_id in (file.file_id, "")
-    ]
+    assert assignment.updates == {("p", file.file_id): 0}
+    assert assignment.table.to_pylist() == [{"partition": "p", "write": 0, "reducer": 0}]
 
 
 def test_inserts_of_a_partition_stay_in_it() -> None:

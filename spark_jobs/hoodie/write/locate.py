@@ -1,0 +1,375 @@
+"""Between the two passes: where the index finds the keys of staged rows.
+
+Keys are gathered by the files that may have them, each file is asked about once, and the answers go back by
+the blob of rows that they belong to. Three functions for `map_batches`, with shuffles between them:
+`RouteKeys`, by locator; `LocateKeys`, by input task; `MergeHits`. Rows do not move.
+
+Memory: a locator holds keys up to LOCATED_BYTES, beyond which it asks about its files again, and the key
+columns of some files; `MergeHits` holds the answers for one input task.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hoodie.codec.arrays import Bools, Ints, array, whole
+from hoodie.engine.task import Task
+from hoodie.errors import ConfigError, HoodieError, InputError
+from hoodie.index import Index, Scope
+from hoodie.index.locations import NOWHERE, Locations, Positions
+from hoodie.storage import Storage
+from hoodie.table.view import FileSlice
+from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decode_rows, error_message, message
+from hoodie.write.context import WriteContext
+from hoodie.write.duplicates import known_keys, refuse_known
+from hoodie.write.settings import Known
+from hoodie.write.stage import KEY_SCHEMA, grouped
+from hoodie.write.workload import slice_from_json
+
+#: bytes of keys that a locator holds at once
+LOCATED_BYTES = 128 << 20
+#: keys on their way to a locator: the number of the partition in the whole write, the row in the blob
+_ROUTED = pa.schema([*KEY_SCHEMA, pa.field("row", pa.int32())])
+
+
+class Hits(NamedTuple):
+    """Rows of a blob that the index found, the label of the slice of each (see `LookUp`), its row there."""
+
+    rows: Positions
+    labels: Positions
+    stored: Positions
+
+    def to_bytes(self) -> bytes:
+        return np.concatenate(self).astype("<i4").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Hits:
+        return cls(*np.frombuffer(data, dtype="<i4").reshape(3, -1))
+
+    def take(self, order: Any) -> Hits:
+        return Hits(self.rows[order], self.labels[order], self.stored[order])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Hits]) -> Hits:
+        return cls(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Slices, (partition, slice as JSON), that are asked about together, for the keys of one partition, by
+    its number, or of all (None). The first slice has the label `first`, the next ones those that follow.
+    """
+
+    code: int | None
+    first: int
+    slices: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class RouteKeys:
+    """Cuts the keys of each blob by locator.
+
+    `codes` numbers the partitions; those of number c are looked for by the locators
+    `locators[starts[c] : starts[c + 1]]`. A blob without any goes to one, so that it is answered for.
+    """
+
+    codes: dict[str, int]
+    starts: Ints
+    locators: Positions
+    count: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            payloads: Any = batch.column("payload")
+            for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
+                yield from self._route(row, decode_rows(payloads[number].as_buffer(), KEY_SCHEMA))
+
+    def _route(self, row: dict[str, Any], keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        names = json.loads(row["partitions"])
+        codes = np.array([self.codes[name] for name in names], dtype=np.int32)[keys.column(1).to_numpy()]
+        counts = np.diff(self.starts)[codes]
+        rows = np.repeat(np.arange(len(codes)), counts)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        targets = self.locators[self.starts[codes[rows]] + within]
+        order, bounds = grouped(targets, self.count)
+        wanted = np.flatnonzero(np.diff(bounds)).tolist() or [row["task"] % self.count]
+        sent = []
+        for locator in wanted:
+            mine = rows[order[bounds[locator] : bounds[locator + 1]]]
+            columns = [keys.column(0).take(array(mine)), array(codes[mine]), array(mine.astype(np.int32))]
+            payload = pa.RecordBatch.from_arrays(columns, schema=_ROUTED).serialize().to_pybytes()
+            sent.append({**row, "kind": KEYS, "reducer": locator, "partitions": "", "payload": payload})
+        yield pa.RecordBatch.from_pylist(sent, schema=STAGED_SCHEMA)
+
+
+@dataclass(frozen=True)
+class LocateKeys:
+    """Asks the index about the units of each locator; answers every message with the hits among its keys.
+
+    `partitions` are the partitions by number, `slices` the count of all labels. Labels beyond are those of
+    rows to leave out: the count and the number of their partition. `reducers`: how many tasks merge hits.
+    """
+
+    context: WriteContext
+    units: tuple[tuple[Unit, ...], ...]
+    partitions: tuple[str, ...]
+    slices: int
+    reducers: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        try:
+            for locator, messages in itertools.groupby(
+                _messages(batches), key=lambda item: item[0]["reducer"]
+            ):
+                for held in _held(messages):
+                    yield self._answers(self.units[locator], held)
+        except HoodieError as error:
+            yield error_message(error, STAGED_SCHEMA)
+
+    def _answers(
+        self, units: Sequence[Unit], held: list[tuple[dict[str, Any], pa.RecordBatch]]
+    ) -> pa.RecordBatch:
+        batches = [batch for _, batch in held]
+        keys = whole(pa.chunked_array([batch.column("key") for batch in batches]))
+        codes = np.concatenate([batch.column("code").to_numpy() for batch in batches])
+        rows = np.concatenate([batch.column("row").to_numpy() for batch in batches])
+        edges = np.cumsum([0, *(batch.num_rows for batch in batches)])
+        hits = self._look(units, keys, codes)
+        hits = hits.take(np.argsort(hits.rows, kind="stable"))
+        cuts = np.searchsorted(hits.rows, edges)
+        answers = []
+        for number, (row, _) in enumerate(held):
+            mine = hits.take(slice(cuts[number], cuts[number + 1]))
+            payload = Hits(rows[mine.rows], mine.labels, mine.stored).to_bytes()
+            answers.append({**row, "kind": HITS, "reducer": row["task"] % self.reducers, "payload": payload})
+        return pa.RecordBatch.from_pylist(answers, schema=STAGED_SCHEMA)
+
+    def _look(self, units: Sequence[Unit], keys: pa.Array[Any], codes: Positions) -> Hits:
+        search = _Search(self)
+        order, bounds = grouped(codes, len(self.partitions))
+        found = [Hits(*(np.empty(0, dtype=np.int32) for _ in range(3)))]
+        for unit in units:
+            if unit.code is None:
+                found.append(search.look(unit, keys, codes))
+                continue
+            rows = order[bounds[unit.code] : bounds[unit.code + 1]]
+            if len(rows):
+                hits = search.look(unit, keys.take(array(rows)), codes[rows])
+                found.append(Hits(rows[hits.rows].astype(np.int32), hits.labels, hits.stored))
+        return Hits.joined(found)
+
+
+class _Search:
+    """Asks the index; the policy for keys that are stored, and what the writer does not do, apply here."""
+
+    def __init__(self, step: LocateKeys) -> None:
+        self._step = step
+        self._context = step.context
+        self._storage: Storage = step.context.table.storage()
+
+    def look(self, unit: Unit, keys: pa.Array[Any], codes: Positions) -> Hits:
+        """The hits among `keys`, by their place there; `codes` are the numbers of their partitions."""
+        context, index = self._context, self._context.index
+        assert index is not None
+        base = context.base_path
+        slices = [slice_from_json(base, partition, value) for partition, value in unit.slices]
+        distinct = keys.dictionary_encode()
+        names, places = distinct.dictionary, distinct.indices.to_numpy()
+        locations = index.locate(context.table, slices, names) if slices else Locations.of(())
+        _check_answer(index, locations, len(slices), len(names))
+        if context.operation.brings_rows:
+            found, stored = locations.last(len(names))
+            known = self._known(index, slices, names, found, keys, places)
+            hits = self._updates(found, stored, known, places, codes, unit.first)
+            if context.tags:
+                self._refuse_placed(index, keys, codes, found[places] == NOWHERE)
+        else:
+            hits = _everywhere(locations, places, len(names), unit.first)
+        if index.scope is Scope.TABLE:
+            self._refuse_moved(hits, codes, slices, unit.first)
+        return hits
+
+    def _updates(
+        self,
+        found: Positions,
+        stored: Positions,
+        known: Bools | None,
+        places: npt.NDArray[Any],
+        codes: Positions,
+        first: int,
+    ) -> Hits:
+        """One hit a row: where it goes, or that it is left out."""
+        labels = np.where(found == NOWHERE, NOWHERE, found + first)[places].astype(np.int32)
+        if not self._context.tags:
+            labels = np.full_like(labels, NOWHERE)
+        if known is not None:
+            left_out = known[places]
+            labels[left_out] = self._step.slices + codes[left_out]
+        rows = np.flatnonzero(labels != NOWHERE).astype(np.int32)
+        return Hits(rows, labels[rows], stored[places[rows]])
+
+    def _known(
+        self,
+        index: Index,
+        slices: Sequence[FileSlice],
+        names: pa.Array[Any],
+        found: Positions,
+        keys: pa.Array[Any],
+        places: npt.NDArray[Any],
+    ) -> Bools | None:
+        """Which of the distinct keys `names` the table has and the write leaves out; None: no such policy.
+        Raises DuplicateKey.
+        """
+        policy = self._context.duplicates.known
+        if policy is Known.NONE:
+            return None
+        known: Bools = found != NOWHERE
+        if not index.sees_logs:
+            known = known_keys(self._context.slices, self._storage, slices, names, found)
+        if policy is Known.FAIL:
+            partition = "" if index.scope is Scope.TABLE or not slices else slices[0].partition
+            refuse_known(keys, known[places], partition)
+        return known if policy is Known.DROP else None
+
+    def _refuse_moved(self, hits: Hits, codes: Positions, slices: Sequence[FileSlice], first: int) -> None:
+        """Raises InputError for records that are stored in another partition than theirs."""
+        updates = hits.labels < self._step.slices
+        pairs: Any = np.stack([codes[hits.rows[updates]], hits.labels[updates] - first])
+        for (code, number), rows in zip(*_counted(pairs), strict=True):
+            partition, stored = self._step.partitions[code], slices[number].partition
+            if partition != stored:
+                raise _moved(partition, stored, rows)
+
+    def _refuse_placed(self, index: Index, keys: pa.Array[Any], codes: Positions, new: Bools) -> None:
+        if type(index).place is Index.place:
+            return
+        for code in np.unique(codes[new]).tolist():
+            mine = keys.filter(pa.array(new & (codes == code)))
+            if index.place(self._step.partitions[code], mine) is not None:
+                name = type(index).__name__
+                raise ConfigError(
+                    f"the index {name} chooses the file groups of new records, which is not supported yet; "
+                    "let its `place` return None",
+                    index=name,
+                )
+
+
+@dataclass(frozen=True)
+class MergeHits:
+    """One row of hits for each blob of the input, and a summary: rows by label, and rows with any.
+
+    Of several slices with a row's key the youngest counts, which has the greatest label; a delete goes to
+    each.
+    """
+
+    everywhere: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        labels: dict[int, int] = {}
+        rows = size = 0
+        for _, messages in itertools.groupby(_rows(batches), key=lambda row: row["task"]):
+            merged: dict[tuple[int, str], list[dict[str, Any]]] = {}
+            for row in messages:
+                if row["kind"] == ERROR:
+                    yield pa.RecordBatch.from_pylist([row], schema=STAGED_SCHEMA)
+                else:
+                    merged.setdefault((row["number"], row["digest"]), []).append(row)
+            for group in merged.values():
+                hits = self._merged(Hits.joined([Hits.from_bytes(row["payload"]) for row in group]))
+                rows += len(np.unique(hits.rows))
+                for label, count in zip(*np.unique(hits.labels, return_counts=True), strict=True):
+                    labels[int(label)] = labels.get(int(label), 0) + int(count)
+                payload = hits.to_bytes()
+                size += len(payload)
+                yield pa.RecordBatch.from_pylist([{**group[0], "payload": payload}], schema=STAGED_SCHEMA)
+        summary = {"labels": list(labels.items()), "rows": rows, "bytes": size}
+        yield message(SUMMARY, summary, STAGED_SCHEMA)
+
+    def _merged(self, hits: Hits) -> Hits:
+        if self.everywhere:
+            return hits.take(np.lexsort((hits.rows, hits.labels)))
+        hits = hits.take(np.lexsort((hits.labels, hits.rows)))
+        last = np.ones(len(hits.rows), dtype=np.bool_)
+        last[:-1] = hits.rows[1:] != hits.rows[:-1]
+        return hits.take(last)
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _messages(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[dict[str, Any], pa.RecordBatch]]:
+    for batch in batches:
+        payloads: Any = batch.column("payload")
+        for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
+            yield row, decode_rows(payloads[number].as_buffer(), _ROUTED)
+
+
+def _held(
+    messages: Iterator[tuple[dict[str, Any], pa.RecordBatch]],
+) -> Iterator[list[tuple[dict[str, Any], pa.RecordBatch]]]:
+    """The messages, as many at once as LOCATED_BYTES lets."""
+    held: list[tuple[dict[str, Any], pa.RecordBatch]] = []
+    size = 0
+    for row, keys in messages:
+        if held and size + keys.nbytes > LOCATED_BYTES:
+            yield held
+            held, size = [], 0
+        held.append((row, keys))
+        size += keys.nbytes
+    if held:
+        yield held
+
+
+def _counted(pairs: Any) -> tuple[list[list[int]], list[int]]:
+    """The distinct columns of the matrix, and how often each occurs."""
+    found, counts = np.unique(pairs, axis=1, return_counts=True)
+    return found.T.tolist(), counts.tolist()
+
+
+def _check_answer(index: Index, locations: Locations, slices: int, keys: int) -> None:
+    """Raises ConfigError for positions that an index of the caller's own got wrong."""
+    count = len(locations.keys)
+    if len(locations.slices) == len(locations.rows) == count and (
+        not count or (_within(locations.keys, keys) and _within(locations.slices, slices))
+    ):
+        return
+    name = type(index).__name__
+    raise ConfigError(f"the index {name} located keys outside of what it was asked; correct it", index=name)
+
+
+def _within(positions: Positions, count: int) -> bool:
+    return bool(positions.min() >= 0 and positions.max() < count)
+
+
+def _everywhere(locations: Locations, places: npt.NDArray[Any], keys: int, first: int) -> Hits:
+    """Every row once for each slice with its key."""
+    order = np.argsort(places, kind="stable")
+    counts = np.bincount(places, minlength=keys)
+    starts = np.cumsum(counts) - counts
+    repeats = counts[locations.keys]
+    within = np.arange(int(repeats.sum())) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    return Hits(
+        order[np.repeat(starts[locations.keys], repeats) + within].astype(np.int32),
+        (np.repeat(locations.slices, repeats) + first).astype(np.int32),
+        np.repeat(locations.rows, repeats),
+    )
+
+
+def _moved(partition: str, stored_partition: str, rows: int) -> InputError:
+    return InputError(
+        f"{rows} records of partition {partition!r} have keys that the index finds in partition "
+        f"{stored_partition!r}; moving records between partitions is not supported yet: write them with the "
+        "partition that they are stored in, or use an index that looks in one partition",
+        partition=partition,
+        stored_partition=stored_partition,
+    )

@@ -1,0 +1,144 @@
+"""Second pass over rows that the index has looked for: each goes to the write of the file group that has its
+key, new ones to those of their partition.
+
+Memory: one chunk of rows and its copy in the order of the writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import Ints, array, whole
+from hoodie.engine.task import Task
+from hoodie.errors import JobError
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
+from hoodie.write.blobs import BLOB_ID, Blob, decode_rows, encode_rows, in_batches
+from hoodie.write.context import LEADING, PARTITION_CODE, WriteContext
+from hoodie.write.incoming import CHUNK_BYTES, CHUNK_ROWS, travelling
+from hoodie.write.locate import Hits
+from hoodie.write.place_rows import chosen_shares, shares_of
+from hoodie.write.stage import grouped
+from hoodie.write.tagging import BlobId, Tags
+from hoodie.write.workload import Assignment
+
+
+@dataclass(frozen=True)
+class PlaceTagged:
+    """The function given to `map_batches`. `numbers` are the file-group writes by label (see `Tags`), NOWHERE
+    for slices that no row goes to.
+
+    `hits` are those of all blobs; None: each blob comes with its own, in the column `hits`. `searched`: the
+    index was asked; else all rows are new.
+    """
+
+    context: WriteContext
+    assignment: Assignment
+    numbers: Positions
+    hits: Mapping[BlobId, bytes] | None
+    searched: bool
+
+    @classmethod
+    def of(cls, context: WriteContext, assignment: Assignment, tags: Tags) -> PlaceTagged:
+        updates = assignment.updates
+        numbers = [updates.get((item.partition, item.file_id), NOWHERE) for item in tags.slices]
+        searched = tags.hits is not None or tags.frame is not None
+        return cls(context, assignment, np.array(numbers, dtype=np.int32), tags.hits, searched)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        held: list[pa.Table] = []
+        writes: list[Positions] = []
+        size = rows = 0
+        for batch in batches:
+            payloads: Any = batch.column("payload")
+            for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
+                staged = decode_rows(payloads[number].as_buffer(), self.context.staged_schema)
+                if held and (size + staged.nbytes > CHUNK_BYTES or rows + staged.num_rows > CHUNK_ROWS):
+                    yield from in_batches(self._cut(held, writes))
+                    held, writes, size, rows = [], [], 0, 0
+                table, targets = self._placed(row, staged)
+                held.append(table)
+                writes.append(targets)
+                size += table.nbytes
+                rows += table.num_rows
+        if held:
+            yield from in_batches(self._cut(held, writes))
+
+    def _cut(self, held: list[pa.Table], writes: list[Positions]) -> Iterator[Blob]:
+        """The rows by write."""
+        rows, targets = pa.concat_tables(held), np.concatenate(writes)
+        held.clear()
+        order, bounds = grouped(targets, len(self.assignment.writes))
+        if not np.array_equal(order, np.arange(len(order))):
+            rows = rows.take(array(order))
+        rows = rows.combine_chunks()
+        for number in np.flatnonzero(np.diff(bounds)).tolist():
+            partition, reducer = self.assignment.writes[number].partition, self.assignment.reducers[number]
+            piece = rows.slice(bounds[number], bounds[number + 1] - bounds[number])
+            for payload, count in encode_rows(piece):
+                yield Blob(partition, count, payload, number, reducer)
+
+    def _placed(self, row: dict[str, Any], staged: pa.RecordBatch) -> tuple[pa.Table, Positions]:
+        """The rows of a blob that go on, as they travel, and the write of each."""
+        context, hits = self.context, self._hits(row)
+        if not context.operation.brings_rows:
+            chosen: Any = hits.rows
+            targets, stored = self._writes(hits.labels), hits.stored
+        else:
+            stored = np.full(staged.num_rows, NOWHERE if context.tags else LOOK_UP, dtype=np.int32)
+            targets = np.full(staged.num_rows, NOWHERE, dtype=np.int32)
+            updates = hits.labels < len(self.numbers)
+            targets[hits.rows[updates]] = self._writes(hits.labels[updates])
+            stored[hits.rows] = hits.stored
+            new: Any = targets == NOWHERE
+            new[hits.rows[~updates]] = False
+            self._place_new(json.loads(row["partitions"]), staged, np.flatnonzero(new), targets)
+            chosen = np.flatnonzero(targets != NOWHERE)
+            targets, stored = targets[chosen], stored[chosen]
+        rows = pa.Table.from_batches([staged])
+        if len(chosen) != staged.num_rows or not context.operation.brings_rows:
+            rows = rows.take(array(chosen))
+        keys, data = whole(rows.column(0)), rows.select(rows.column_names[LEADING:])
+        return travelling(keys, data, array(stored)), targets
+
+    def _place_new(self, names: list[str], staged: pa.RecordBatch, new: Ints, targets: Positions) -> None:
+        codes = staged.column(PARTITION_CODE).to_numpy()[new]
+        firsts = np.full(len(names), NOWHERE, dtype=np.int32)
+        for code in np.unique(codes).tolist():
+            shares = shares_of(self.assignment, names[code])
+            if len(shares) == 1:
+                firsts[code] = shares[0][0]
+                continue
+            mine = new[codes == code]
+            keys = staged.column(RECORD_KEY).take(array(mine))
+            numbers = np.array([number for number, _ in shares], dtype=np.int32)
+            targets[mine] = numbers[chosen_shares(self.assignment, names[code], shares, keys)]
+        single = firsts[codes] != NOWHERE
+        targets[new[single]] = firsts[codes[single]]
+
+    def _writes(self, labels: Positions) -> Positions:
+        found = self.numbers[labels]
+        if (found == NOWHERE).any():
+            raise _changed()
+        return found
+
+    def _hits(self, row: dict[str, Any]) -> Hits:
+        if not self.searched:
+            return Hits.from_bytes(b"")
+        found = row["hits"] if self.hits is None else self.hits.get(tuple(row[name] for name in BLOB_ID))
+        if found is None:
+            raise _changed()
+        return Hits.from_bytes(found)
+
+
+def _changed() -> JobError:
+    return JobError(
+        "rows were staged again, and are not those that were looked for: the input changes when it is read "
+        "again; write it to a file first"
+    )

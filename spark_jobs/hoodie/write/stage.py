@@ -1,0 +1,200 @@
+"""First pass over the input: rows become blobs, counted by partition; those that the index will look for keep
+their order, and their keys go beside them.
+
+Runs on executors, once per input partition, without a shuffle, and looks at no file of the table. Memory: one
+chunk of input rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import Column, Ints, array, pc, whole
+from hoodie.engine.task import Task
+from hoodie.errors import HoodieError
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.index.locations import LOOK_UP, Positions
+from hoodie.write.blobs import (
+    BLOB_SCHEMA,
+    KEYS,
+    MORE_KEYS,
+    ROWS,
+    STAGED_SCHEMA,
+    SUMMARY,
+    Blob,
+    encode_rows,
+    error_message,
+    in_batches,
+    message,
+)
+from hoodie.write.context import PARTITION_CODE, WriteContext
+from hoodie.write.incoming import chunks, keyed_rows, travelling
+
+#: bytes of keys that the first task may send to the driver; the n-th one may send an n-th of it, so that
+#: ten thousand tasks send ten times as much
+DRIVER_KEY_BYTES = 16 << 20
+#: of the keys that go to the index: the record key, the number of its partition
+_KEY_COLUMNS: dict[str, pa.DataType] = {"key": pa.string(), "code": pa.int32()}
+KEY_SCHEMA = pa.schema(_KEY_COLUMNS)
+_SAMPLES = 64
+
+
+@dataclass
+class _Total:
+    """Rows of one partition seen by one task."""
+
+    rows: int = 0
+    bytes: int = 0
+    samples: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """The function given to `map_batches`. The rows are those of `schema`.
+
+    Without an index blobs have the rows of one partition each. With one they have the rows as they come, and
+    each has a row of keys beside it, which the driver collects with the summaries as long as they are few.
+    """
+
+    context: WriteContext
+    sample_keys: bool
+    driver_key_bytes: int
+
+    @classmethod
+    def of(cls, context: WriteContext, sample_keys: bool) -> StageRows:
+        return cls(context, sample_keys, DRIVER_KEY_BYTES)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return BLOB_SCHEMA if self.context.index is None else STAGED_SCHEMA
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from _Stager(self, task).run(batches)
+        except HoodieError as error:
+            yield error_message(error, self.schema)
+
+
+class _Stager:
+    def __init__(self, step: StageRows, task: Task) -> None:
+        self.step = step
+        self.context = step.context
+        self.task = task.partition
+        self.totals: dict[str, _Total] = {}
+        self.blobs = self.key_bytes = 0
+        self.left = step.driver_key_bytes // (task.partition + 1)
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = self.context
+        for chunk in chunks(batches):
+            keys, paths, rows = keyed_rows(context, chunk)
+            if context.duplicates.combine or context.duplicates.merge:
+                context.merger.check(rows)
+            names = [str(path) for path in paths.dictionary.to_pylist()]
+            codes = paths.indices.to_numpy().astype(np.int32)
+            if context.index is None:
+                stored = pa.array(np.full(len(keys), LOOK_UP, dtype=np.int32))
+                yield from in_batches(self._by_partition(travelling(keys, rows, stored), names, codes))
+            else:
+                staged = travelling(keys, rows, pa.array(codes), PARTITION_CODE)
+                yield from self._as_they_come(staged, names, codes)
+        yield message(SUMMARY, self._summary(), self.step.schema)
+
+    def _by_partition(self, rows: pa.Table, names: list[str], codes: Positions) -> Iterator[Blob]:
+        if len(names) == 1:
+            pieces = [rows]
+        else:
+            order, bounds = grouped(codes, len(names))
+            if not np.array_equal(order, np.arange(len(order))):
+                rows = rows.take(order)
+            pieces = [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
+        for name, piece in zip(names, pieces, strict=True):
+            self._count(name, piece.nbytes, piece.column(RECORD_KEY))
+            for payload, count in encode_rows(piece):
+                yield Blob(name, count, payload)
+
+    def _as_they_come(self, rows: pa.Table, names: list[str], codes: Positions) -> Iterator[pa.RecordBatch]:
+        order, bounds = grouped(codes, len(names))
+        every = whole(rows.column(RECORD_KEY))
+        for code, (name, size) in enumerate(zip(names, _sizes(rows, codes, len(names)), strict=True)):
+            mine = order[bounds[code] : bounds[code + 1]]
+            self._count(name, size, every.take(array(mine)) if self.step.sample_keys else mine)
+        partitions, start = json.dumps(names), 0
+        for payload, count in encode_rows(rows):
+            piece = rows.slice(start, count)
+            columns = [whole(piece.column(name)) for name in (RECORD_KEY, PARTITION_CODE)]
+            keys = pa.RecordBatch.from_arrays(columns, schema=KEY_SCHEMA).serialize().to_pybytes()
+            yield self._staged(keys, payload, partitions)
+            start += count
+
+    def _staged(self, keys: bytes, payload: bytes, partitions: str) -> pa.RecordBatch:
+        digest = hashlib.blake2b(partitions.encode() + keys, digest_size=16).hexdigest()
+        self.key_bytes += len(keys)
+        self.left -= len(keys)
+        row = {
+            "reducer": 0,
+            "task": self.task,
+            "number": self.blobs,
+            "digest": digest,
+            "partitions": partitions,
+        }
+        self.blobs += 1
+        return pa.RecordBatch.from_pylist(
+            [
+                {**row, "kind": KEYS if self.left >= 0 else MORE_KEYS, "payload": keys},
+                {**row, "kind": ROWS, "payload": payload},
+            ],
+            schema=STAGED_SCHEMA,
+        )
+
+    def _count(self, name: str, size: int, keys: Column | Ints) -> None:
+        """`keys`, or only their positions where none are sampled."""
+        rows = len(keys)
+        if not rows:
+            return
+        total = self.totals.setdefault(name, _Total())
+        total.rows += rows
+        total.bytes += size
+        if self.step.sample_keys:
+            sampled: Any = keys[:: max(1, math.ceil(rows / _SAMPLES))]
+            total.samples.extend(str(key) for key in sampled.to_pylist())
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "partitions": [
+                [name, total.rows, total.bytes, total.samples] for name, total in self.totals.items()
+            ],
+            "blobs": self.blobs,
+            "key_bytes": self.key_bytes,
+            "more_keys": self.left < 0,
+        }
+
+
+def _sizes(rows: pa.Table, codes: Positions, count: int) -> list[int]:
+    """About the bytes of each partition's rows: texts as long as they are, the rest evenly."""
+    if count == 1:
+        return [rows.nbytes]
+    texts: Any = np.zeros(count)
+    for column in rows.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            lengths = pc.fill_null(pc.binary_length(column), 0).to_numpy()
+            texts += np.bincount(codes, weights=lengths, minlength=count)
+    rest = max(0.0, rows.nbytes - texts.sum())
+    return [int(size) for size in texts + np.bincount(codes, minlength=count) * (rest / rows.num_rows)]
+
+
+def grouped(labels: Positions, count: int) -> tuple[Ints, Ints]:
+    """(stable order by label, start of every label in it; count + 1 entries)."""
+    narrow: Any = labels.astype(np.uint16) if count <= 1 << 16 else labels
+    order = np.argsort(narrow, kind="stable")
+    sizes = np.bincount(labels, minlength=count)
+    return order, np.concatenate([[0], np.cumsum(sizes)])

@@ -1,0 +1,38 @@
+"""Upserts of Spark's engine from inputs of several partitions, with the session to test (see server.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hoodie
+from hoodie.engine.session import spark_context
+from hoodie.write import stage, tagging
+from tests.support.opened import OPTIONS as NOTED
+from tests.support.opened import opened
+
+
+def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What upserts opened and did: one whose keys the driver has, two whose keys tasks look for, with answers
+    sent to every task and rows shuffled to their answers. A delete of fifty of the rows follows.
+    """
+    frame, options, found = spark.read.parquet(file), {**options, **NOTED}, []
+    was = stage.DRIVER_KEY_BYTES, tagging._FEW_BYTES
+    try:
+        for count, driver_bytes, few_bytes in ((1, *was), (64, 0, was[1]), (16, 0, 0)):
+            stage.DRIVER_KEY_BYTES, tagging._FEW_BYTES = driver_bytes, few_bytes
+            rows: Any = frame if count == 1 else frame.repartition(count)
+            before = _jobs(spark)
+            done = hoodie.write_table(rows, table, spark=spark, options=options)
+            found.append([opened(table), done.num_updates, done.num_inserts, _jobs(spark) - before])
+        gone = hoodie.write_table(
+            frame.limit(50).repartition(4), table, spark=spark, operation="delete", options=options
+        )
+    finally:
+        stage.DRIVER_KEY_BYTES, tagging._FEW_BYTES = was
+    return {"found": found, "deleted": gone.num_deletes}
+
+
+def _jobs(spark: Any) -> int:
+    """How many jobs there were so far; 0 with Spark Connect."""
+    context = spark_context(spark)
+    return len(context.statusTracker().getJobIdsForGroup()) if context is not None else 0
