@@ -5,6 +5,7 @@ Neither pyspark nor pyarrow is imported, and Airflow is not either.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from threading import Lock
@@ -13,7 +14,10 @@ from typing import Any
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import COUNTS, CommitDetails
-from hoodie.timeline.instant import Instant
+from hoodie.timeline.instant import Action, Instant
+
+#: filters whose refused commits a reader remembers, and commits of each
+_FILTERS, _COMMITS = 16, 50_000
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class TableReader:
         self.storage = self._table.storage
         self._opened: dict[Instant, CommitDetails] = {}
         self._opening = Lock()
+        self._refused: dict[Hashable, dict[str, Action]] = {}
         self._last: Timeline | None = None
 
     def poll(self) -> Timeline:
@@ -68,6 +73,17 @@ class TableReader:
             self._opened = {instant: found for instant, found in self._opened.items() if instant in active}
         self._last = timeline
         return timeline
+
+    def refused(self, which: Hashable) -> dict[str, Action]:
+        """Times and actions of completed commits that are known not to be of those that `which` names: the
+        caller notes them, and looks at none of them again, since completed commits don't change.
+        """
+        known = self._refused.get(which)
+        if known is None or len(known) > _COMMITS:
+            known = {}
+            if len(self._refused) < _FILTERS or which in self._refused:
+                self._refused[which] = known
+        return known
 
     def details(self, instant: Instant) -> CommitDetails | None:
         """What a completed commit says; None while its file can't be read (being written, or gone)."""

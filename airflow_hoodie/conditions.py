@@ -189,18 +189,24 @@ class Commits:
         """The commit that was completed last of all that count."""
         newest: CommitHit | None = None
         count = 0
-        for hit in self._last_first(timeline):
-            if self.which.admits(timeline, hit.instant, partial(reader.details, hit.instant)):
+        refused = reader.refused(self.which)
+        for hit in self._last_first(timeline, refused):
+            admitted = self.which.admits(timeline, hit.instant, partial(reader.details, hit.instant))
+            if admitted is False:
+                refused[hit.instant.time] = hit.instant.action
+            if admitted:
                 newest = newest or hit
                 count += 1
                 if count >= self.min_commits:
                     return newest
         return None
 
-    def _last_first(self, timeline: Timeline) -> Iterator[CommitHit]:
+    def _last_first(self, timeline: Timeline, refused: Mapping[str, Action]) -> Iterator[CommitHit]:
         found: list[tuple[int, str, Instant]] = []
         after, bounded = self.since.instant, bool(self.until)
         for instant in timeline.filter(self.which.actions, completed=True):
+            if refused.get(instant.time) is instant.action:
+                continue  # thousands at each poll
             if not instant.is_after(after):
                 continue  # without a look at its file
             completed_ms = completed_at(timeline, instant)

@@ -30,7 +30,7 @@ from tests.support.storages import Delegating
 NAME = "tokens"
 _ACTIVE, _SETTLED = 20, 10
 #: parts of a large index that are made at once, which bounds the memory
-_PARTS = 16
+_PARTS = 4
 _FIRST = 20200101000000000
 _EPOCH = datetime(1900, 1, 1, tzinfo=timezone.utc)
 

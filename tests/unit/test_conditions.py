@@ -265,6 +265,43 @@ def test_a_commit_is_opened_once_and_forgotten_when_it_is_archived(meta: Path) -
     assert reader.details(instant) is None
 
 
+def test_a_poll_looks_at_what_is_new_since_the_last_one(meta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    completion = Timeline.completion_of
+
+    def noted(timeline: Timeline, instant: Instant) -> int | None:
+        looked.append(instant.time)
+        return completion(timeline, instant)
+
+    monkeypatch.setattr(Timeline, "completion_of", noted)
+    for time_, name in ((T1, "x"), (T2, "y")):
+        (meta / f"{time_}.commit").write_text(metadata(token=name))
+    reader = TableReader(str(meta.parent))
+    which = {name: Commits.of(extra_metadata={"token": name}) for name in ("x", "z")}
+    assert which["z"].find(reader, reader.poll()) is None
+    looked.clear()
+    (meta / f"{T3}.commit").write_text("")
+    assert which["z"].find(reader, reader.poll()) is None
+    (meta / f"{T3}.commit").write_text(metadata(token="z"))
+    hit = which["z"].find(reader, reader.poll())
+    assert hit is not None
+    assert (hit.instant.time, looked) == (T3, [T3, T3])
+    hit = which["x"].find(reader, reader.poll())
+    assert hit is not None
+    assert hit.instant.time == T1
+
+
+def test_a_reader_of_many_conditions_answers_each(meta: Path) -> None:
+    for time_, name in ((T1, "x"), (T2, "y")):
+        (meta / f"{time_}.commit").write_text(metadata(partitions=(name,)))
+    reader = TableReader(str(meta.parent))
+    for _ in range(2):
+        for number in range(40):
+            assert Commits.of(partition=f"p{number}").find(reader, reader.poll()) is None
+        found = [Commits.of(partition=name).find(reader, reader.poll()) for name in ("x", "y")]
+        assert [hit and hit.instant.time for hit in found] == [T1, T2]
+
+
 def test_a_partition_and_extra_metadata(meta: Path) -> None:
     (meta / f"{T1}.commit").write_text(metadata(partitions=("a", "b"), **{"airflow.token": "t1", "run": "7"}))
     (meta / f"{T2}.commit").write_text(metadata(partitions=("b",), run="8"))
