@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def _told(rows: pa.Table) -> list[tuple[Any, ...]]:
         ("MERGE_ON_READ", pa.string(), ["eu", "us", None], "moved", "true"),
         ("COPY_ON_WRITE", pa.int32(), [1, -2, None], 7, "true"),
         ("MERGE_ON_READ", pa.date32(), [DAY, DAY.replace(day=2), None], DAY.replace(day=3), "false"),
+        ("COPY_ON_WRITE", pa.decimal128(12, 8), [Decimal("1E-8"), Decimal("-2.5"), None], Decimal(7), "true"),
     ],
 )
 def test_we_answer_what_apache_hudi_answers(

@@ -140,3 +140,25 @@ def test_queries_equal_what_apache_hudi_answers(
         assert set(columns) == set(expected.column_names)
         assert_same_rows(pq.read_table(out), expected, meta=True, what=f"{table} {file.stem}")
     assert said["even"] == sum(row["ts"] % 2 == 0 for row in expected.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("mode", "count", "settings"),
+    [
+        ("classic", 120, {"spark.sql.ansi.enabled": "false"}),
+        ("classic", 60, {"spark.sql.ansi.enabled": "true"}),
+        (
+            "classic",
+            60,
+            {"spark.sql.session.timeZone": "America/New_York", "spark.sql.ansi.enabled": "false"},
+        ),
+        pytest.param("connect", 60, {"spark.sql.ansi.enabled": "false"}, marks=pytest.mark.full),
+    ],
+)
+def test_trees_of_predicates_allow_what_spark_answers(
+    servers: Servers, tmp_path: Path, mode: str, count: int, settings: dict[str, str]
+) -> None:
+    said = servers.ask("predicates", mode, str(tmp_path), count, count, list(settings.items()))
+    assert said["wrong"] == []
+    assert said["known"] > count * 6
+    assert said["one"] > said["known"] / 2

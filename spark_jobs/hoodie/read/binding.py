@@ -52,10 +52,12 @@ class Dialect:
     """How the session that evaluates a predicate reads it.
 
     utc: its points in time are UTC. moments_of_text: texts are converted to them when compared with them.
+    in_as_texts: IN converts values to texts where its list has texts.
     """
 
     utc: bool = True
     moments_of_text: bool = True
+    in_as_texts: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,8 @@ class _Unknown(Exception):
 class _Binder:
     def __init__(self, schema: pa.Schema, dialect: Dialect) -> None:
         self._fields = _by_lower_name(list(schema))
+        self._dialect = dialect
         self._slack = 0 if dialect.utc else _ZONES
-        self._moments_of_text = dialect.moments_of_text
         self._left = COMPARISONS
 
     def node(self, node: Node) -> Node:
@@ -136,9 +138,13 @@ class _Binder:
     def _membership(self, node: In, value: Expression) -> Node:
         if not node.values:
             return Constant(NULL) if node.null else ANY
+        if node.written and self._dialect.in_as_texts and node.values[0].kind is LiteralKind.TEXT:
+            # a column's own text is the only one that such a literal can be
+            kind = _type(value)
+            _require(pa.types.is_string(kind) or (isinstance(value, Field) and not _is_moment(kind)))
         agreed = [self._agreed(value, literal) for literal in node.values]
         values = frozenset(literal.value for _, literal in agreed)
-        return In(agreed[0][0], (), node.null, tuple(sorted(values)), values)
+        return In(agreed[0][0], (), node.null, node.written, tuple(sorted(values)), values)
 
     def _expression(self, value: Expression) -> Expression:
         if isinstance(value, Column):
@@ -189,7 +195,7 @@ class _Binder:
         if literal.kind is LiteralKind.DATE:
             assert isinstance(literal.value, int)
             return Literal(LiteralKind.MOMENT, literal.value * functions.DAY)
-        if literal.kind is LiteralKind.TEXT and self._moments_of_text:
+        if literal.kind is LiteralKind.TEXT and self._dialect.moments_of_text:
             return Literal(LiteralKind.MOMENT, functions.moment_of_text(str(literal.value)))
         _require(literal.kind is LiteralKind.MOMENT)
         return literal
@@ -211,6 +217,10 @@ def _type(value: Expression) -> pa.DataType:
     _require(isinstance(value, (Field, Computed)))
     assert isinstance(value, (Field, Computed))
     return value.type
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind))
 
 
 def _ordered(kind: pa.DataType) -> bool:

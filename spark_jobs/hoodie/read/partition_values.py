@@ -2,7 +2,8 @@
 
 Where the key generator makes the path of the values themselves, the path goes before what a file holds, as in
 Apache Hudi 1.x, and for base files in 0.15, Hive and Trino: a global index that does not move rows leaves
-others in the files. The default partition's value is null. Rows, pruning and both engines ask here.
+others in the files. The default partition's value is null. Rows, pruning and both engines ask here. Points in
+time are microseconds in paths, for which Apache Hudi gives null; as other texts they depend on a time zone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,10 @@ from hoodie.table.properties import TableProperties
 
 #: key generators whose partition paths are the columns' values as texts
 _PLAIN = re.compile(r"\.(Simple|Complex)(Avro)?KeyGenerator$")
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+#: Java writes small ones with an exponent
+_NUMBER = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?(E[+-][0-9]{1,2})?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 #: a value that the path does not contain
 _ABSENT = object()
 
@@ -94,24 +100,52 @@ class PathColumns:
 
 def _is_plain(kind: pa.DataType) -> bool:
     types = pa.types
-    return bool(
-        types.is_string(kind) or types.is_integer(kind) or types.is_date32(kind) or types.is_boolean(kind)
+    tests = (
+        types.is_string,
+        types.is_integer,
+        types.is_date32,
+        types.is_boolean,
+        types.is_decimal,
+        is_moment,
     )
+    return any(test(kind) for test in tests)
+
+
+def is_moment(kind: pa.DataType) -> bool:
+    """A point in time whose text in a path is a number of microseconds, which is its value."""
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz)
 
 
 def _value(text: Any, kind: pa.DataType, cast: bool) -> Any:
     """The value of a text, _ABSENT where it is none of the type. `cast`: also of types with several texts."""
-    if text is None or text is _ABSENT or pa.types.is_string(kind):
+    types = pa.types
+    if text is None or text is _ABSENT or types.is_string(kind):
         return text
-    if pa.types.is_integer(kind):
-        bits = kind.bit_width - 1
-        whole = int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else None
-        return whole if whole is not None and -(1 << bits) <= whole < 1 << bits else _ABSENT
-    if pa.types.is_boolean(kind):
+    if types.is_boolean(kind):
         return {"true": True, "false": False}.get(text, _ABSENT)
     try:
-        if pa.types.is_date32(kind):
+        if types.is_integer(kind):
+            return _whole(text, kind.bit_width - 1)
+        if types.is_decimal(kind):
+            return _decimal(text, kind)
+        if is_moment(kind) and _WHOLE.fullmatch(text):
+            return _EPOCH + timedelta(microseconds=int(text))
+        if types.is_date32(kind):
             return date.fromisoformat(text) if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else _ABSENT
         return pa.scalar(text).cast(kind).as_py() if cast else _ABSENT
-    except (ValueError, pa.ArrowException):
+    except (ValueError, OverflowError, pa.ArrowException):
         return _ABSENT
+
+
+def _whole(text: str, bits: int) -> Any:
+    whole = int(text) if _WHOLE.fullmatch(text) else None
+    return whole if whole is not None and -(1 << bits) <= whole < 1 << bits else _ABSENT
+
+
+def _decimal(text: str, kind: Any) -> Any:
+    """Without rounding: a text with more digits is none of the type."""
+    if not _NUMBER.fullmatch(text):
+        return _ABSENT
+    value = Decimal(text)
+    pa.scalar(value, kind)
+    return value

@@ -129,11 +129,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class In:
-    """`values` are of one kind; `sorted` and `members` are theirs once bound."""
+    """`values` are of one kind; `sorted` and `members` are theirs once bound. `written`: as IN, which Spark
+    converts in another way than `=`.
+    """
 
     value: Expression
     values: tuple[Literal, ...]
     null: bool = False
+    written: bool = True
     sorted: tuple[Any, ...] = ()
     members: frozenset[Any] = field(default=frozenset(), compare=False)
 
@@ -211,7 +214,9 @@ def disjunction(terms: Iterable[Node]) -> Node:
         else:
             others.append(term)
     lists = [
-        In(value, tuple(literals)) if len(literals) > 1 else Comparison("=", value, next(iter(literals)))
+        In(value, tuple(literals), written=False)
+        if len(literals) > 1
+        else Comparison("=", value, next(iter(literals)))
         for (value, _), literals in found.items()
     ]
     merged = [*lists, *others]

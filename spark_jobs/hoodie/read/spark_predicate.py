@@ -50,7 +50,7 @@ def parsed(where: str, session: Any) -> Where:
     texts = str(session.conf.get("spark.sql.legacy.typeCoercion.datetimeToString.enabled", "false"))
     words = frozenset(token.text for token in tokens if token.kind == "name") & spark_tree.KEYWORDS
     tree = found.tree if _of_spark(session, found.functions) else ANY
-    return Where(where, tree, Dialect(utc, texts.lower() != "true"), words)
+    return Where(where, tree, Dialect(utc, texts.lower() != "true", in_as_texts=True), words)
 
 
 def _of_spark(session: Any, functions: Iterable[str]) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hoodie.format.meta_fields import PARTITION_PATH
 from hoodie.format.names import DEFAULT_PARTITION
-from hoodie.read.partition_values import PathColumns
+from hoodie.read.partition_values import PathColumns, is_moment
 from hoodie.table.partition import partition_texts
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -39,7 +39,10 @@ def value_expressions(
             for partition in values
             if not _computes(path_columns, partition, name, values[partition])
         ]
-        text = f"CAST({_text_of(path_columns, name)} AS {kind})"
+        text = _text_of(path_columns, name)
+        if is_moment(path_columns.types[name]):
+            text = f"timestamp_micros(CAST({text} AS bigint))"
+        text = f"CAST({text} AS {kind})"
         for partition in own:
             found = values[partition]
             value = _literal(found[name], kind) if name in found else _quoted(name)
@@ -54,8 +57,16 @@ def _computes(path_columns: PathColumns, partition: str, name: str, found: Mappi
         return False
     text = partition_texts(path_columns.props, partition)[name]
     kind = path_columns.types[name]
-    plain = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)
-    return text is None or plain or pa.types.is_boolean(kind)
+    types = pa.types
+    tests = (
+        types.is_string,
+        types.is_integer,
+        types.is_date32,
+        types.is_boolean,
+        types.is_decimal,
+        is_moment,
+    )
+    return text is None or any(test(kind) for test in tests)
 
 
 def _text_of(path_columns: PathColumns, name: str) -> str:

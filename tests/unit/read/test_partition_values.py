@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ QUERIES: list[dict[str, Any]] = [
     {"as_of": "2999-01-01"},
 ]
 MOMENT = datetime(2024, 1, 1, 5, tzinfo=timezone.utc)
+AS_TEXT = {
+    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": "true",
+    "hoodie.datasource.write.partitionpath.urlencode": "true",
+}
 
 
 def table(tmp_path: Path, values: Any, **options: str) -> str:
@@ -53,6 +58,13 @@ def answer(path: str, options: Any = (), **more: Any) -> list[tuple[str, Any]]:
         (pa.int64(), [2**40, 0, None], 7, str(2**40)),
         (pa.date32(), [date(2024, 1, 1), date(2024, 1, 2), None], date(2024, 2, 1), "DATE '2024-01-01'"),
         (pa.bool_(), [True, False, None], True, "true"),
+        (pa.decimal128(12, 8), [Decimal("1E-8"), Decimal("-2.5"), None], Decimal(7), "0.00000001"),
+        (
+            pa.timestamp("us", tz="UTC"),
+            [MOMENT, MOMENT.replace(microsecond=1), None],
+            MOMENT.replace(year=2025),
+            "TIMESTAMP '2024-01-01 05:00:00'",
+        ),
     ],
 )
 def test_rows_and_predicates_say_what_the_path_says(
@@ -84,7 +96,7 @@ def test_rows_and_predicates_say_what_the_path_says(
     [pa.array([MOMENT], pa.timestamp("us", tz="UTC")), pa.array([1.5]), pa.array([None], pa.float32())],
 )
 def test_values_that_a_path_may_hold_otherwise_come_from_the_file(tmp_path: Path, values: Any) -> None:
-    path = table(tmp_path, values)
+    path = table(tmp_path, values, **AS_TEXT)
     told = [None] if values[0].is_valid is False else values.to_pylist()
     assert [value for _, value in answer(path)] == told
     if pa.types.is_timestamp(values.type):
@@ -128,6 +140,33 @@ def told(**more: str) -> PathColumns:
 )
 def test_a_path_that_is_unclear_tells_nothing(partition: str, values: dict[str, Any]) -> None:
     assert told().values(partition) == values
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (pa.decimal128(10, 2), "1.50", Decimal("1.5")),
+        (pa.decimal128(10, 2), "1E+2", Decimal(100)),
+        (pa.decimal128(10, 2), "1.505", None),
+        (pa.decimal128(10, 2), "123456789.00", None),
+        (pa.decimal128(10, 2), "NaN", None),
+        (pa.decimal128(10, 2), "1E+999999999", None),
+        (pa.timestamp("us", tz="UTC"), "-1", datetime(1969, 12, 31, 23, 59, 59, 999999, timezone.utc)),
+        (pa.timestamp("us", tz="UTC"), "9223372036854775807", None),
+        (pa.timestamp("us", tz="UTC"), "2024-01-01 05:00:00.0", None),
+        (pa.timestamp("ms", tz="UTC"), "1704085200000", None),
+        (pa.timestamp("us"), "1704085200000000", None),
+        (pa.float64(), "1.5", None),
+    ],
+)
+def test_a_text_that_is_no_value_of_the_type_tells_nothing(kind: pa.DataType, text: str, value: Any) -> None:
+    texts = {
+        "hoodie.table.name": "t",
+        "hoodie.table.partition.fields": "p",
+        "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    }
+    columns = PathColumns.of(TableProperties(texts), pa.schema([pa.field("p", kind)]))
+    assert columns.values(text) == ({} if value is None else {"p": value})
 
 
 def test_other_key_generators_tell_nothing_unless_asked() -> None:

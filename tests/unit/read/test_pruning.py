@@ -125,6 +125,7 @@ def test_what_is_not_understood_rules_nothing_out(table: str, where: str) -> Non
     assert found(table, where) == filtered(where)
 
 
+MOMENTS = ["2023-12-31T23:59:59.999999Z", "2024-01-01T00:00:00Z", "2024-01-02T10:30:00.000001Z", None]
 TYPED_PARTS = "t,u,d,f,i"
 
 
@@ -206,6 +207,29 @@ def test_the_answer_is_that_of_all_rows(typed: str, pick: random.Random) -> None
     except duckdb.Error:
         return  # no answer at all
     assert found(typed, where) == wanted, where
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "where", "partitions"),
+    [
+        (pa.decimal128(10, 2), ["-1.50", "0.05", "1.50", None], "p > 0.1 OR p IS NULL", 2),
+        (pa.decimal128(10, 2), ["-1.50", "0.05", "1.50", None], "p IN (1.5, 0.050, 2)", 2),
+        (pa.decimal128(10, 2), ["-1.50", "0.05", "1.50", None], "p < 0.005 AND NOT p = 7", 1),
+        (pa.timestamp("us", tz="UTC"), MOMENTS, "p < '2024-01-02'", 2),
+        (pa.timestamp("us", tz="UTC"), MOMENTS, "p = TIMESTAMP '2024-01-02 10:30:00.000001'", 1),
+        (pa.timestamp("us", tz="UTC"), MOMENTS, "date_trunc('year', p) = DATE '2024-01-01'", 2),
+        (pa.timestamp("us", tz="UTC"), MOMENTS, "CAST(p AS DATE) BETWEEN '2023-12-31' AND '2024-01-01'", 2),
+    ],
+)
+def test_decimals_and_points_in_time(
+    tmp_path: Path, kind: pa.DataType, values: list[Any], where: str, partitions: int
+) -> None:
+    path = str(tmp_path / "t")
+    there = pa.table({"id": list("abcd"), "p": pa.array(values).cast(kind)})
+    options = {**OPTIONS, "hoodie.datasource.write.partitionpath.field": "p"}
+    hoodie.write_table(there, path, options=options)
+    assert len(opened(path, where).slices) == partitions
+    assert found(path, where) == filtered(where, there)
 
 
 def test_logs_have_rows_that_their_base_file_rules_out(tmp_path: Path) -> None:
