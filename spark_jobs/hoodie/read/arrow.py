@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read import duckdb_predicate
 from hoodie.read.duckdb_predicate import NoPredicate, wrong
 from hoodie.read.file_slice import read_slice, read_through
+from hoodie.read.pruning import asks_files, row_groups
 from hoodie.read.query import Query
 from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import Storage
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
 
+#: files whose footers are held in memory, so that row groups are left out that DuckDB would read
+_FOOTERS = 1000
 #: bytes of rows of one slice that are read before the caller takes them
 _READ_AHEAD = 32 << 20
 
@@ -196,7 +201,25 @@ def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: li
         for item in plain
         if item.base is not None
     ]
+    if len(fragments) <= _FOOTERS and asks_files(view.predicate, view.path_columns):
+        with ThreadPoolExecutor() as pool:
+            left = pool.map(partial(_possible, view), plain, fragments)
+            fragments = [fragment for fragment in left if fragment is not None]
     return ds.FileSystemDataset(fragments, _schema(view, names), format_, local)
+
+
+def _possible(view: TableView, item: FileSlice, fragment: Any) -> Any:
+    """The row groups of a file that may have rows of the answer, with its footer, which is read once; None
+    without any.
+    """
+    try:
+        footer = fragment.metadata
+    except (pa.ArrowException, OSError):
+        return fragment  # whoever reads its rows says what is wrong
+    kept = row_groups(view.predicate, view.path_columns, item, footer)
+    if len(kept) == footer.num_row_groups:
+        return fragment
+    return fragment.subset(row_group_ids=kept) if kept else None
 
 
 def _schema(view: TableView, names: Sequence[str]) -> pa.Schema:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from hoodie.errors import TableError
 from hoodie.read.settings import FROM_PATH
-from hoodie.table.partition import partition_texts
+from hoodie.table.partition import part_text, partition_texts
 from hoodie.table.properties import TableProperties
 
 #: key generators whose partition paths are the columns' values as texts
@@ -70,6 +70,31 @@ class PathColumns:
                     column=name,
                 )
         return found
+
+    def above(self, folder: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """What the folder, if it is a partition, and all in it have in common: values of columns, and texts
+        that the values of columns are, or begin with before a slash.
+
+        Escaped texts and other types have no slash; behind a text that may have one no part is certain.
+        """
+        fields, values, texts = self.props.partition_fields, dict[str, Any](), dict[str, str]()
+        parts = [folder] if len(fields) == 1 else folder.split("/")
+        if len(parts) > len(fields) or (self.every and len(fields) > 1):
+            return {}, {}
+        for name, part in zip(fields, parts, strict=False):
+            kind, text = self.types.get(name), part_text(self.props, name, part)
+            if kind is None:
+                break
+            if pa.types.is_string(kind) and not (self.props.url_encode and "/" not in part):
+                found = self._text(name, text)
+                if isinstance(found, str):
+                    texts[name] = found
+                break
+            value = _value(self._text(name, text), kind, self.every)
+            if value is _ABSENT:
+                break
+            values[name] = value
+        return values, texts
 
     def _text(self, name: str, text: str | None) -> Any:
         """A text that begins with the column may be a value, or a path older than the table's property."""

@@ -9,15 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow.parquet as pq
+
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.read.bounds import UNKNOWN, Bounds, Lookup, may_be_true
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.predicate import Node
+from hoodie.read.predicate import ANY, Node
+from hoodie.read.statistics import paths, possible_row_groups
 from hoodie.table.view import FileSlice
+
+#: sorts behind what follows a slash
+_BEHIND_SLASH = chr(ord("/") + 1)
+
+
+def possible_folder(node: Node, path_columns: PathColumns, folder: str) -> bool:
+    """May the folder be a partition with rows for which the predicate is true, or have one in it?"""
+    values, texts = path_columns.above(folder)
+    known: dict[tuple[str, ...], Bounds] = {(name,): Bounds.of(value) for name, value in values.items()}
+    begin = {**texts, PARTITION_PATH: folder}
+    known |= {(name,): Bounds(text, text + _BEHIND_SLASH, nulls=False) for name, text in begin.items()}
+    return may_be_true(node, _lookup(known))
 
 
 def possible(node: Node, path_columns: PathColumns, partitions: Sequence[str]) -> list[str]:
     """The partition paths among these that may have rows for which the predicate is true."""
+    if node == ANY:
+        return list(partitions)
     return [place for place in partitions if may_be_true(node, _lookup(_values(path_columns, place)))]
 
 
@@ -36,6 +53,19 @@ def possible_slices(node: Node, path_columns: PathColumns, slices: Sequence[File
         return may_be_true(node, _lookup(known))
 
     return [item for item in slices if kept(item)]
+
+
+def row_groups(node: Node, path_columns: PathColumns, item: FileSlice, footer: pq.FileMetaData) -> list[int]:
+    """Numbers of the row groups of a base file that may have such rows. Its slice has no logs, its columns
+    have the table's names and types.
+    """
+    return possible_row_groups(node, footer, _values(path_columns, item.partition))
+
+
+def asks_files(node: Node, path_columns: PathColumns) -> bool:
+    """Does the predicate compare columns whose values are in files?"""
+    in_paths = {*((name,) for name in path_columns.types), (PARTITION_PATH,), (COMMIT_TIME,)}
+    return not paths(node) <= in_paths
 
 
 def _values(path_columns: PathColumns, partition: str) -> dict[tuple[str, ...], Bounds]:

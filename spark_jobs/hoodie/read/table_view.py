@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,7 +18,8 @@ from hoodie.merge.settings import PAYLOAD_CLASS
 from hoodie.read.binding import Where
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.pruning import possible, possible_slices
+from hoodie.read.predicate import ANY, Node
+from hoodie.read.pruning import possible, possible_folder, possible_slices
 from hoodie.read.query import Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole, retained
 from hoodie.read.settings import FROM_PATH, HOLES_POLICY, MERGE_BUDGET, SPILL_PATH, VERIFY_FILES
@@ -26,7 +28,7 @@ from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.bootstrap import check_sources
 from hoodie.table.handle import Table, TableRef
-from hoodie.table.listing import FileListing
+from hoodie.table.listing import FileListing, Possible
 from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
 from hoodie.table.skeleton import open_base
 from hoodie.table.table_schema import TableSchema
@@ -62,7 +64,7 @@ class TableView:
     """A table as a query sees it. `schema` has the meta columns first, where the table fills them.
 
     `path_columns` have the value of their rows' partition path, whatever files hold. `span` picks rows by
-    commit time.
+    commit time. `predicate` is what is known of the one that rows are filtered by.
     """
 
     ref: TableRef
@@ -72,6 +74,7 @@ class TableView:
     context: SliceContext
     path_columns: PathColumns
     span: Span | None = None
+    predicate: Node = ANY
 
     @classmethod
     def load(
@@ -96,15 +99,16 @@ class TableView:
             name = "as_of" if span is None else "end"
             past = retained(table, name, as_of, touched)
         snapshot = TimelineView.of(timeline, storage, as_of)
-        partitions = _places(listing, touched)
-        if past is not None:
-            partitions = sorted({*partitions, *past.partitions})
         known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
         table_schema = TableSchema.load(timeline, storage, props, known_as)
         text = table_schema.avro
-        if text and where is not None:
-            known, path_columns = _schema(props, text, [], storage, config[FROM_PATH])
-            partitions = possible(where.bound(known), path_columns, partitions)
+        known, path_columns = _schema(props, text, [], storage, config[FROM_PATH])
+        node = _bound(where, known)
+        wanted = None if node == ANY else partial(possible_folder, node, path_columns)
+        partitions = _places(listing, touched, wanted)
+        if past is not None:
+            partitions = sorted({*partitions, *past.partitions})
+        partitions = possible(node, path_columns, partitions)
         listed = listing.many(partitions)
         if past is not None and past.needs:
             past.check(listed)
@@ -120,8 +124,8 @@ class TableView:
             _check_mergeable(table.base_path, props, text)
             made = table_merger(props, config, without_meta(schema))
             found = _without_old_rows(found, made, span)
-        if where is not None:
-            found = possible_slices(where.bound(schema), path_columns, found)
+        node = _bound(where, schema)
+        found = possible_slices(node, path_columns, found)
         context = SliceContext(
             schema=schema,
             snapshot=snapshot,
@@ -131,7 +135,7 @@ class TableView:
             spill_path=config[SPILL_PATH] or "",
             evolution=table_schema.evolution,
         )
-        return cls(table.ref, props, timeline, tuple(found), context, path_columns, span)
+        return cls(table.ref, props, timeline, tuple(found), context, path_columns, span, node)
 
     @property
     def base_path(self) -> str:
@@ -268,9 +272,13 @@ def _touched(table: Table, span: Span | None) -> Touched:
     return frozenset(group for instant in within for group in groups(instant))
 
 
-def _places(listing: FileListing, touched: Touched) -> list[str]:
+def _bound(where: Where | None, schema: pa.Schema) -> Node:
+    return ANY if where is None else where.bound(schema)
+
+
+def _places(listing: FileListing, touched: Touched, wanted: Possible | None) -> list[str]:
     """Partitions to look at."""
-    return listing.partitions() if touched is None else sorted({place for place, _ in touched})
+    return listing.partitions(wanted) if touched is None else sorted({place for place, _ in touched})
 
 
 def _slices(

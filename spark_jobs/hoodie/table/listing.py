@@ -5,9 +5,9 @@ Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from hoodie.format.names import join, relative_path
 from hoodie.storage import FileInfo, Storage
@@ -15,6 +15,8 @@ from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import META_FOLDER
 
 _THREADS = 8
+#: says of a folder, by its path in the table, whether it or a folder in it is wanted
+Possible: TypeAlias = Callable[[str], bool]
 
 
 class FileListing(Protocol):
@@ -25,8 +27,12 @@ class FileListing(Protocol):
     was loaded that judges the files: a listing older than the timeline lacks files of its last commits.
     """
 
-    def partitions(self) -> list[str]:
-        """Every partition path, sorted; not partitioned: [""]. TableError: a name is no UTF-8."""
+    def partitions(self, possible: Possible | None = None) -> list[str]:
+        """Every partition path, sorted; not partitioned: [""]. TableError: a name is no UTF-8.
+
+        A folder below the table's that `possible` is false for is left out, with those in it; it need not be
+        looked at.
+        """
         ...
 
     def files(self, partition: str) -> Sequence[FileInfo]:
@@ -49,7 +55,7 @@ class StorageListing:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": {}}
 
-    def partitions(self) -> list[str]:
+    def partitions(self, possible: Possible | None = None) -> list[str]:
         """A folder with a metadata file is a leaf."""
         found: list[str] = []
 
@@ -69,7 +75,8 @@ class StorageListing:
         level = [""]
         with ThreadPoolExecutor(_THREADS) as pool:
             while level:
-                level = [child for children in pool.map(visit, level) for child in children]
+                below = [child for children in pool.map(visit, level) for child in children]
+                level = below if possible is None else [child for child in below if possible(child)]
         return sorted(found)
 
     def files(self, partition: str) -> Sequence[FileInfo]:

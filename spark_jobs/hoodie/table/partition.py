@@ -35,10 +35,12 @@ def partition_texts(props: TableProperties, partition: str) -> dict[str, str | N
     parts = [partition] if len(fields) == 1 else partition.split("/")
     if len(parts) != len(fields):
         return {}
+    return {field: part_text(props, field, part) for field, part in zip(fields, parts, strict=True)}
+
+
+def part_text(props: TableProperties, field: str, part: str) -> str | None:
+    """What one part of a path says of its column, None: null or an empty text."""
     named = props.hive_style or BOOTSTRAP_BASE_PATH in props
-    out: dict[str, str | None] = {}
-    for field, part in zip(fields, parts, strict=True):
-        text = part.removeprefix(f"{field}=") if named else part
-        text = unquote(text) if props.url_encode else text
-        out[field] = None if text == DEFAULT_PARTITION else text
-    return out
+    text = part.removeprefix(f"{field}=") if named else part
+    text = unquote(text) if props.url_encode else text
+    return None if text == DEFAULT_PARTITION else text

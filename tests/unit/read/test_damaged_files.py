@@ -12,7 +12,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import TableError
-from hoodie.table.listing import StorageListing
+from hoodie.table.listing import Possible, StorageListing
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import OPTIONS, data_files, listing
 
@@ -216,10 +216,10 @@ def test_a_commit_is_archived_while_a_query_is_planned(
     path, (first, _) = cow
     listed = StorageListing.partitions
 
-    def later(listing: StorageListing) -> list[str]:
+    def later(listing: StorageListing, possible: Possible | None = None) -> list[str]:
         for file in (path / ".hoodie").glob(f"{first}.*"):
             file.unlink()
-        return listed(listing)
+        return listed(listing, possible)
 
     monkeypatch.setattr(StorageListing, "partitions", later)
     assert hoodie.read_table(str(path)).num_rows == 30
@@ -232,13 +232,13 @@ def test_a_write_and_its_clean_while_a_query_is_planned(
     path, _ = cow
     listed = StorageListing.partitions
 
-    def later(listing: StorageListing) -> list[str]:
+    def later(listing: StorageListing, possible: Possible | None = None) -> list[str]:
         monkeypatch.setattr(StorageListing, "partitions", listed)
         rows: pa.Table = as_table(small_rows(range(30), 9), SMALL_SCHEMA)
         hoodie.write_table(rows, str(path), options={**OPTIONS, "hoodie.cleaner.commits.retained": 1})
         [old, _] = sorted((path / "eu").glob("*.parquet"), key=lambda file: file.name.rpartition("_")[2])
         old.unlink()
-        return listed(listing)
+        return listed(listing, possible)
 
     monkeypatch.setattr(StorageListing, "partitions", later)
     assert set(hoodie.read_table(str(path))["ts"].to_pylist()) == {9000}

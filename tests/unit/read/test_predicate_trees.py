@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from hoodie.read import duckdb_predicate
 from hoodie.read.bounds import NOTHING, UNKNOWN, Bounds, Lookup, comparable, outcomes
 from hoodie.read.predicate import ANY, FALSE, NULL, TRUE
+from hoodie.read.statistics import possible_row_groups
 from tests.support.predicates import SCHEMA, predicate, rows
 
 ANSWERS = {True: TRUE, False: FALSE, None: NULL}
@@ -156,3 +158,44 @@ def test_the_cost_of_a_tree_is_bounded(connection: duckdb.DuckDBPyConnection) ->
     for where in (deep, " AND ".join(terms)):
         tree = duckdb_predicate.parsed(connection, where).bound(SCHEMA)
         assert outcomes(tree, known) & TRUE
+
+
+def test_row_groups_by_their_statistics(connection: duckdb.DuckDBPyConnection) -> None:
+    """Each row group with a row of the answer is kept, and of the many that have none few are."""
+    kept = wanted = groups = 0
+    for seed in range(60):
+        pick = random.Random(seed)
+        table, where = rows(pick, 12), predicate(pick, 2)
+        table = table.append_column(
+            "s", pa.StructArray.from_arrays([table.column("i").combine_chunks()], ["i"])
+        )
+        where = where.replace("i ", "s.i ")
+        connection.register("snapshot", table)
+        try:
+            told = connection.sql(f"SELECT ({where}) AS answer FROM snapshot").fetchall()
+        except duckdb.Error:
+            continue
+        file = pa.BufferOutputStream()
+        pq.write_table(table, file, row_group_size=2)
+        footer = pq.read_metadata(pa.BufferReader(file.getvalue()))
+        tree = duckdb_predicate.parsed(connection, where).bound(table.schema)
+        found = possible_row_groups(tree, footer, {})
+        needed = {number // 2 for number, (answer,) in enumerate(told) if answer}
+        assert needed <= set(found), where
+        kept, wanted, groups = kept + len(found), wanted + len(needed), groups + footer.num_row_groups
+    assert wanted < kept < wanted + (groups - wanted) / 2
+
+
+def test_statistics_of_other_columns_say_nothing(connection: duckdb.DuckDBPyConnection) -> None:
+    """Of another type, in a list, without statistics, or missing."""
+    stored = pa.table({"i": pa.array([1, 2], pa.int64()), "l": [[1], [2]], "t": ["a", "b"], "x": [1.0, 2.0]})
+    file = pa.BufferOutputStream()
+    pq.write_table(stored, file, write_statistics=["i", "l"])
+    footer = pq.read_metadata(pa.BufferReader(file.getvalue()))
+    schema = pa.schema([*SCHEMA, pa.field("l", pa.list_(pa.int64()))])
+    for where in ("i = 7", "l = [7]", "t = 'c'", "d IS NULL", "u = 'x'"):
+        tree = duckdb_predicate.parsed(connection, where).bound(schema)
+        assert possible_row_groups(tree, footer, {}) == [0]
+    tree = duckdb_predicate.parsed(connection, "i = 7").bound(stored.schema)
+    assert possible_row_groups(tree, footer, {}) == []
+    assert possible_row_groups(tree, footer, {("i",): Bounds.of(7)}) == [0]

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from hoodie.read import duckdb_predicate
 from hoodie.read.table_view import TableView
 from hoodie.table.handle import Table
 from tests.support.predicates import SCHEMA, predicate, rows
+from tests.support.requests import counted
 
 DAYS = ["2024-01-01", "2024-01-02", "it's", ""]
 OPTIONS = {
@@ -125,6 +127,56 @@ def test_what_is_not_understood_rules_nothing_out(table: str, where: str) -> Non
     assert found(table, where) == filtered(where)
 
 
+@pytest.mark.parametrize(
+    ("where", "lists"),
+    [
+        ("true", 1 + 4 + 12),
+        ("day = '2024-01-01'", 1 + 1 + 3),
+        ("day = '2024-01-01' AND hour = 7", 1 + 1 + 1),
+        ("hour = 7", 1 + 4 + 4),
+        ("day IS NULL OR hour > 8 AND day LIKE '2024-01-0%'", 1 + 3 + 5),
+        ("_hoodie_partition_path = 'day=2024-01-02/hour=10'", 1 + 1 + 1),
+    ],
+)
+def test_folders_that_are_ruled_out_are_not_opened(table: str, where: str, lists: int) -> None:
+    """The table's folder, those of days, and those of hours in them."""
+    with counted(table) as requests:
+        opened(table, where)
+    asked = {path for name, path, _ in requests.calls if name == "list" and ".hoodie" not in path}
+    assert len(asked) == lists
+
+
+@pytest.mark.parametrize("hive", ["false", "true"])
+@pytest.mark.parametrize("fields", ["p", "p,q", "q,p"])
+def test_values_with_slashes_are_in_folders_of_others(tmp_path: Path, fields: str, hive: str) -> None:
+    path = str(tmp_path / "t")
+    values = ["a", "b", "b/c", "b/c/d", "b0", "c", "d/a", None]
+    there = pa.table({"id": list("12345678"), "p": values, "q": [1, 2] * 4})
+    options = {
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "id",
+        "hoodie.datasource.write.partitionpath.field": fields,
+        "hoodie.datasource.write.hive_style_partitioning": hive,
+    }
+    if fields != "p,q":  # a partition in a partition is refused
+        there = there.filter(pa.compute.invert(pa.compute.is_in(there["p"], pa.array(["b", "b/c"]))))
+    if fields != "p":
+        options["hoodie.datasource.write.keygenerator.class"] = "org.apache.hudi.keygen.ComplexKeyGenerator"
+    hoodie.write_table(there, path, options=options)
+    everything = hoodie.read_table(path)
+    for where in (
+        *(
+            "p = 'a'",
+            "p = 'b/c/d'",
+            "p > 'b/' AND p < 'b/d'",
+            "p LIKE 'b/%' AND q = 2",
+            "p >= 'b0' OR p IS NULL",
+        ),
+        f"_hoodie_partition_path = '{everything['_hoodie_partition_path'][2]}'",
+    ):
+        assert found(path, where) == filtered(where, everything), where
+
+
 MOMENTS = ["2023-12-31T23:59:59.999999Z", "2024-01-01T00:00:00Z", "2024-01-02T10:30:00.000001Z", None]
 TYPED_PARTS = "t,u,d,f,i"
 
@@ -198,7 +250,7 @@ def test_each_kind_of_predicate_lists_fewer_partitions(typed: str, where: str, p
     assert found(typed, where) == filtered(where, everything)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(pick=st.randoms(use_true_random=False))
 def test_the_answer_is_that_of_all_rows(typed: str, pick: random.Random) -> None:
     where = predicate(pick, 2)

@@ -1,0 +1,115 @@
+"""Bounds of columns from the statistics in a Parquet file's footer, a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.read.bounds import NOTHING, UNKNOWN, Bounds, Lookup, comparable, may_be_true
+from hoodie.read.predicate import (
+    And,
+    Answers,
+    Comparison,
+    Computed,
+    Constant,
+    Expression,
+    Field,
+    Node,
+    Not,
+    Or,
+)
+
+
+def possible_row_groups(
+    node: Node, metadata: pq.FileMetaData, known: dict[tuple[str, ...], Bounds]
+) -> list[int]:
+    """The numbers of the row groups that may have rows for which the predicate is true.
+
+    `known` goes before the statistics. Columns of other names or types than the tree was bound to are not
+    bounded.
+    """
+    fields = {field.path: field for field in _fields(node) if field.path not in known}
+    places = _places(metadata, fields)
+
+    def lookup(group: pq.RowGroupMetaData) -> Lookup:
+        found = {
+            path: _bounds(group, places[path], field) for path, field in fields.items() if path in places
+        }
+        return lambda path: known.get(path) or found.get(path, UNKNOWN)
+
+    count = metadata.num_row_groups if places else 0
+    kept = [number for number in range(count) if may_be_true(node, lookup(metadata.row_group(number)))]
+    return kept if places else list(range(metadata.num_row_groups))
+
+
+def paths(node: Node) -> frozenset[tuple[str, ...]]:
+    """The columns that a bound tree looks at."""
+    return frozenset(field.path for field in _fields(node))
+
+
+def _fields(node: Node) -> Iterator[Field]:
+    if isinstance(node, (And, Or)):
+        for term in node.terms:
+            yield from _fields(term)
+    elif isinstance(node, (Not, Answers)):
+        yield from _fields(node.term)
+    elif isinstance(node, Comparison):
+        yield from _of_value(node.left)
+        yield from _of_value(node.right)
+    elif not isinstance(node, Constant):
+        yield from _of_value(node.value)
+
+
+def _of_value(value: Expression) -> Iterator[Field]:
+    if isinstance(value, Field):
+        yield value
+    elif isinstance(value, Computed):
+        yield from _of_value(value.argument)
+
+
+def _places(metadata: pq.FileMetaData, fields: dict[tuple[str, ...], Field]) -> dict[tuple[str, ...], int]:
+    """Where the file has the columns, in the types of the tree; none of them in a list or a map."""
+    schema, found = metadata.schema.to_arrow_schema(), {}
+    numbers = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    for path, field in fields.items():
+        number, kind = numbers.get(".".join(path)), _type(schema, path)
+        if number is None or kind is None or not kind.equals(field.type):
+            continue
+        if metadata.schema.column(number).max_repetition_level == 0:
+            found[path] = number
+    return found
+
+
+def _type(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
+    fields, kind = list(schema), None
+    for name in path:
+        found = [field for field in fields if field.name == name]
+        if len(found) != 1:
+            return None
+        kind = found[0].type
+        fields = list(kind) if pa.types.is_struct(kind) else []
+    return kind
+
+
+def _bounds(group: pq.RowGroupMetaData, number: int, field: Field) -> Bounds:
+    """Floats may have NaN, which statistics leave out."""
+    try:
+        told: Any = group.column(number).statistics
+        if told is None:
+            return UNKNOWN
+        nulls = not told.has_null_count or told.null_count > 0
+        values = not told.has_null_count or told.null_count < group.num_rows
+        if not values:
+            return NOTHING
+        nan = pa.types.is_floating(field.type)
+        if not told.has_min_max:
+            return Bounds(nulls=nulls, nan=nan)
+        low, high = comparable(told.min), comparable(told.max)
+    except (ValueError, OverflowError, pa.ArrowException):
+        return UNKNOWN  # a date out of Python's years, a text that was cut inside of a character
+    if isinstance(low, str) != pa.types.is_string(field.type):
+        return Bounds(nulls=nulls, nan=nan)
+    return Bounds(low, high, nulls=nulls, nan=nan)
