@@ -28,6 +28,8 @@ class Notes:
         library = str(LIBRARY.resolve())
         self._coverage = Coverage(data_file=folder / f"lines-{name}", source=[library], config_file=False)
         self._tests = (folder / f"tests-{name}").open("w")
+        self._fixtures = folder / f"fixtures-{name}"
+        self._seconds: dict[str, float] = {}
         self._context = ""
         self._coverage.start()
 
@@ -39,12 +41,13 @@ class Notes:
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
         if fixturedef.scope == "function":
             return (yield)
-        before = self._context
+        before, started = self._context, time.process_time()
         self._switch(shared(fixturedef.argname))
         try:
             return (yield)
         finally:
             self._switch(before)
+            self._seconds[fixturedef.argname] = round(time.process_time() - started, 3)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -65,6 +68,7 @@ class Notes:
 
     def pytest_unconfigure(self) -> None:
         self._tests.close()
+        self._fixtures.write_text(json.dumps(self._seconds))
         self._coverage.stop()
         self._coverage.save()
 

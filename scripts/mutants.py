@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.environment import MAIN, ROOT, interpreter, spark_environment
-from scripts.nearest import LIBRARY, NOTES, PACKAGE, Tests
+from scripts.nearest import LIBRARY, NOTES, PACKAGE, Tests, within
 
 PACKAGES = ("codec", "format", "read", "services", "timeline", "write")
 #: the fast tests without a JVM and without Airflow
@@ -52,6 +52,8 @@ MARKS = "not full and not spark and not interop and not airflow"
 #: of no use: the same at run time, or noticed by the first import
 NOT_DRAWN = re.compile(r"_Is$|_IsNot$|RemoveDecorator|VariableReplacer|VariableInserter")
 HOUR = 3600
+#: CPU seconds of the tests that run before the others are even imported
+FIRST = 2
 CACHE = ROOT / ".cache" / "mutants"
 
 
@@ -211,7 +213,7 @@ class Copy:
             code, said = self.pytest(["-x", f"@{chosen}"], {}, seconds)
         except TimeoutError:
             return "time"
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
         return None if code == 0 else failed[1] if failed else said[-300:]
 
     def meet(self, mutant: Mutant, tests: Tests, seconds: float) -> dict[str, Any]:
@@ -220,14 +222,16 @@ class Copy:
         before = file.read_text()
         after = mutated(mutant, before)
         chosen = tests.nearest(mutant.module, mutant.line, seconds)
+        first = within(chosen, FIRST)
         started, killer = time.monotonic(), None
-        if chosen:
-            file.write_text(after)
-            try:
-                limit = 30 + 3 * sum(test.seconds for test in chosen)
-                killer = self.test([test.name for test in chosen], int(limit))
-            finally:
-                file.write_text(before)
+        file.write_text(after)
+        try:
+            for some in (first, [test for test in chosen if test not in first]):
+                limit = 30 + 3 * sum(test.seconds for test in some)
+                if some and killer is None:
+                    killer = self.test([test.name for test in some], int(limit))
+        finally:
+            file.write_text(before)
         spent = round(time.monotonic() - started, 1)
         told = {"change": change(before, after), "tests": len(chosen), "killer": killer, "seconds": spent}
         return asdict(mutant) | told
@@ -326,19 +330,23 @@ def main() -> int:
     redo = arguments.redo.resolve() if arguments.redo else None
     os.chdir(ROOT)
     commit = head()
+    CACHE.mkdir(parents=True, exist_ok=True)
     if redo:
         found = [again(old) for old in read(redo) if old["killer"] is None]
         mutants = [mutant for mutant in found if mutant is not None]
         print(f"{len(found) - len(mutants)} survivors are of code that is gone")
         out = CACHE / f"{commit}-redo-{redo.name}"
     else:
-        mutants = drawn(arguments.packages, arguments.sample, arguments.seed)
         packages = "-".join(sorted(arguments.packages))
         out = CACHE / f"{commit}-seed-{arguments.seed}-sample-{arguments.sample}-{packages}.jsonl"
+        sample = out.with_suffix(".drawn")
+        if not sample.exists():
+            mutants = drawn(arguments.packages, arguments.sample, arguments.seed)
+            sample.write_text("".join(json.dumps(asdict(mutant)) + "\n" for mutant in mutants))
+        mutants = [Mutant(**item) for item in read(sample)]
     results = read(out)
     done = {tuple(item[name] for name in Mutant.__dataclass_fields__) for item in results}
     left = [mutant for mutant in mutants if tuple(asdict(mutant).values()) not in done]
-    CACHE.mkdir(parents=True, exist_ok=True)
 
     def told(result: dict[str, Any]) -> None:
         results.append(result)

@@ -77,6 +77,8 @@ def _names(node: ast.stmt) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Timed:
+    """A test, and the CPU seconds that it takes when it runs alone: with the fixtures that others share."""
+
     name: str
     seconds: float
 
@@ -95,12 +97,16 @@ class Tests:
         self._data = [CoverageData(str(path)) for path in sorted(folder.glob("lines-*"))]
         for data in self._data:
             data.read()
+        fixtures: dict[str, float] = {}
+        for path in sorted(folder.glob("fixtures-*")):
+            fixtures.update(json.loads(path.read_text()))
         self._by_context: defaultdict[str, list[Timed]] = defaultdict(list)
         for path in sorted(folder.glob("tests-*")):
             for line in path.read_text().splitlines():
-                name, seconds, fixtures = json.loads(line)
-                for context in (name, *map(shared, fixtures)):
-                    self._by_context[context].append(Timed(name, seconds))
+                name, seconds, used = json.loads(line)
+                test = Timed(name, seconds + sum(fixtures.get(fixture, 0) for fixture in used))
+                for context in (name, *map(shared, used)):
+                    self._by_context[context].append(test)
 
     def __len__(self) -> int:
         return len({test for tests in self._by_context.values() for test in tests})

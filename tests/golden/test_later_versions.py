@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -56,6 +57,15 @@ def test_names_of_files(metas: dict[Path, dict[str, Any]]) -> None:
     for meta in metas.values():
         parsed = [TWO.parse(name) for name in meta["timeline"]]
         assert [instant and TWO.name(instant) for instant in parsed] == meta["timeline"]
+
+
+def test_names_that_are_no_instants(all_instants: Path, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    shutil.copytree(all_instants, table)
+    before = hoodie.instants(str(table))
+    for name in ("notes.commit", "20260101000000000_notes.commit", "notes_20260101000000000.commit"):
+        (table / ".hoodie/timeline" / name).write_text("{}")
+    assert hoodie.instants(str(table)) == before
 
 
 def test_instants_and_states(metas: dict[Path, dict[str, Any]], timelines: dict[Path, Timeline]) -> None:

@@ -112,6 +112,14 @@ def test_execute_deletes_the_files_of_the_failed_write_only(table: str) -> None:
     assert due(table) == []
 
 
+def test_a_file_of_an_older_commit_stays_though_a_failed_one_names_it(table: str) -> None:
+    named = CommitMetadata({"p": (WriteStat(path=f"p/{name('a', OLD)}"),)}).to_json()
+    STORAGE.write(f"{table}/.hoodie/{FAILED}.inflight", named)
+    (pending,) = due(table)
+    rollback.execute(STORAGE, table, pending)
+    assert f"p/{name('a', OLD)}" in files(table)
+
+
 def write_plan(base: str, target: str, state: State, *files_to_delete: str, **more: object) -> None:
     request = RollbackRequest("r", "a-0", target, files_to_delete, **more)  # type: ignore[arg-type]
     plan = RollbackPlan(InstantInfo(target, "commit"), (request,))

@@ -38,6 +38,8 @@ def describe(key: Key[Any]) -> dict[str, Any]:
     }
     if isinstance(key.default, enum.Enum):
         out["choices"] = [str(member.value) for member in type(key.default)]
+    if key.minimum is not None:
+        out["minimum"] = key.minimum
     if key.aliases:
         out["aliases"] = list(key.aliases)
     return out
@@ -113,6 +115,8 @@ def _meaning(about: dict[str, Any]) -> str:
     text: str = about["meaning"]
     if "choices" in about and len(about["choices"]) > 1:
         text += f" One of {', '.join(about['choices'])}."
+    if "minimum" in about:
+        text += f" At least {about['minimum']:g}."
     if "aliases" in about:
         text += f" Also {', '.join(about['aliases'])}."
     return text

@@ -14,7 +14,8 @@ import hoodie
 from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.run import RestoreResult
-from hoodie.table.heartbeat import Heartbeat
+from hoodie.table.heartbeat import Heartbeat, heartbeat_path
+from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
@@ -157,6 +158,22 @@ def test_pending_services_and_failed_writes_go(tmp_path: Path) -> None:
     assert all(planned not in name for name in files(history))
     history.change(7)
     history.compact()
+
+
+def test_a_dry_run_names_what_a_pending_plan_wrote_without_a_marker(tmp_path: Path) -> None:
+    history = History(tmp_path / "t", MERGE_ON_READ)
+    history.change(1)
+    point = history.change(3)
+    planned, base = history.compact("schedule"), str(history.path)
+    create_instant(STORAGE, base, Instant(planned, Action.COMPACTION, State.INFLIGHT))
+    made = {f"{partition}/a-0_0-1-2_{planned}.parquet" for partition in ("eu", "us")}
+    for file in made:
+        (history.path / file).write_bytes(b"PAR1")
+    STORAGE.create(heartbeat_path(base, planned), b"")
+    create_marker(STORAGE, base, planned, Marker(min(made), MarkerType.CREATE))
+    STORAGE.delete(heartbeat_path(base, planned))
+    assert set(restore(history, point, dry_run=True).files) == made
+    assert set(restore(history, point).files) == made
 
 
 def test_cleans_stay_and_earlier_rollbacks_go(tmp_path: Path) -> None:

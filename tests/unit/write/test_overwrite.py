@@ -66,6 +66,14 @@ def test_rows_of_other_partitions_are_refused(tmp_path: Path, dry_run: bool) -> 
     assert listing(table) == before
 
 
+def test_three_partitions_that_are_not_named_are_told(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    options = {**made(table), PATHS: "x"}
+    for others, told in (("dcb", "'b', 'c', 'd', and"), ("edcb", "'b', 'c', 'd', …, and")):
+        with pytest.raises(InputError, match=f"rows of partition {told} only 'x' are to be replaced"):
+            overwrite(table, options, *((f"k{other}", 1, other) for other in others))
+
+
 @KINDS
 def test_static_without_names_replaces_the_table(tmp_path: Path, kind: str) -> None:
     """As Apache Hudi's INSERT OVERWRITE without PARTITION; its DataFrame writer does not look at the mode."""
