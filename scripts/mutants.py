@@ -68,13 +68,17 @@ class Mutant:
 
 
 def not_code(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where a module's text does nothing for users: annotations, assertions, imports of types."""
+    """Where a module's text does nothing for users: annotations, assertions, decorators of classes (frozen or
+    not), imports of types.
+    """
     found: list[ast.AST] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
             found.append(node.annotation)
         elif isinstance(node, ast.FunctionDef) and node.returns is not None:
             found.append(node.returns)
+        elif isinstance(node, ast.ClassDef):
+            found += node.decorator_list
         elif isinstance(node, ast.Assert) or (
             isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         ):
