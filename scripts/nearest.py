@@ -21,6 +21,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 NOTES = "MUTANTS_NOTES"
 #: the variable that names the folder of coverage.py, which the tests' environment has not
 PACKAGE = "MUTANTS_COVERAGE"
+#: the tests of what is made from the declarations of settings and services
+PAGES = "tests/house/test_pages.py"
 #: so many tests of a file that imports the module come before the next test of any other file
 ROUND = 8
 
@@ -115,9 +117,11 @@ class Tests:
         """Tests for a line, so many that they take `seconds`, at least one where there is any."""
         at = place(self._text(module), line)
         found = self._executing(module, [line]) or self._executing(module, at.lines)
+        near = self._imports(module)
         if at.names:
-            found = self._naming(module, at.names)
-        return within(ordered(found, self._imports(module)), seconds)
+            made = {test for tests in self._by_context.values() for test in tests if test.file == PAGES}
+            found, near = self._naming(module, at.names) | made, near | {PAGES}
+        return within(ordered(found, near), seconds)
 
     def _executing(self, module: str, lines: Iterable[int]) -> set[Timed]:
         contexts = self._contexts(module)
