@@ -116,7 +116,7 @@ def test_a_file_of_an_older_commit_stays_though_a_failed_one_names_it(table: str
     named = CommitMetadata({"p": (WriteStat(path=f"p/{name('a', OLD)}"),)}).to_json()
     STORAGE.write(f"{table}/.hoodie/{FAILED}.inflight", named)
     (pending,) = due(table)
-    rollback.execute(STORAGE, table, pending)
+    roll_back(table, pending)
     assert f"p/{name('a', OLD)}" in files(table)
 
 
