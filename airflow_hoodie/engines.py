@@ -23,6 +23,8 @@ LOCAL, SPARK, AUTO = "local", "spark", "auto"
 ENGINES = (LOCAL, SPARK, AUTO)
 #: what the jobs import on the local engine, beside hoodie
 NEEDED = ("fastavro", "numpy", "pyarrow")
+#: settings (docs/settings.md) whose queries DuckDB answers there
+_QUERIES = "hoodie.precommit.validators"
 DEFAULT_MAX_SIZE = "128m"
 #: of docs/settings.md; its default
 MERGE_MEMORY, _MERGE_MOST = "hoodie.memory.merge.max.size", 1 << 30
@@ -54,7 +56,7 @@ _OF_SPARK = (
 _SIZE = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 #: commits of an operation whose size tells that of the next one, and how far back they are looked for
-_LAST, _LOOK_BACK = 3, 20
+_LAST, _LOOK_BACK = 3, 10
 #: text files that are compressed hold about so many times their bytes
 _COMPRESSED, _EXPANSION = (".gz", ".bz2", ".xz", ".zst"), 8
 
@@ -97,17 +99,24 @@ def task_memory(memory: int) -> dict[str, str]:
     return {MERGE_MEMORY: str(min(_MERGE_MOST, memory // (4 * (os.cpu_count() or 1))))}
 
 
-def missing_packages() -> list[str]:
-    """What the local engine needs and this machine lacks."""
-    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+def missing_packages(options: Mapping[str, Any]) -> list[str]:
+    """What a local job with these settings needs and this machine lacks."""
+    needed = (*NEEDED, "duckdb") if options.get(_QUERIES) else NEEDED
+    return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
-def choose(path: str, operations: Collection[str], source: Mapping[str, Any] | None, max_size: int) -> Choice:
-    """The engine of a job of one of these operations, for `engine="auto"`.
+def choose(
+    path: str,
+    operations: Collection[str],
+    source: Mapping[str, Any] | None,
+    max_size: int,
+    options: Mapping[str, Any],
+) -> Choice:
+    """The engine of a job of one of these operations with these settings, for `engine="auto"`.
 
     Raises the exception of a source that is missing or malformed.
     """
-    if missing := missing_packages():
+    if missing := missing_packages(options):
         return Choice(SPARK, f"this worker has no {', '.join(missing)} (airflow-hoodie[local])")
     incoming = 0
     if source is not None:

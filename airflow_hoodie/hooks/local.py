@@ -77,6 +77,11 @@ class HoodieLocalHook(BaseHook):
         """The job's result. Raises the exception of the job's own error, HoodieJobError, or
         HoodieConfigurationError where the worker lacks a package. Afterwards no process of it is alive.
         """
+        if missing := missing_packages(request.get("options") or {}):
+            raise HoodieConfigurationError(
+                f"this worker has no {', '.join(missing)}, which the job needs: pip install "
+                "'airflow-hoodie[local]' there, or pass engine=\"spark\" to run it by spark-submit"
+            )
         command = self._command()
         if self._killed:
             raise HoodieJobKilledError("the task was killed before its job started")
@@ -129,11 +134,6 @@ class HoodieLocalHook(BaseHook):
             process_group.send_term(self._process.pid)
 
     def _command(self) -> list[str]:
-        if missing := missing_packages():
-            raise HoodieConfigurationError(
-                f"this worker has no {', '.join(missing)}, which the job needs: pip install "
-                "'airflow-hoodie[local]' there, or pass engine=\"spark\" to run it by spark-submit"
-            )
         try:
             script = job_script(self._job)
         except HoodieError as error:

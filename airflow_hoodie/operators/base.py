@@ -235,7 +235,7 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
     def auto_choice(self) -> Choice:
         """The engine that `auto` stands for; the fields are rendered, and the table is resolved."""
         limit = size_of("local_max_size", self.local_max_size)
-        return choose(self.table["path"], {self.job}, None, limit)
+        return choose(self.table["path"], {self.job}, None, limit, self.options)
 
     def _check_engine(self) -> None:
         if check_engine(self.engine) == LOCAL and self.distributed:

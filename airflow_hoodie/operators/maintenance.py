@@ -75,7 +75,7 @@ class MaintenanceOperator(HoodieLocalOperator):
         if "clustering" in wanted:
             rewrites |= {"cluster"}
         limit = size_of("local_max_size", self.local_max_size)
-        return choose(table.path, rewrites, None, limit)
+        return choose(table.path, rewrites, None, limit, self.options)
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; returns its result. Raises the exception of the first service that failed."""

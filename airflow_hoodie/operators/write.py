@@ -147,7 +147,8 @@ class HoodieWriteOperator(HoodieCommitOperator):
 
     def auto_choice(self) -> Choice:
         limit = size_of("local_max_size", self.local_max_size)
-        return choose(self.table["path"], {self.operation}, self.described(), limit)
+        options = {**self.table["options"], **self.options}
+        return choose(self.table["path"], {self.operation}, self.described(), limit, options)
 
     def request(self) -> dict[str, Any]:
         return {**super().request(), "source": source_request(self.source)}

@@ -27,6 +27,7 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
     HoodieValidationError,
 )
+from airflow_hoodie.hooks import process_group
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.job_output import JobOutput
 from airflow_hoodie.operators import base
@@ -227,6 +228,19 @@ def test_a_worker_without_the_packages(
         run(UpsertOperator(**common, engine="auto"))
 
 
+def test_a_quality_gate_needs_duckdb(
+    table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "duckdb" else find(name))
+    gated = HoodieTable(**{**table.to_dict(), "options": {"hoodie.precommit.validators": "single"}})
+    path = source(tmp_path, "a", 1)
+    with pytest.raises(HoodieConfigurationError, match=r"no duckdb.*airflow-hoodie\[local\]"):
+        run(UpsertOperator(task_id="w", table=gated, source=path, engine="local"))
+    assert choice(UpsertOperator(task_id="w", table=gated, source=path, engine="auto"))[0] == "spark"
+    assert choice(UpsertOperator(task_id="w", table=table, source=path, engine="auto"))[0] == "local"
+
+
 # --- exactly once, whatever the engine --------------------------------------------------------------------
 
 
@@ -316,6 +330,27 @@ def test_a_killed_task_withdraws_its_write(
     assert hoodie.instants(table.path) == []
     assert run(UpsertOperator(**common, **spark), context())["status"] == "committed"
     assert stored(table) == {"a": 1, "b": 1}
+
+
+def test_an_execution_timeout_ends_the_job(
+    table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow raises in the middle of the job; the exception passes once nothing is left of it."""
+    from airflow.sdk.exceptions import AirflowTaskTimeout
+    from airflow.sdk.execution_time import timeout
+
+    pids: list[int] = []
+
+    def kill(pid: int) -> None:
+        pids.append(pid)
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    task = UpsertOperator(task_id="upsert", table=table, source=source(tmp_path, "a", 1), engine="local")
+    guard: Any = timeout.TimeoutPosix
+    with pytest.raises(AirflowTaskTimeout), guard(seconds=600):
+        killed_while_writing(task, monkeypatch, kill)
+    assert process_group.members(pids[0]) == []
+    assert hoodie.instants(table.path) == []
 
 
 def test_the_system_kills_a_job_of_auto(
