@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hoodie.format.log_block import BlockType, HeaderKey, encode_block
+from hoodie.format.log_block import BlockType, HeaderKey, encode_block, rollback_headers
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage.local import LocalStorage
@@ -110,6 +110,14 @@ def test_a_log_with_blocks_of_others_gets_a_command_block_behind_it(table: str) 
     assert done.partitions["p"].failed_commit_log_files == {shared: size}
     assert done.partitions["p"].rollback_log_files == {f"{table}/p/{command}": 105}
     assert done.total_files_deleted == 0
+
+
+def test_the_command_block_of_an_earlier_failed_write_is_no_reason_to_leave_it_out(table: str) -> None:
+    earlier = encode_block(BlockType.COMMAND, rollback_headers(DONE, BASE))
+    put(table, log_name(2), b"".join(map(bytes, earlier)), mark=False)
+    put(table, log_name(3), block(DONE) + block(FAILED))
+    _, done = run(table)
+    assert blocks(table, log_name(4, "1-0-1")) == [(BlockType.COMMAND, done.start_time, FAILED)]
 
 
 def test_one_command_block_a_slice(table: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hoodie
@@ -58,6 +60,16 @@ def test_every_sort_mode_keeps_every_row(tmp_path: Path, mode: str) -> None:
     sizes = [file.stat().st_size for file in data_files(tmp_path / "t")]
     assert len(sizes) > 6
     assert max(sizes) < 1.5 * MAX
+
+
+def test_each_file_group_gets_about_as_many_rows(tmp_path: Path) -> None:
+    hoodie.write_table(_shuffled(6000), str(tmp_path / "t"), operation="bulk_insert", options=SMALL_FILES)
+    rows = Counter[str]()
+    for file in data_files(tmp_path / "t"):
+        group, _, _ = file.name.partition("_")
+        rows[group.rpartition("-")[0]] += pq.read_metadata(file).num_rows
+    assert len(rows) > 1
+    assert max(rows.values()) < 1.2 * min(rows.values())
 
 
 def test_global_sort_gives_disjoint_sorted_key_ranges(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_named_partitions_are_replaced_with_rows_for_them_or_not(
     options = {**made(table, kind), PATHS: "x,y", **mode}
     planned = overwrite(table, options, ("a", 2, "x"), dry_run=True)
     assert (planned.partitions, planned.num_replaced) == (["x", "y"], 2)
-    assert [item.replaced_rows for item in planned.planned] == [1, 1]
+    assert [(item.replaced_rows, item.deletes) for item in planned.planned] == [(1, 0), (1, 0)]
     result = overwrite(table, options, ("a", 2, "x"))
     assert (result.operation, result.partitions, result.num_replaced) == ("insert_overwrite", ["x", "y"], 2)
     assert values(table, "id", "ts", "val") == [("a", 2, "x"), ("c", 1, "z")]
