@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+import hoodie
 from hoodie.errors import HoodieError
 from hoodie.storage import storage_for
 from hoodie.timeline import token_index
@@ -20,6 +21,7 @@ from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.processes import forked
 from tests.unit.test_token_store import earlier, files, timeline_of
+from tests.unit.write.support import PLAIN, plain
 
 pytestmark = pytest.mark.crash
 
@@ -123,3 +125,50 @@ def mended(base: str) -> None:
     settled(base)
     check(base)
     assert [name.partition("-")[0] for name in files(base)] == [commit(COUNT - 1).instant]
+
+
+ARCHIVING = {
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.cleaner.commits.retained": "1",
+}
+
+
+def test_archiving_fails_at_any_step(tmp_path: Path) -> None:
+    """Of steps that are alike the first and the last; one of the commits has no file for its token."""
+    table, made = tmp_path / "t", {}
+    for day in range(1, 7):
+        text = f"d/t/-1/2026-01-{day:02d}/2026-01-{day + 1:02d}"
+        options = {**PLAIN, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+        result = hoodie.write_table(
+            plain((f"k{day}", day, "x")), str(table), options=options, extra_metadata={TOKEN_KEY: text}
+        )
+        made[text] = result.instant
+    hoodie.clean_table(str(table), options=ARCHIVING)
+    (table / ".hoodie/.aux/airflow-tokens" / files(str(table))[0]).unlink()
+    for change in alike(table):
+        base = copied(table, "failed")
+        with contextlib.suppress(InjectedFault, HoodieError), injected(Faults(at=change)):
+            hoodie.archive_table(base, options=ARCHIVING)
+        assert known(base, made) == made, change
+        hoodie.archive_table(base, options=ARCHIVING)
+        assert known(base, made) == made, change
+    hoodie.archive_table(str(table), options=ARCHIVING)
+    assert len(files(str(table))) == len(Timeline.load(str(table)).commits()) < len(made)
+    assert known(str(table), made) == made
+
+
+def alike(table: Path) -> list[int]:
+    with injected(undisturbed := Faults()):
+        hoodie.archive_table(copied(table, "probe"), options=ARCHIVING)
+    steps: dict[tuple[str, str, str], list[int]] = {}
+    for number, change in enumerate(undisturbed.log, 1):
+        folder, name = os.path.split(change.path)
+        steps.setdefault((change.name, folder, name.partition(".")[2]), []).append(number)
+    return sorted({number for numbers in steps.values() for number in (numbers[0], numbers[-1])})
+
+
+def known(base: str, made: Mapping[str, str]) -> dict[str, str | None]:
+    storage = storage_for(base)
+    store = TokenStore(Timeline.load(base, storage), storage)
+    return {text: found.instant if (found := store.find(text)) else None for text in made}

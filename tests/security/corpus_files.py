@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import struct
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -80,8 +82,6 @@ def schema(kind: Any) -> str:
 
 
 def token(**values: Any) -> Case:
-    import hashlib
-
     def forge(lake: Lake) -> None:
         content: dict[str, Any] = {
             "token": "token",
@@ -93,6 +93,21 @@ def token(**values: Any) -> Case:
         name = hashlib.sha256(b"token").hexdigest()
         lake.write(f".aux/airflow-tokens/{name}.json", json.dumps(content))
         lake.commit(lambda commit: commit["extraMetadata"].update({"airflow.token": "token"}))
+
+    return forge
+
+
+def token_root(text: str, number: int = 1, spaces: int = 0) -> Case:
+    """A root of the index of tokens, whole as far as its checksum tells."""
+
+    def forge(lake: Lake) -> None:
+        packer = zlib.compressobj()
+        parts = [packer.compress(text.encode())]
+        parts += [packer.compress(b" " * (1 << 20)) for _ in range(spaces >> 20)]
+        data = b"".join([*parts, packer.flush()])
+        head = b"airflow-hoodie token index 1\n" + hashlib.sha256(data).digest()
+        lake.write(f".aux/airflow-tokens/index/roots/{number}", head + data)
+        lake.write(f".aux/airflow-tokens/index/nodes/{'a' * 32}", head + data)
 
     return forge
 
@@ -301,6 +316,19 @@ MORE: dict[str, Case] = {
     "a token of an instant that leads out": token(instant=OUT),
     "a token of totals that are lists": token(totals=[[]], fingerprint=[]),
     "a token of an operation that is a number": token(operation=7, action=None),
+    "a token of a name that is not its own": file(f".aux/airflow-tokens/{NEW}-{'a' * 16}.json", "{}"),
+    "a token index of deep JSON": token_root(DEEP),
+    "a token index of 128 MiB": token_root('{"facts": {}, "children": {}}', spaces=1 << 27),
+    "a token index that is its own child": token_root(
+        json.dumps({"facts": {}, "children": dict.fromkeys("0123456789abcdef", "a" * 32)})
+    ),
+    "a token index whose children lie outside": token_root(
+        json.dumps({"facts": {}, "children": dict.fromkeys("0123456789abcdef", f"../../../../{OUT}")})
+    ),
+    "a token index of facts of other types": token_root(
+        json.dumps({"facts": {"aware d/t": {"token": 7}, "token token": {"instant": []}}, "children": {}})
+    ),
+    "a token index with a number without end": token_root("{}", int("9" * 15)),
     "a schema history of deep JSON": file(f".schema/{NEW}.schemacommit", DEEP),
     "a schema history that is no UTF-8": file(f".schema/{NEW}.schemacommit", b"\xff\xfe"),
     # markers

@@ -17,6 +17,7 @@ import resource
 import signal
 import sys
 import traceback
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,16 @@ def _token(storage: Storage, base_path: str) -> None:
     list(store.unsettled())
 
 
+def _indexed(parse: Parse) -> Parse:
+    """A node of the index of tokens, whole as far as its checksum tells."""
+
+    def run(data: bytes) -> None:
+        packed = zlib.compress(data)
+        parse(b"airflow-hoodie token index 1\n" + hashlib.sha256(packed).digest() + packed)
+
+    return run
+
+
 def _schemas(storage: Storage, base_path: str) -> None:
     found = schema_history.newest(Timeline.load(base_path, storage), storage)
     if found is not None:
@@ -267,6 +278,12 @@ def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
     token_name = f".aux/airflow-tokens/{hashlib.sha256(b't').hexdigest()}.json"
     token = b'{"token":"t","instant":"20240101000000000","action":"commit","fingerprint":"a",'
     token += b'"operation":"upsert","totals":{}}'
+    root_name = ".aux/airflow-tokens/index/roots/1"
+    node = (
+        b'{"children":{},"facts":{"token t":'
+        + token
+        + b',"aware d/t":{"token":"d/t/-1/2024-01-01T00:00:00Z"}}}'
+    )
     beat = b'{"host":"a","machine":"b","pid":1,"started":"1","token":"t","toleranceMs":5,"service":""}'
     lines = b"eu/f-0_0-0-0_20240101000000000.parquet.marker.CREATE\neu/.f-0_1.log.1_0-0-0.marker.APPEND\n"
     name_seeds = [b"20240101000000000.commit", b"20240101000000000.replacecommit.requested", b"eu/2024/01"]
@@ -290,6 +307,7 @@ def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
         "markers": (_bytes([lines]), _placed(seeds, f".temp/{INSTANT}/MARKERS0", _markers)),
         "heartbeats": (_bytes([beat], many), _placed(seeds, f".heartbeat/{INSTANT}", _beats)),
         "tokens": (_bytes([token], many), _placed(seeds, token_name, _token)),
+        "token indexes": (_bytes([node], many), _indexed(_placed(seeds, root_name, _token))),
         "schema commits": (
             _bytes([b'{"schemas":[' + seeds.internal + b"]}"], many),
             _placed(seeds, f".schema/{INSTANT}.schemacommit", _schemas),
@@ -329,7 +347,16 @@ def _end_mutated(chance: random.Random, data: Sequence[bytes]) -> bytes:
 TARGETS = [
     *("names", "properties", "stored properties", "commits", "commits that are archived", "archive files"),
     *("logs", "base files", "ends of base files", "bloom filters", "schemas", "schemas by id", "markers"),
-    *("heartbeats", "tokens", "schema commits", "requests", "HFiles", *MODELS, "HoodieArchivedMetaEntry"),
+    *(
+        "heartbeats",
+        "tokens",
+        "token indexes",
+        "schema commits",
+        "requests",
+        "HFiles",
+        *MODELS,
+        "HoodieArchivedMetaEntry",
+    ),
 ]
 
 

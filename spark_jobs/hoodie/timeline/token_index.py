@@ -240,7 +240,7 @@ class _Change:
 
 
 def _hash(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _damaged(path: str, what: str = "is damaged") -> TableError:
