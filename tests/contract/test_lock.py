@@ -333,6 +333,8 @@ def test_a_lock_that_was_made_all_the_same_is_removed(tmp_path: Path, file: Path
         ({FILE_PATH: "locks"}, "'locks' is no absolute path of a folder"),
         ({FILE_PATH: "gopher://locks"}, "no storage for scheme 'gopher'"),
         ({EXPIRE: "-1"}, "must be at least 0"),
+        ({EXPIRE: "5"}, "expire='5' is of a lock, and hoodie.write.lock.provider names none"),
+        ({FILE_PATH: "/locks"}, "path='/locks' is of a lock, and"),
         ({"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}, "is not supported yet"),
     ],
 )
@@ -421,6 +423,21 @@ def test_writes_and_services_begin_and_publish_under_the_lock(
     assert set(done) >= wanted | requested
     assert [item for item in seen if not item[1] and not item[0].endswith("inflight")] == []
     assert not os.path.exists(f"{table}/.hoodie/lock")
+
+
+def test_inline_services_publish_under_the_lock(tmp_path: Path, seen: list[tuple[str, bool]]) -> None:
+    options = {
+        **KEY,
+        PROVIDER: "filesystem",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "1",
+        "hoodie.cleaner.commits.retained": "1",
+    }
+    for value in range(4):
+        hoodie.write_table(rows(value), str(tmp_path / "t"), options=options)
+    assert {("compaction.requested", True), ("commit", True), ("clean", True)} <= set(seen)
+    assert [item for item in seen if not item[1] and not item[0].endswith("inflight")] == []
 
 
 def test_a_restore_publishes_under_the_lock(tmp_path: Path, seen: list[tuple[str, bool]]) -> None:

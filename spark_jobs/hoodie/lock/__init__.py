@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
-from hoodie.errors import LockTimeout
-from hoodie.lock.settings import PROVIDER
+from hoodie.errors import ConfigError, LockTimeout
+from hoodie.lock.settings import FILESYSTEM_EXPIRE, FILESYSTEM_PATH, PROVIDER
 
 if TYPE_CHECKING:
     from hoodie.table.handle import Table
@@ -139,4 +139,14 @@ LOCKS: Plugins[LockProvider] = Plugins(
 def lock_for(table: Table, config: Config) -> LockProvider | None:
     """The lock that the settings name, None where they name none. Raises ConfigError; touches nothing."""
     name = config[PROVIDER]
-    return LOCKS.load(PROVIDER.name, name)(table=table, config=config) if name else None
+    if name:
+        return LOCKS.load(PROVIDER.name, name)(table=table, config=config)
+    for key in (FILESYSTEM_PATH, FILESYSTEM_EXPIRE):
+        if config.given(key):
+            raise ConfigError(
+                f"{key.name}={config.text(key.name)!r} is of a lock, and {PROVIDER.name} names none; set "
+                "that to filesystem, or leave this out",
+                setting=key.name,
+                value=config.text(key.name),
+            )
+    return None
