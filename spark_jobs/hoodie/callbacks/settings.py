@@ -7,8 +7,8 @@ from hoodie.config.key import Key, bool_key
 ON = bool_key(
     "hoodie.write.commit.callback.on",
     False,
-    "Call the class of hoodie.write.commit.callback.class after every commit of a write. What it fails at is "
-    "a warning of the result, and never harms the commit.",
+    "Call the class of hoodie.write.commit.callback.class after every commit of a write. Its failure is a "
+    "warning of the result and never harms the commit.",
     group="write",
 )
 CLASS: Key[str | None] = Key(

@@ -1,7 +1,7 @@
-"""Who is at work on a table: the heartbeats of one transaction, and what those of others mean for it.
+"""The processes at work on a table: the heartbeats of one transaction, and what those of others mean for it.
 
-Two writers exclude each other: each announces itself first and looks around then, so that at least one of two
-sees the other. A service that runs beside writers excludes only processes with the same work.
+Two writers exclude each other: each creates its heartbeat first and then lists the others', so that at least
+one of two finds the other's. A service that runs beside writers excludes only processes with the same work.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Heartbeats:
     def refuse_second_writer(self) -> list[HeartbeatFile]:
         """Heartbeats of dead writers and services; changes nothing. Raises ConflictError.
 
-        Two writers that announce themselves at once may both be refused.
+        Of two writers that begin at once both may be refused.
         """
         own = {heartbeat.instant for heartbeat in self.own}
         dead: list[HeartbeatFile] = []

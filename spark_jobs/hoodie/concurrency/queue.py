@@ -30,11 +30,11 @@ FOLDER = f"{META_FOLDER}/.aux/waiting"
 _SHORTEST_S, _LONGEST_S = 0.02, 1.0
 #: a free table waits so long for each one that is ahead
 _GRACE_S = 5.0
-_TELL_S = 30.0
+_REPORT_S = 30.0
 
 
 class Rank(enum.Enum):
-    """Who goes first, whenever it came."""
+    """Lower ranks go first, whenever they arrived."""
 
     SERVICE = 0
     WRITER = 1
@@ -52,10 +52,10 @@ class Queue:
     progress: ProgressCallback
 
     def turn(self, rank: Rank, attempt: Callable[[], T], look: Callable[[], object]) -> T:
-        """What `attempt` gives once it raises no ConflictError; the last one after `wait_ms`.
+        """The result of `attempt` once it raises no ConflictError; the last error after `wait_ms`.
 
-        `attempt` must leave nothing behind when it raises. `look` changes nothing, and raises ConflictError
-        while it is no use to try.
+        An `attempt` that raises has changed nothing. `look` changes nothing, and raises ConflictError while
+        an attempt would fail.
         """
         if not self.wait_ms:
             return attempt()
@@ -76,7 +76,7 @@ class Queue:
         return sorted(live)
 
     def sweep(self) -> None:
-        """Remove what killed processes left. One that waits and is hit by this takes its ticket anew."""
+        """Remove what killed processes left. A waiting process that loses its ticket takes it again."""
         folder = f"{self.base_path}/{FOLDER}"
         if self.storage.names(folder):
             self.storage.sweep_partial(folder)
@@ -84,7 +84,7 @@ class Queue:
 
     def _wait(self, ticket: _Ticket, attempt: Callable[[], T], look: Callable[[], object]) -> T:
         started = time.monotonic()
-        told, short, free = -_TELL_S, _SHORTEST_S, started
+        reported, short, free = -_REPORT_S, _SHORTEST_S, started
         seen: tuple[list[str], str] | None = None
         while True:
             ahead = ticket.ahead()
@@ -92,25 +92,25 @@ class Queue:
                 look()
                 if time.monotonic() - free >= _GRACE_S * len(ahead):
                     return attempt()
-                busy, who = None, "the table is free"
+                busy, holder = None, "the table is free"
             except ConflictError as error:
-                busy, who = error, _who(error)
+                busy, holder = error, _holder(error)
                 free = time.monotonic()
-            if (ahead, who) != seen:  # something goes on: look again soon
-                seen, short, free = (ahead, who), _SHORTEST_S, time.monotonic()
+            if (ahead, holder) != seen:  # the table is in use: look again soon
+                seen, short, free = (ahead, holder), _SHORTEST_S, time.monotonic()
             waited = time.monotonic() - started
             left = self.wait_ms / 1000 - waited
             if left <= 0:
-                raise self._too_long(busy, who, ahead) from busy
-            if waited - told >= _TELL_S:
-                told = waited
-                self.progress("wait", f"{who}; {len(ahead)} go first; waited {waited:.0f} s")
+                raise self._too_long(busy, holder, ahead) from busy
+            if waited - reported >= _REPORT_S:
+                reported = waited
+                self.progress("wait", f"{holder}; {len(ahead)} go first; waited {waited:.0f} s")
             time.sleep(min(left, short * random.uniform(0.5, 1.5)))
             short = min(_LONGEST_S, short * 1.5)
 
-    def _too_long(self, busy: ConflictError | None, who: str, ahead: list[str]) -> TableBusy:
+    def _too_long(self, busy: ConflictError | None, holder: str, ahead: list[str]) -> TableBusy:
         return TableBusy(
-            f"{self.base_path} was not free within {self.wait_ms / 1000:g} s: {who}, and {len(ahead)} go "
+            f"{self.base_path} was not free within {self.wait_ms / 1000:g} s: {holder}, and {len(ahead)} go "
             f"first. Give more time by {WAIT_MS.name}, or start fewer writers at once",
             **{**(busy.values if busy else {}), "path": self.base_path, "waited_ms": self.wait_ms},
         )
@@ -158,7 +158,7 @@ class _Ticket:
             self._beat = beat
 
 
-def _who(error: ConflictError) -> str:
+def _holder(error: ConflictError) -> str:
     values = error.values
     if "instant" in values and "owner" in values:
         return f"instant {values['instant']} of {values['owner']} is at work"

@@ -9,9 +9,9 @@ from hoodie.config.key import bool_key, enum_key, int_key, str_key
 FROM_PATH = bool_key(
     "hoodie.datasource.read.extract.partition.values.from.path",
     False,
-    "Take the values of all partition columns from the partition path. Without it those come from there that "
-    "the path holds as they are (simple and complex keys; text, whole numbers, dates, booleans), and those "
-    "that no file holds.",
+    "Take the values of all partition columns from the partition path. Without it only those columns are "
+    "read from the path whose values it holds unchanged (simple and complex keys; text, whole numbers, "
+    "dates, booleans), and those that no file holds.",
     group="read",
 )
 
@@ -45,14 +45,14 @@ SPILL_PATH = str_key(
 VERIFY_FILES = bool_key(
     "hoodie.read.verify.files",
     True,
-    "Hold the files that a query is going to read against the commits of the active timeline, and fail where "
-    "one is missing or has lost bytes; false reads what is left.",
+    "Compare the files that a query is going to read with the commits of the active timeline, and fail "
+    "where one is missing or has lost bytes; false reads what is left.",
     group="read",
 )
 VERIFY_WRITTEN = bool_key(
     "hoodie.write.verify.files",
     True,
-    "Hold the latest files of the partitions that rows go to against the commits of the active timeline, and "
-    "refuse the write where one is missing: its rows would be lost for good, or stored twice. false writes "
-    "on top of what is left.",
+    "Compare the latest files of the partitions that rows go to with the commits of the active timeline, "
+    "and refuse the write where one is missing: its rows would be lost for good, or stored twice. false "
+    "writes on top of what is left.",
 )

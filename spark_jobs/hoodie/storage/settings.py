@@ -36,8 +36,8 @@ ALLOWED_FOLDERS: Key[tuple[str, ...]] = Key(
     (),
     "Folders outside the table, with commas, whose files a call may use as the table's own: those that a "
     "partition which is a link leads to, and those of a table that Apache Hudi bootstrapped "
-    "(hoodie.bootstrap.base.path). Who may write into the table decides which files below them are read and "
-    "deleted. None by default: such a link, and such a table, is refused.",
+    "(hoodie.bootstrap.base.path). Everyone who may write into the table decides which files below them are "
+    "read and deleted. None by default: such a link, and such a table, is refused.",
     _folders,
     group="storage",
 )

@@ -134,7 +134,7 @@ class Heartbeat:
         _LIVE.discard(self._token)
 
     def stop(self) -> None:
-        """Silence it and remove the file; silent even where removing fails.
+        """End the beats and remove the file; the beats end even where removing fails.
 
         A service's successor has a heartbeat of the same name; no other process takes that of a writer.
         """
@@ -209,7 +209,7 @@ def _number(value: object, end: int) -> int:
 def _machine() -> str:
     """Where process numbers mean the same: one boot of one kernel, one process namespace.
 
-    A host name alone won't do: containers share one and don't see each other's processes.
+    A host name is not enough: containers share one, and their processes are separate.
     """
     boot = namespace = ""
     try:

@@ -47,7 +47,7 @@ def delete_unreported(storage: Storage, base_path: str, instant: str, reported: 
 def sweep_attempts(storage: Storage, base_path: str, timeline: Timeline) -> bool:
     """Markers of finished instants go, and first the files of late attempts that no task reported.
 
-    Gives whether there were any.
+    Returns whether there were any.
     """
     completed = {instant.time: instant for instant in timeline.commits()}
     kept = {instant.time for instant in timeline.filter([Action.ROLLBACK], completed=True)}

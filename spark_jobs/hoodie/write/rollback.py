@@ -6,7 +6,7 @@ those of the rollback. A kill before 4 leaves a pending rollback that the next r
 leaves the failed instant pending, and it is rolled back again.
 
 A completed instant is unpublished first, between 2 and 3: all its own files go (`unpublish`). So do those of
-a service's plan that is to be forgotten. From then on the rollback's plan alone tells what is left to do.
+a service's plan that is to be forgotten. From then on the rollback's plan alone contains what is left to do.
 Then the participants in commits undo what they prepared for the instant; they prepare for the rollback
 before 4, which is completed in the order of hoodie.write.commit.
 """
@@ -64,7 +64,7 @@ _PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 class PendingRollback:
     """A rollback to run: of `target`, at `instant`; `plan` is set when an earlier run had written it.
 
-    The plan of a pending compaction or clustering stays, for who executes it, unless it is to `forget` it.
+    The plan of a pending compaction or clustering stays and is executed later, except with `forget`.
     """
 
     target: Instant
@@ -84,9 +84,9 @@ def due(
 ) -> list[PendingRollback]:
     """Failed writes of dead writers, oldest first, each with a fresh or its already planned instant.
 
-    Pending clusterings and compactions are no failed writes: who planned them executes them. `live` are the
-    instants that are being worked on. Plans that were cut while they were written go, unless not `remove`:
-    then nothing is written. Raises TableError for what can't be rolled back here.
+    Pending clusterings and compactions are no failed writes: their service executes them. `live` are the
+    instants that processes work on. `remove` deletes torn plans; without it nothing is written. Raises
+    TableError for what can't be rolled back here.
     """
     refuse_restore(timeline, storage, remove)
     planned = {time: item for time, item in begun(timeline, storage, remove).items() if time not in live}
@@ -123,7 +123,7 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
 
 
 def _read_plan(timeline: Timeline, storage: Storage, instant: Instant, remove: bool) -> RollbackPlan | None:
-    """None for a plan cut while it was written; `remove` it, as Hudi does: nothing was done by it yet."""
+    """None for a torn plan; `remove` deletes it, as Hudi does: nothing was done by it yet."""
     try:
         return RollbackPlan.from_bytes(timeline.plan(instant, storage))
     except TableError:
@@ -152,7 +152,7 @@ def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False
     files = {marker.file for marker in markers if marker.type is not MarkerType.APPEND}
     partitions = {marker.file.rpartition("/")[0] for marker in markers}
     groups: set[tuple[str, str]] = set()
-    told: dict[tuple[str, str], frozenset[str]] = {}
+    committed: dict[tuple[str, str], frozenset[str]] = {}
     unknown = False
     if forget or target.state is not State.REQUESTED:
         wrote = _wrote(storage, base_path, target)
@@ -160,8 +160,8 @@ def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False
         if wrote is not None:
             partitions.update(wrote.partition_to_write_stats)
             files.update(_named(wrote, target.time))
-            told = _told_logs(storage, base_path, wrote) if target.completed else {}
-            groups.update(group for group in wrote.file_groups if group not in told)
+            committed = _committed_logs(storage, base_path, wrote) if target.completed else {}
+            groups.update(group for group in wrote.file_groups if group not in committed)
         if not partitions or (forget and not target.completed):
             partitions = set(StorageListing(storage, base_path).partitions())
         files.update(base_files_of(storage, base_path, target.time, sorted(partitions)))
@@ -181,7 +181,8 @@ def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False
     if target.action is Action.DELTACOMMIT or whole:
         appends = target.comparable_action is Action.DELTACOMMIT
         suspects = Suspects.of(markers, groups if appends else (), partitions)
-        suspects = replace(suspects, told=frozenset().union(*told.values()) if appends else frozenset())
+        if appends:
+            suspects = replace(suspects, committed=frozenset().union(*committed.values()))
         every = unknown and appends
         requests += plan_logs(storage, base_path, target.time, suspects, every_group=every, whole=whole)
     return RollbackPlan(InstantInfo.of(target), tuple(requests))
@@ -244,9 +245,9 @@ def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
 def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
     """Remove all files of an instant from the timeline, and its token.
 
-    The completed file goes last, but that of a service first, which would be taken for a write's without its
-    plan; an inflight file of a compaction may not be without it, either. A clustering's inflight file without
-    it is a failed write's. The token is forgotten before: later its commit would seem to be archived.
+    The completed file of a write is deleted last, that of a service first: without its plan it would be taken
+    for a write's. A compaction's inflight file may not lie there without its plan, either; a clustering's is
+    then a failed write's. The token goes before: later its commit would seem to be archived.
     """
     with contextlib.suppress(FileNotFoundError, TableError):
         if (made := read_commit(storage, base_path, target.with_state(State.COMPLETED))) is not None:
@@ -261,7 +262,7 @@ def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
 
 
 def _service(storage: Storage, base_path: str, target: Instant) -> Action | None:
-    """The service whose commit, or attempt, this is; None for a write's. Its own files tell."""
+    """The service whose commit, or attempt, this is, by its own files; None for a write's."""
     for action in ONE.plans_of(target.comparable_action):
         for state in (State.REQUESTED, State.INFLIGHT):
             if storage.exists(instant_path(base_path, Instant(target.time, action, state))):
@@ -304,7 +305,7 @@ def finish(storage: Storage, base_path: str, target: Instant) -> None:
 
 
 def _wrote(storage: Storage, base_path: str, target: Instant) -> CommitMetadata | None:
-    """What a commit tells of itself, or its inflight file announces; None where that is empty or torn."""
+    """The metadata of a commit, or of its inflight file; None where that is empty or torn."""
     try:
         return read_commit(storage, base_path, _readable(target))
     except (FileNotFoundError, TableError):
@@ -324,7 +325,7 @@ def _named(metadata: CommitMetadata, instant: str) -> Iterator[str]:
         yield from stat.cdc_stats or ()
 
 
-def _told_logs(
+def _committed_logs(
     storage: Storage, base_path: str, metadata: CommitMetadata
 ) -> dict[tuple[str, str], frozenset[str]]:
     """File groups of which a commit names all files, and they are there -> the logs among them.

@@ -32,14 +32,14 @@ class Suspects:
     """Where blocks of a failed instant may be.
 
     `files`: log files that its markers name, relative to the table. `groups`: (partition, file id) whose logs
-    are all looked into. `partitions`: where slices that the instant began are looked for. `told`: log files
-    that its commit names.
+    are all looked into. `partitions`: where slices that the instant began are looked for. `committed`: log
+    files that its commit names.
     """
 
     files: frozenset[str]
     groups: frozenset[tuple[str, str]]
     partitions: tuple[str, ...]
-    told: frozenset[str] = frozenset()
+    committed: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -78,9 +78,11 @@ def plan_logs(
     for partition in suspects.partitions:
         for log in log_files(StorageListing(storage, base_path).files, partition):
             path = join(partition, log.name)
-            named, told = path in suspects.files, path in suspects.told
+            named, committed = path in suspects.files, path in suspects.committed
             began = log.base_instant == instant
-            if not (named or told or began or every_group or (partition, log.file_id) in suspects.groups):
+            if not (
+                named or committed or began or every_group or (partition, log.file_id) in suspects.groups
+            ):
                 continue
             if whole and began:
                 requests.append(RollbackRequest(partition, log.file_id, log.base_instant, (log.path,)))

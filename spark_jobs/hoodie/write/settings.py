@@ -52,9 +52,9 @@ class Known(enum.Enum):
 DUPLICATE_POLICY = enum_key(
     "hoodie.datasource.insert.dup.policy",
     Known.NONE,
-    "insert and bulk_insert, of a row whose key its partition has already: none stores it beside the other, "
-    "drop leaves it out and counts it (num_dropped), fail refuses the write before anything is written. For "
-    "an upsert drop makes it an insert, with a warning, and fail is the same. Overwrites and deletes are not "
+    "insert and bulk_insert, of a row whose key its partition has already: none stores it in addition, drop "
+    "leaves it out and counts it (num_dropped), fail refuses the write before anything is written. For an "
+    "upsert drop makes it an insert, with a warning, and fail is the same. Overwrites and deletes are not "
     "affected.",
 )
 DROP_DUPLICATES = bool_key(
@@ -131,7 +131,7 @@ DATABASE_NAME = str_key("hoodie.database.name", None, "Database the table belong
 TABLE_TYPE = enum_key(
     "hoodie.datasource.write.table.type",
     TableType.COPY_ON_WRITE,
-    "COPY_ON_WRITE: an update writes a file anew; MERGE_ON_READ: updates are appended to logs, which queries "
+    "COPY_ON_WRITE: an update rewrites a file; MERGE_ON_READ: updates are appended to logs, which queries "
     "and compactions merge.",
     aliases=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
     group="table",
@@ -163,10 +163,10 @@ TIMELINE_ZONE = enum_key(
     group="table",
 )
 _PARALLELISM_DOC = (
-    "Tasks that de-duplicate and write: 0 lets the sizes decide, a larger number is an upper bound beside "
-    "the number of input partitions. The files are the same either way. (Apache Hudi writes each file in a "
-    "task of its own whatever this is: its 0, as many as there are input partitions, is for shuffles that "
-    "de-duplicate and look up, of which there are none here.)"
+    "Tasks that de-duplicate and write. 0: as many as the sizes need; a larger number: an upper bound, as "
+    "the number of input partitions is. The files are the same either way. (Apache Hudi writes each file in "
+    "a task of its own in any case; its 0, the number of input partitions, is for shuffles that this "
+    "package does not have.)"
 )
 UPSERT_PARALLELISM = int_key("hoodie.upsert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
 INSERT_PARALLELISM = int_key("hoodie.insert.shuffle.parallelism", 0, _PARALLELISM_DOC, minimum=0)
@@ -185,7 +185,7 @@ VALIDATORS = fields_key(
     "SqlQuerySingleResultPreCommitValidator (Apache Hudi's class names, with their package or without), or "
     "equality, inequality, single. Their queries see the partitions that the write touches, and an answer "
     "that is not the expected one withdraws the write. Spark SQL on Spark, with all rights of its session; "
-    "else DuckDB's, which reaches nothing but these rows. A table can't store them.",
+    "else DuckDB's, which reads nothing but these rows. They are options of a call, never of a table.",
 )
 
 
@@ -234,8 +234,8 @@ AUTO_SPLIT = bool_key(
 SMALL_GROUPS = int_key(
     "hoodie.merge.small.file.group.candidates.limit",
     1,
-    "Merge-on-read: so many of a partition's smallest base files take inserts, if they have no logs; each is "
-    "written anew.",
+    "Merge-on-read: the number of a partition's smallest base files that take inserts, if they have no "
+    "logs; each is rewritten.",
     minimum=0,
 )
 SPLIT_SIZE = int_key(

@@ -13,15 +13,15 @@ that replaces file groups it is `replacecommit`, whose requested file says that 
 A service has its plan put on the timeline by `schedule`, which excludes writers, and is executed by `resume`,
 beside writers, and `commit`. A kill leaves the plan, and files that the next `resume` deletes.
 
-The heartbeat file of T says that T is on: who takes T for dead removes it first, before anything else of T,
-and tasks look at it before they create a file. Writers let the heartbeats of services be.
+The heartbeat file of T says that T is alive. A process that takes T for dead removes it before anything else
+of T; tasks look at it before they create a file. Writers leave the heartbeats of services alone.
 
-The timeline is listed again where another process may have changed what the next step rests on, and nowhere
-else: between these places a heartbeat keeps writers and plans away.
+The timeline is listed again only where another process may have changed what the next step depends on:
+between these places a heartbeat keeps writers and plans away.
 - Once the table is entered, after the look for other heartbeats: a writer that ended before it has published,
   and its commit must not be overwritten. Again after a sweep or a rollback, which remove or add instants.
-- Before publishing: who was taken for dead finds its instant gone, or a rollback of it, and must not publish.
-- After publishing: it may have slept in between, and withdraws then. Inline services begin with this listing.
+- Before publishing: a process that was taken for dead finds its instant gone, or a rollback of it, and stops.
+- After publishing: it may have slept in between; then it withdraws. Inline services begin with this listing.
 - For a service, once its heartbeat is there: another process may have completed the plan before.
 """
 
@@ -54,7 +54,7 @@ from hoodie.write.repair import Repair
 
 
 class Transaction:
-    """Use as a context manager: leaving it before `commit` withdraws what was begun and shows nothing.
+    """A context manager: without `commit` its end withdraws what was begun, and nothing becomes visible.
 
     Where the storage fails for that too, the next writer repairs the table; the heartbeat has ended anyway.
     """
@@ -143,7 +143,7 @@ class Transaction:
         self._gate.begin(request)
 
     def forget(self, planned: Iterable[Instant]) -> None:
-        """Roll back pending services, plan and all, that stand in the way of this write: between `take` and
+        """Roll back pending services, with their plans, that conflict with this write: between `take` and
         `begin`. Raises ConflictError when one of them is being executed.
         """
         self._repair.forget(planned)
@@ -151,9 +151,9 @@ class Transaction:
     def schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
         """Put a service's plan on the timeline while no writer is at work; the instant, as requested.
 
-        `plan` is given the timeline, repaired, and the new instant's time, and gives the requested file's
-        content, or None when there is nothing to do. Raises ConflictError as `begin` does. `commit` is not
-        for this.
+        `plan` gets the repaired timeline and the new instant's time, and returns the content of the requested
+        file, or None when there is nothing to do. Raises ConflictError as `begin` does. `commit` is not for
+        this.
         """
         self._gate.enter(Rank.SERVICE, self._repair)
         with self._gate.publishing():
@@ -205,7 +205,7 @@ class Transaction:
         """Keep writers away until this transaction is left: for services without an instant of a write.
 
         The table is repaired, as by `begin`; without `repair` nothing of it is touched. `alone`: no service
-        may be at work, either. `restoring` goes on with an unfinished restore, which anybody else has to
+        may be at work, either. `restoring` goes on with an unfinished restore, which all others have to
         wait for; failed writes are left to it. Raises ConflictError, with nothing changed, while a writer is
         at work.
         """
@@ -260,7 +260,7 @@ class Transaction:
     ) -> CommitMetadata:
         """Publish, in the order of hoodie.write.commit, which says what is raised.
 
-        `replaced`: of a replacecommit, the ids of the file groups that it takes out of sight, by partition.
+        `replaced`: of a replacecommit, the ids of the file groups that it replaces, by partition.
         `validate` is called with the commit before that, when its files are all there and nothing else is
         under its instant; what it raises withdraws the write.
         """

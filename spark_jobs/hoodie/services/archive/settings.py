@@ -13,22 +13,22 @@ MERGE_ENABLED = bool_key(
 MERGE_SMALL_FILE_LIMIT = int_key(
     "hoodie.archive.merge.small.file.limit.bytes",
     20 << 20,
-    "Archive files of at most so many bytes are small.",
+    "Bytes up to which an archive file is small.",
     minimum=0,
     group="archive",
 )
 MERGE_BATCH = int_key(
     "hoodie.archive.merge.files.batch.size",
     10,
-    "So many small archive files, the newest in a row, are merged.",
+    "The number of small archive files, the newest in a row, that are merged.",
     minimum=2,
     group="archive",
 )
 AUTOMATIC = bool_key(
     "hoodie.archive.automatic",
     True,
-    "After each write, and after its clean, move old instants into the archived timeline. What fails there "
-    "is a warning of the write, which stays.",
+    "After each write, and after its clean, move old instants into the archived timeline. A failure there "
+    "is a warning of the write; its commit stays.",
     group="archive",
 )
 MAX_COMMITS = int_key(
@@ -42,7 +42,7 @@ MAX_COMMITS = int_key(
 MIN_COMMITS = int_key(
     "hoodie.keep.min.commits",
     20,
-    "So many of the newest commits, cleans and rollbacks are left on the active timeline. More than "
+    "The number of newest commits, cleans and rollbacks that stay on the active timeline. More than "
     "hoodie.cleaner.commits.retained, else as many as the cleaner needs.",
     minimum=1,
     group="archive",

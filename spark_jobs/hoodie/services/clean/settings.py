@@ -16,8 +16,8 @@ class Policy(enum.Enum):
 AUTOMATIC = bool_key(
     "hoodie.clean.automatic",
     True,
-    "After each write delete file slices that are older than what is kept. What fails there is a warning of "
-    "the write, which stays.",
+    "After each write delete file slices that are older than what is kept. A failure there is a warning of "
+    "the write; its commit stays.",
     group="clean",
 )
 MAX_COMMITS = int_key(
@@ -39,7 +39,7 @@ POLICY = enum_key(
 COMMITS_RETAINED = int_key(
     "hoodie.cleaner.commits.retained",
     10,
-    "KEEP_LATEST_COMMITS: so many of the newest commits can be read as of their time, and incrementally.",
+    "KEEP_LATEST_COMMITS: the number of newest commits that can be read as of their time, and incrementally.",
     minimum=1,
     aliases=("hoodie.clean.commits.retained",),
     group="clean",
@@ -47,7 +47,7 @@ COMMITS_RETAINED = int_key(
 VERSIONS_RETAINED = int_key(
     "hoodie.cleaner.fileversions.retained",
     3,
-    "KEEP_LATEST_FILE_VERSIONS: so many of the newest slices of each file group.",
+    "KEEP_LATEST_FILE_VERSIONS: the number of newest slices of each file group.",
     minimum=1,
     aliases=("hoodie.clean.fileversions.retained",),
     group="clean",
@@ -55,7 +55,7 @@ VERSIONS_RETAINED = int_key(
 HOURS_RETAINED = int_key(
     "hoodie.cleaner.hours.retained",
     24,
-    "KEEP_LATEST_BY_HOURS: commits of so many hours can be read as of their time, and incrementally.",
+    "KEEP_LATEST_BY_HOURS: the hours whose commits can be read as of their time, and incrementally.",
     minimum=1,
     aliases=("hoodie.clean.hours.retained",),
     group="clean",

@@ -267,8 +267,8 @@ ROLLBACK_ON_CONFLICT = bool_key(
 INLINE = bool_key(
     "hoodie.clustering.inline",
     False,
-    "After each write run pending clusterings, then schedule and run one if it is due. What fails there is a "
-    "warning of the write, which stays.",
+    "After each write run pending clusterings, then schedule and run one if it is due. A failure there is a "
+    "warning of the write; its commit stays.",
     aliases=("hoodie.datasource.clustering.inline.enable",),
     group="clustering",
 )
@@ -288,8 +288,8 @@ INLINE_MAX_COMMITS = int_key(
 ASYNC = bool_key(
     "hoodie.clustering.async.enabled",
     False,
-    "After each write schedule a clustering if it is due and none is pending; another job runs it beside the "
-    "writers.",
+    "After each write schedule a clustering if it is due and none is pending; another job runs it while "
+    "writers go on.",
     aliases=("hoodie.datasource.clustering.async.enable",),
     group="clustering",
 )

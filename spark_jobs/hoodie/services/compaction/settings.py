@@ -89,8 +89,8 @@ class Trigger(enum.Enum):
 INLINE = bool_key(
     "hoodie.compact.inline",
     False,
-    "Merge-on-read: after each write run pending compactions, then schedule and run one if it is due. What "
-    "fails there is a warning of the write, which stays.",
+    "Merge-on-read: after each write run pending compactions, then schedule and run one if it is due. A "
+    "failure there is a warning of the write; its commit stays.",
     group="compaction",
 )
 SCHEDULE_INLINE = bool_key(
