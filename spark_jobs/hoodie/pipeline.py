@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
-from hoodie.errors import CommitConflict
+from hoodie.errors import CommitConflict, TableError
 from hoodie.hooks import CommitEvent, HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
@@ -60,7 +60,9 @@ _ATTEMPTS = 3
 
 
 class PlanOutdated(Exception):
-    """Another writer's commit came between the plan of a write and its begin: plan anew."""
+    """Another writer's commit came between the plan of a write and its begin, or one is to be taken back:
+    plan anew.
+    """
 
 
 def write(
@@ -159,7 +161,12 @@ def _attempt(
         if frame is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
-        _refuse_slices(table, plan, profile)
+        try:
+            _refuse_slices(table, plan, profile)
+        except TableError:
+            if transaction.takes_back():
+                raise PlanOutdated from None
+            raise
         _refuse_out_of_order(table, plan, profile)
         hindrances = _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         plan.create_table(table)

@@ -10,7 +10,7 @@ import pytest
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.plans import RollbackMetadata
-from tests.crash import clustering, operations, participants, services, undo  # noqa: F401  their scenarios join
+from tests.crash import clustering, late, operations, participants, services, undo  # noqa: F401  scenarios
 from tests.crash.cases import Case, Kind
 from tests.crash.conftest import Bench
 from tests.crash.participants import KEEPING
@@ -36,7 +36,7 @@ def sweep(bench: Bench, name: str, cases: Sequence[Case]) -> None:
             if scenario.name in KEEPING:
                 entries(path)  # what counts is whole, whenever a reader looks
             check.mended()
-            if scenario.name in KEEPING:
+            if scenario.name in KEEPING or scenario.name == "late_commit":
                 check_ledger(path)
         except Exception as error:
             raise AssertionError(f"{name}, {case}") from error

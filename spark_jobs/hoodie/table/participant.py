@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hoodie.table.handle import Table
-from hoodie.timeline.completed import Metadata, content, deleted_files, undone_instants
+from hoodie.timeline.completed import Metadata, content, deleted_files, instants_undone
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.plans import InstantInfo
 
@@ -39,7 +39,7 @@ class Commit:
     @property
     def undone(self) -> tuple[InstantInfo, ...]:
         """The instants that a rollback or a restore took back."""
-        return undone_instants(self.metadata)
+        return instants_undone(self.metadata)
 
 
 class CommitParticipant:

@@ -27,7 +27,7 @@ from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.write import reconcile
-from hoodie.write.undone import is_undone
+from hoodie.write.undone import is_undone, names_missing_files
 
 #: (partition path, file id) of file groups
 Groups = Collection[tuple[str, str]]
@@ -48,6 +48,8 @@ class Attempt(ABC):
         self.pending = pending
         self.open = True
         self.published = False
+        #: of the completed file, once it is to be published
+        self.content = b""
         #: who may have prepared its commit
         self.prepared: Participants = ()
 
@@ -165,8 +167,8 @@ class ServiceAttempt(Attempt):
 
     def superseded(self) -> bool:
         """Its plan is gone, or a successor has it. Rollbacks are no sign: writers go on beside it."""
-        gone = all(instant.time != self.pending.time for instant in self.table.refresh())
-        return gone or not self.gate.held
+        plan = ONE.name(self.pending.with_state(State.REQUESTED))
+        return not self.table.refresh().holds(plan) or not self.gate.held
 
     def fenced(self) -> Fenced:
         return Fenced(
@@ -177,11 +179,25 @@ class ServiceAttempt(Attempt):
         self.check()  # what seems unreported may be its successor's
 
     def publish(self, create: Callable[[], object]) -> None:
-        """Tries again when a writer took the unfinished file away."""
-        try:
-            again(create, self.check)
-        except AlreadyExists:
-            raise self.fenced() from None  # the next writer sweeps
+        """Tries again when a writer took the unfinished file away, and where an earlier attempt woke up and
+        published, which a storage that does not fence lets it: its commit names files that this one deleted.
+        """
+        for left in (True, False):
+            try:
+                again(create, self.check)
+                return
+            except AlreadyExists:
+                late = left and not self.table.storage.fences and not self.lost()
+                if not late or not names_missing_files(self.table, self.completed):
+                    raise self.fenced() from None  # the next writer sweeps
+                delete_states(self.table.storage, self.table.base_path, [self.completed])
+
+    def _unpublish(self) -> None:
+        """As far as it is this one's: a successor may have taken it back, and published its own."""
+        with contextlib.suppress(FileNotFoundError):
+            path = instant_path(self.table.base_path, self.completed)
+            if self.table.storage.read(path) == self.content:
+                super()._unpublish()
 
     def withdraw(self, lost: bool) -> None:
         """The plan stays. Once lost, its files are its successor's to delete."""

@@ -123,7 +123,7 @@ class Commits:
 def _publish(made: Commit, attempt: Attempt) -> None:
     """Create the completed file; after a failure the storage is asked whether it is there after all."""
     storage, base_path = made.table.storage, made.table.base_path
-    attempt.open = False
+    attempt.open, attempt.content = False, made.data
     try:
         attempt.publish(
             partial(create_instant, storage, base_path, made.instant, made.data, check=attempt.check)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 
 from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
-from hoodie.timeline.active import Timeline, meta_path
-from hoodie.timeline.instant import Instant
+from hoodie.timeline.active import Timeline, delete_states, meta_path
+from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.token_store import swept_folders
 from hoodie.write import reconcile, rollback
 from hoodie.write.commit import Commits
-from hoodie.write.undone import published_late
+from hoodie.write.undone import names_missing_files, published_late
 
 
 class Repair:
@@ -52,11 +52,7 @@ class Repair:
         if not swept and (timeline.pending() or timeline.has_partial()):
             self._sweep(dead)
             timeline = table.refresh()
-        if late := published_late(timeline, storage):
-            for instant in late:
-                self._commits.undo(instant)
-                rollback.unpublish(storage, base_path, instant)
-                self.rolled_back.append(instant.time)
+        if self._take_back_late(timeline, dead):
             timeline = table.refresh()
         if timeline.holds(properties.BACKUP_NAME):
             properties.recover(storage, base_path)
@@ -71,6 +67,42 @@ class Repair:
             timeline = table.refresh()
         swept = reconcile.sweep_attempts(storage, base_path, timeline)
         self.swept = swept or bool(self.rolled_back)
+
+    def late(self) -> bool:
+        """Are there commits that were published too late, as far as is known without taking the table."""
+        dead = [beat for beat in self._beats.read() if not self._beats.alive(beat)]
+        timeline = self._table.refresh()
+        return bool(published_late(self._table, timeline) or self._of_dead_successors(timeline, dead))
+
+    def _take_back_late(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> bool:
+        """Take back commits that were published after another process had taken over; were there any."""
+        storage, base_path = self._table.storage, self._table.base_path
+        undone = published_late(self._table, timeline)
+        for instant in undone:
+            self._commits.undo(instant)
+            rollback.unpublish(storage, base_path, instant)
+        planned = [item for item in self._of_dead_successors(timeline, dead) if item not in undone]
+        for instant in planned:  # the plan stays
+            delete_states(storage, base_path, [instant])
+            self._commits.undo(instant)
+        self.rolled_back += [instant.time for instant in (*undone, *planned)]
+        return bool(undone or planned)
+
+    def _of_dead_successors(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> list[Instant]:
+        """Commits of plans that a successor was executing, which then died, too: they name files that the
+        successor deleted. Once a clean came after it, missing files are no sign.
+        """
+        if self._table.storage.fences:
+            return []
+        times = {beat.instant for beat in dead if self._beats.of_service(beat)}
+        cleaned = timeline.filter([Action.CLEAN], completed=True)
+        return [
+            instant
+            for instant in timeline.commits()
+            if instant.time in times
+            and not any(clean.is_after(instant.time) for clean in cleaned)
+            and names_missing_files(self._table, instant)
+        ]
 
     def forget(self, planned: Iterable[Instant]) -> None:
         """Roll back pending services, plan and all. Raises ConflictError when one is being executed."""

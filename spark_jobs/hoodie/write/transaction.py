@@ -122,6 +122,12 @@ class Transaction:
         self._gate.enter(Rank.WRITER, self._repair)
         self._taken = True
 
+    def takes_back(self) -> bool:
+        """Where files are missing: does `take`, which was not called yet, take back the commit that names
+        them.
+        """
+        return not self._taken and self._repair.late()
+
     def begin(self) -> None:
         """Raises ConflictError, with nothing of the table changed, when another writer lives, or when one has
         taken this for dead since `take`.

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 
 from hoodie.errors import TableError
+from hoodie.format.names import join
 from hoodie.storage import Storage
-from hoodie.timeline.active import Timeline
+from hoodie.table.handle import Table
+from hoodie.timeline.active import Timeline, read_commit
+from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.plans import RollbackPlan
@@ -42,10 +45,11 @@ def _named(timeline: Timeline, storage: Storage, instant: Instant) -> frozenset[
     return frozenset()
 
 
-def published_late(timeline: Timeline, storage: Storage) -> list[Instant]:
-    """Commits of writers that were rolled back, and published afterwards: they slept in between, and died
+def published_late(table: Table, timeline: Timeline) -> list[Instant]:
+    """Commits of processes that were rolled back, and published afterwards: they slept in between, and died
     before they could withdraw. Their own pending files are gone, and a completed rollback names them.
     """
+    storage = table.storage
     found: list[Instant] = []
     for instant in timeline.commits():
         actions = (instant.action, *ONE.plans_of(instant.action))
@@ -55,6 +59,30 @@ def published_late(timeline: Timeline, storage: Storage) -> list[Instant]:
         if not is_undone(timeline, storage, instant.time, completed=True):
             continue
         # attempts at a service's plan are rolled back before it is completed, and its plan may be archived
-        if timeline.commit(instant, storage).operation_type not in _SERVICES:
+        of_service = timeline.commit(instant, storage).operation_type in _SERVICES
+        if not of_service or not _archived(table, instant):
             found.append(instant)
     return found
+
+
+def names_missing_files(table: Table, completed: Instant) -> bool:
+    """Does a commit name files that are not there: right after it was published those of an attempt whose
+    files another process has deleted.
+    """
+    try:
+        made = read_commit(table.storage, table.base_path, completed)
+    except FileNotFoundError:
+        return False  # it was taken back meanwhile
+    named = (stat.path for stat in made.write_stats) if made is not None else ()
+    return not all(table.storage.exists(join(table.base_path, path)) for path in named if path)
+
+
+def _archived(table: Table, instant: Instant) -> bool:
+    """Is the instant in the archive, whose files are written before those of the timeline are deleted; or
+    can't that be seen.
+    """
+    try:
+        entries = read_archived(table.storage, table.archive_folder)
+        return any(entry.instant.time == instant.time for entry in entries)
+    except TableError:
+        return True

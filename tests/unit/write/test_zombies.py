@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -18,9 +19,10 @@ from hoodie.storage import Check
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import heartbeat_folder, heartbeat_path
-from hoodie.timeline.active import create_instant
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, State
+from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.write.attempt import ServiceAttempt
 from hoodie.write.transaction import Transaction
 from tests.support.objects import SCHEME, Objects, stored
 from tests.support.storages import registered
@@ -140,14 +142,119 @@ def test_it_published_after_all_and_died_there(path: str, action: Action) -> Non
     declare_dead(path)
     assert upsert(path, 1).rolled_back == [zombie.instant]
     assert zombie._attempt is not None
-    metadata = CommitMetadata(operation_type="UPSERT")
+    name = f"{uuid.uuid4()}-0_0-9-9_{zombie.instant}.parquet"
+    written = {"": (WriteStat(file_id=name[:38], path=name, num_writes=1),)}
+    metadata = CommitMetadata(written, operation_type="UPSERT")
     if action is Action.REPLACECOMMIT:
         groups = {"": tuple(str(group["file_id"]) for group in hoodie.file_groups(path))}
         metadata = ReplaceCommitMetadata(
-            operation_type="INSERT_OVERWRITE_TABLE", partition_to_replace_file_ids=groups
+            written, operation_type="INSERT_OVERWRITE_TABLE", partition_to_replace_file_ids=groups
         )
     completed = zombie._attempt.pending.with_state(State.COMPLETED)
     create_instant(table.storage, path, completed, metadata.to_json())
     assert upsert(path, 2).rolled_back == [zombie.instant]
     assert stored_rows(path) == expected(0, 1, 2)
     assert zombie.instant not in {entry["instant"] for entry in hoodie.instants(path)}
+
+
+def begun(path: str, service: str) -> tuple[Transaction, Instant, dict[str, list[WriteStat]]]:
+    """A service that has written its files, and sleeps before it publishes."""
+    schedule(path, service)
+    (planned,) = Timeline.load(path).pending()
+    sleeper = Transaction(Table.open(path), Config.of({}), True)
+    sleeper.resume(planned, [""])
+    name = f"{uuid.uuid4()}-0_0-9-9_{planned.time}.parquet"
+    sleeper.storage.write(f"{path}/{name}", b"gone soon")
+    return sleeper, planned, {"": [WriteStat(file_id=name[:38], path=name, num_writes=1)]}
+
+
+def schedule(path: str, service: str) -> None:
+    run_service(path, service, "schedule")
+
+
+def run_service(path: str, service: str, mode: str) -> Any:
+    if service == "compact":
+        return hoodie.compact_table(path, mode=mode, options=SERVICES)
+    return hoodie.cluster_table(path, mode=mode, options=SERVICES)
+
+
+def publish(path: str, sleeper: Transaction, planned: Instant, stats: Mapping[str, list[WriteStat]]) -> None:
+    """As nothing but an object store lets it; then it dies."""
+    written = {partition: tuple(group) for partition, group in stats.items()}
+    metadata = CommitMetadata(written, True, {}, "COMPACT")
+    if planned.action is Action.REPLACECOMMIT:
+        groups = {"": tuple(str(group["file_id"]) for group in hoodie.file_groups(path))}
+        metadata = ReplaceCommitMetadata(written, False, {}, "CLUSTER", partition_to_replace_file_ids=groups)
+    create_instant(sleeper.storage, path, planned.with_state(State.COMPLETED), metadata.to_json())
+
+
+@pytest.fixture(params=["compact", "cluster"])
+def serviced(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A table on a storage that does not fence, with something to do for the service."""
+    with stored(tmp_path) as bucket:
+        path = f"{bucket}/t"
+        logs = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+        files = {"hoodie.parquet.small.file.limit": "0"}
+        options = {**OPTIONS, **(logs if request.param == "compact" else files)}
+        first = ["own-0", "shared"] if request.param == "compact" else ["own-0"]
+        hoodie.write_table(pa.table({"id": first, "ts": [0] * len(first)}), path, options=options)
+        hoodie.write_table(pa.table({"id": ["shared"], "ts": [1]}), path, options=options)
+        yield path, request.param
+
+
+BOTH = [("own-0", 0), ("shared", 1)]
+MORE = [("own-0", 0), ("own-2", 2), ("shared", 2)]
+SERVICES = {"hoodie.compact.inline.max.delta.commits": "1"}
+
+
+def test_a_service_published_after_its_plan_was_cancelled_and_died(serviced: tuple[str, str]) -> None:
+    path, service = serviced
+    sleeper, planned, stats = begun(path, service)
+    declare_dead(path)
+    hoodie.cancel_plan(path, planned.time)
+    publish(path, sleeper, planned, stats)
+    assert upsert(path, 2).rolled_back == [planned.time]
+    assert stored_rows(path) == MORE
+    assert planned.time not in {entry["instant"] for entry in hoodie.instants(path)}
+    assert run_service(path, service, "run").num_files == 1
+    assert stored_rows(path) == MORE
+
+
+def test_a_service_published_while_its_successor_was_at_work_and_died(
+    serviced: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The successor, which has deleted its files, takes the commit back and publishes its own."""
+    path, service = serviced
+    sleeper, planned, stats = begun(path, service)
+    declare_dead(path)
+    reconciled = ServiceAttempt.check_reconcile
+
+    def late(self: ServiceAttempt) -> None:
+        publish(path, sleeper, planned, stats)
+        reconciled(self)
+
+    monkeypatch.setattr(ServiceAttempt, "check_reconcile", late)
+    result = run_service(path, service, "execute")
+    assert result.instant == planned.time
+    assert result.num_files == 1
+    assert stored_rows(path) == BOTH
+    assert upsert(path, 2).rolled_back == []
+    assert stored_rows(path) == MORE
+
+
+def test_a_service_published_while_its_successor_was_at_work_and_both_died(serviced: tuple[str, str]) -> None:
+    """The next writer takes the commit back, and the plan is executed again."""
+    path, service = serviced
+    sleeper, planned, stats = begun(path, service)
+    declare_dead(path)
+    successor = Transaction(Table.open(path), Config.of({}), True)
+    successor.resume(planned, [""])
+    publish(path, sleeper, planned, stats)
+    declare_dead(path)
+    new = pa.table({"id": ["own-2"], "ts": [2]})
+    assert hoodie.write_table(new, path, options=OPTIONS).rolled_back == [planned.time]
+    assert stored_rows(path) == [("own-0", 0), ("own-2", 2), ("shared", 1)]
+    assert [item.time for item in Timeline.load(path).pending()] == [planned.time]
+    assert run_service(path, service, "execute").instant == planned.time
+    assert upsert(path, 2).rolled_back == []
+    assert stored_rows(path) == MORE
