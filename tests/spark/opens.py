@@ -11,14 +11,15 @@ from tests.support.opened import OPTIONS as NOTED
 from tests.support.opened import opened
 
 
-def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What upserts opened and did: one whose keys the driver has, two whose keys tasks look for, with answers
-    sent to every task and rows shuffled to their answers. A delete of fifty of the rows follows.
+def answer(spark: Any, file: str, table: str, options: dict[str, Any], counts: list[int]) -> dict[str, Any]:
+    """What upserts from inputs of so many partitions opened and did: one whose keys the driver has, two whose
+    keys tasks look for, with answers sent to every task and rows shuffled to their answers. A delete of fifty
+    of the rows follows.
     """
     frame, options, found = spark.read.parquet(file), {**options, **NOTED}, []
     was = stage.DRIVER_KEY_BYTES, tagging._FEW_BYTES
     try:
-        for count, driver_bytes, few_bytes in ((1, *was), (64, 0, was[1]), (16, 0, 0)):
+        for count, (driver_bytes, few_bytes) in zip(counts, (was, (0, was[1]), (0, 0)), strict=True):
             stage.DRIVER_KEY_BYTES, tagging._FEW_BYTES = driver_bytes, few_bytes
             rows: Any = frame if count == 1 else frame.repartition(count)
             before = _jobs(spark)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.codec.arrays import whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 
 Positions = npt.NDArray[np.int32]
@@ -54,44 +55,76 @@ class Locations:
         return slices, rows
 
 
-#: a key column larger than this (bytes, uncompressed) is looked at in batches
+#: a key column larger than this (bytes, uncompressed) is looked at in batches, smaller ones together
 _WHOLE_COLUMN_BYTES = 64 << 20
 
 
 class KeySearch:
     """The exact look for distinct keys in base files, one after the other.
 
-    Memory: twelve bytes a key that is found, and the key column of one file up to 64 MiB, else a batch of it.
+    Stored keys are compared once there are as many as keys that are looked for: each comparison hashes all of
+    those. Memory: twelve bytes a key that is found, and key columns up to 64 MiB, or a batch of one.
     """
 
     def __init__(self, keys: pa.Array[Any]) -> None:
         self._keys = keys
         self._rows: Positions = np.full(len(keys), NOWHERE, dtype=np.int32)
         self._found: list[tuple[int, Positions, Positions]] = []
+        #: stored keys that are not compared yet: number of the slice, row of the first, keys
+        self._waiting: list[tuple[int, int, pa.Array[Any]]] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        #: of the slice that is compared: its number, the keys that its batches have, whether one has two rows
+        self._number = NOWHERE
+        self._pieces: list[Positions] = []
+        self._repeated = False
 
     def look(self, reader: BaseFileReader, number: int) -> None:
         """Search the base file of the slice `number`; each slice once."""
-        step = READ_BATCH_ROWS if reader.key_column_bytes() > _WHOLE_COLUMN_BYTES else None
+        size = reader.key_column_bytes()
+        if self._waiting_bytes + size > _WHOLE_COLUMN_BYTES:
+            self._compare()
         start = 0
-        pieces: list[Positions] = []
-        repeated = False
-        for stored in reader.record_keys(step):
-            hits: Any = pc.index_in(stored, value_set=self._keys)
-            places: Positions = hits.fill_null(NOWHERE).to_numpy(zero_copy_only=False)
-            rows = np.flatnonzero(places != NOWHERE)
-            found = places[rows]
-            again = self._rows[found] != NOWHERE
-            self._rows[found] = start + rows
-            again |= self._rows[found] != start + rows
-            self._rows[found[again]] = LOOK_UP
-            repeated = repeated or bool(again.any())
-            pieces.append(found)
+        for stored in reader.record_keys(READ_BATCH_ROWS if size > _WHOLE_COLUMN_BYTES else None):
+            self._waiting.append((number, start, whole(stored)))
+            self._waiting_rows += len(stored)
             start += len(stored)
-        keys = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
-        keys = np.unique(keys) if repeated else keys
-        if len(keys):
-            self._found.append((number, keys, self._rows[keys]))
-            self._rows[keys] = NOWHERE
+            if self._waiting_rows >= len(self._keys) or size > _WHOLE_COLUMN_BYTES:
+                self._compare()
+        self._waiting_bytes += size if self._waiting else 0
 
     def locations(self) -> Locations:
+        self._compare()
+        self._finish()
         return Locations.of(self._found)
+
+    def _compare(self) -> None:
+        if not self._waiting:
+            return
+        stored: Any = pa.chunked_array([keys for _, _, keys in self._waiting])
+        hits: Any = pc.index_in(stored, value_set=self._keys)
+        places, first = whole(hits.fill_null(NOWHERE)).to_numpy(), 0
+        for number, start, keys in self._waiting:
+            if number != self._number:
+                self._finish()
+                self._number = number
+            self._add(start, places[first : first + len(keys)])
+            first += len(keys)
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def _add(self, start: int, places: Positions) -> None:
+        rows = np.flatnonzero(places != NOWHERE)
+        found = places[rows]
+        again = self._rows[found] != NOWHERE
+        self._rows[found] = start + rows
+        again |= self._rows[found] != start + rows
+        self._rows[found[again]] = LOOK_UP
+        self._repeated = self._repeated or bool(again.any())
+        self._pieces.append(found)
+
+    def _finish(self) -> None:
+        keys = np.concatenate(self._pieces) if self._pieces else np.empty(0, dtype=np.int32)
+        keys = np.unique(keys) if self._repeated else keys
+        if len(keys):
+            self._found.append((self._number, keys, self._rows[keys]))
+            self._rows[keys] = NOWHERE
+        self._pieces, self._repeated = [], False

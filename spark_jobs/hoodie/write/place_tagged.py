@@ -19,7 +19,7 @@ from hoodie.engine.task import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
-from hoodie.write.blobs import BLOB_ID, Blob, decode_rows, encode_rows, in_batches
+from hoodie.write.blobs import BLOB_BYTES, BLOB_ID, Blob, decode_rows, in_batches
 from hoodie.write.context import LEADING, PARTITION_CODE, WriteContext
 from hoodie.write.incoming import CHUNK_BYTES, CHUNK_ROWS, travelling
 from hoodie.write.locate import Hits
@@ -74,15 +74,19 @@ class PlaceTagged:
         """The rows by write."""
         rows, targets = pa.concat_tables(held), np.concatenate(writes)
         held.clear()
+        if not rows.num_rows:
+            return
         order, bounds = grouped(targets, len(self.assignment.writes))
         if not np.array_equal(order, np.arange(len(order))):
             rows = rows.take(array(order))
-        rows = rows.combine_chunks()
+        (ordered,) = rows.combine_chunks().to_batches()
+        step = max(1, rows.num_rows * BLOB_BYTES // max(BLOB_BYTES, rows.nbytes))
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             partition, reducer = self.assignment.writes[number].partition, self.assignment.reducers[number]
-            piece = rows.slice(bounds[number], bounds[number + 1] - bounds[number])
-            for payload, count in encode_rows(piece):
-                yield Blob(partition, count, payload, number, reducer)
+            end = int(bounds[number + 1])
+            for start in range(int(bounds[number]), end, step):
+                piece = ordered.slice(start, min(step, end - start))
+                yield Blob(partition, piece.num_rows, piece.serialize().to_pybytes(), number, reducer)
 
     def _placed(self, row: dict[str, Any], staged: pa.RecordBatch) -> tuple[pa.Table, Positions]:
         """The rows of a blob that go on, as they travel, and the write of each."""
