@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import backfill, checks, codec, engines, layout, model, poll, report, tokens, year
+from . import backfill, checks, codec, engines, layout, model, poll, pruning, report, tokens, year
 from .contestants import CODEC, CONTESTANTS, chosen
 from .runner import Runner, Settings
 from .scenarios import SCENARIOS, Late
@@ -19,6 +19,7 @@ LONG_RUNS = {
     engines.NAME: engines.main,
     layout.NAME: layout.main,
     model.NAME: model.main,
+    pruning.NAME: pruning.main,
     tokens.NAME: tokens.main,
     year.NAME: year.main,
 }

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
 
-#: files whose footers are held in memory, so that row groups are left out that DuckDB would read
-_FOOTERS = 1000
+#: files whose footers, bloom filters included, are held in memory, so that fewer row groups are read
+_FOOTERS = 256
 #: bytes of rows of one slice that are read before the caller takes them
 _READ_AHEAD = 32 << 20
 

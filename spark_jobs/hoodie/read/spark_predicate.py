@@ -36,6 +36,8 @@ _FUNCTIONS = frozenset(
         *("from_protobuf", "to_protobuf", "from_avro", "schema_of_avro", "from_xml", "schema_of_xml"),
     }
 )
+#: levels that a predicate may nest
+_LEVELS = 200
 #: names of UTC that sessions have
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
 #: where Spark's own functions are
@@ -83,7 +85,25 @@ def check(where: str) -> list[Token]:
             raise _refused(where, _WORDS[text])
         if before == "(" and text in _QUERIES and after not in _OPERATORS:
             raise _refused(where, "a subquery")
+    if _nesting(found) > _LEVELS:
+        raise ConfigError(
+            f"where nests more than {_LEVELS} levels, which Spark may not parse; write it flatter, such as "
+            "with IN, or with terms that OR joins without parentheses",
+            where=where[:200],
+        )
     return found
+
+
+def _nesting(tokens: Iterable[Token]) -> int:
+    """The most levels of parentheses, brackets, CASE and signs before a value."""
+    most = level = run = 0
+    for token in tokens:
+        run = run + 1 if token.is_word("not") or token.raw in ("-", "~", "+", "!") else 0
+        level += (token.raw in ("(", "[") or token.is_word("case")) - (
+            token.raw in (")", "]") or token.is_word("end")
+        )
+        most = max(most, level + run)
+    return most
 
 
 def _tokens(where: str) -> list[Token]:
