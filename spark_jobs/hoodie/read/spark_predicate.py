@@ -57,10 +57,11 @@ def parsed(where: str, session: Any) -> Where:
 
 def _of_spark(session: Any, functions: Iterable[str]) -> bool:
     """Are they Spark's own? A session may register others under their names."""
-    return all(
-        str(session.catalog.getFunction(name).className).startswith(_EXPRESSIONS)
-        for name in sorted(functions)
-    )
+    try:
+        classes = [str(session.catalog.getFunction(name).className) for name in sorted(functions)]
+    except Exception:  # noqa: BLE001  Spark says what is wrong when it evaluates the predicate
+        return False
+    return all(name.startswith(_EXPRESSIONS) for name in classes)
 
 
 def check(where: str) -> list[Token]:

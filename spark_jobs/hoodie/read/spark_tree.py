@@ -205,12 +205,15 @@ class _Reader:
             if len(kind) != 1 or kind[0].kind != "name":
                 raise _Unknown
             return _cast(self._value(depth, value), kind[0].text)
-        self.functions.add(name)
         if name == "extract":
+            self.functions.add(name)
             part, value = _split(inner, "from")
             if len(part) != 1:
                 raise _Unknown
             return Call(_PARTS[part[0].text], self._value(depth, value))
+        if name not in _FUNCTIONS:
+            raise _Unknown
+        self.functions.add(name)
         return _FUNCTIONS[name](*[self._value(depth, part) for part in _split(inner, ",")])
 
 

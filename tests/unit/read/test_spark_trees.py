@@ -27,7 +27,7 @@ ROW = {name: pa.array([value]).cast(SCHEMA.field(name).type)[0].as_py() for name
 }
 
 
-def session(zone: str = "UTC", replaced: str = "", legacy: str = "false") -> Any:
+def session(zone: str = "UTC", replaced: str = "", missing: str = "", legacy: str = "false") -> Any:
     """What is asked of a session."""
     settings = {
         "spark.sql.session.timeZone": zone,
@@ -36,6 +36,8 @@ def session(zone: str = "UTC", replaced: str = "", legacy: str = "false") -> Any
     package = "org.apache.spark.sql.catalyst.expressions."
 
     def function(name: str) -> Any:
+        if name == missing:
+            raise RuntimeError(name)
         return SimpleNamespace(className=("mine." if name == replaced else package) + name)
 
     return SimpleNamespace(
@@ -106,6 +108,8 @@ def test_a_session_may_mean_something_else() -> None:
     """Functions of its own under Spark's names; dates compared as texts; columns named as keywords."""
     assert answers("year(d) = 2023 AND t = 'b'", replaced="year") == ANY.answers
     assert answers("CAST(u AS DATE) = '2023-01-01' AND t = 'b'", replaced="year") == FALSE
+    assert answers("year(d) = 2023 AND t = 'b'", missing="year") == ANY.answers
+    assert answers("my_own(d) = 2023 AND t = 'b'", missing="my_own") == FALSE
     assert answers("m = '2024-01-01'", legacy="true") == ANY.answers
     named = pa.schema([*SCHEMA, pa.field("End", pa.int32())])
     assert answers("t = 'b'", named) == FALSE
