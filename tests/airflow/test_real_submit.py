@@ -69,9 +69,12 @@ def test_an_upsert_and_a_refused_batch(
     setting = "reflect('java.lang.System', 'getProperty', 'spark.hadoop.planted.password')"
     known = f"if(md5({setting}) = '{digest}', id, null)"
     source = {"path": f"SELECT {known} AS id, day, ts FROM parquet.`{rows}`", "format": "sql"}
-    task = UpsertOperator(task_id="upsert", source=source, **common)
+    task = UpsertOperator(task_id="upsert", source=source, token="once", **common)
     with command_lines() as lines:
         result = task.execute({})
+    again = UpsertOperator(task_id="upsert", table=table, source=source, token="once", engine="local")
+    told = again.execute({})
+    assert (told["status"], told["instant"]) == ("already_committed", result["instant"])
     assert any("org.apache.spark.deploy.SparkSubmit" in line for line in lines)
     assert any("upsert.py --request @" in line for line in lines)
     for text in (*lines, logged(), json.dumps(result)):
