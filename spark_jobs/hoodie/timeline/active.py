@@ -10,7 +10,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from hoodie.config import versions
@@ -141,7 +141,7 @@ class Timeline:
         listing = self.mtimes.listing if isinstance(self.mtimes, ModificationTimes) else ()
         return any(name.endswith(PARTIAL_SUFFIX) for name in listing)
 
-    @property
+    @cached_property
     def first_time(self) -> str | None:
         """Time of the oldest write; older files belong to archived commits.
 
