@@ -174,11 +174,12 @@ def commits(path: Path) -> list[str]:
 
 
 def rename(path: Path, column: str, name: str) -> str:
-    """As `alter table … rename column` leaves the table, without Hudi; the instant."""
+    """As `alter table … rename column` leaves the table, without Hudi; its instant, after all others."""
     last = commits(path)[-1]
     (newest,) = (item for item in (path / ".hoodie").glob(f"{last}.*commit"))
     extra = json.loads(newest.read_text())["extraMetadata"]
-    instant = str(int(last) + 1)
+    times = (item.name.partition(".")[0] for item in (path / ".hoodie").iterdir())
+    instant = str(int(max(time for time in times if time.isdigit())) + 1)
     for key in ("schema", "latest_schema"):
         value = json.loads(extra[key])
         for field in value["fields"]:

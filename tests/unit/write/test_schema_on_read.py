@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hoodie
@@ -121,12 +122,15 @@ def test_services_write_the_rows_of_older_files_in_the_newest_schema(table: Path
 def test_a_compaction_scheduled_before_a_change_writes_the_columns_of_then(table: Path) -> None:
     """Readers take its files for those of the schema at its instant."""
     before = rows_of(table)
-    hoodie.compact_table(str(table), mode="schedule")
+    planned = hoodie.compact_table(str(table), mode="schedule").scheduled
     rename(table, "title", "label")
     expected = before.rename_columns(["label" if name == "title" else name for name in before.column_names])
     assert_same_rows(rows_of(table), expected)
     hoodie.compact_table(str(table), mode="execute")
     assert_same_rows(rows_of(table), expected)
+    names = [pq.read_schema(file).names for file in table.rglob(f"*_{planned}.parquet")]
+    assert names
+    assert all("title" in each and "label" not in each for each in names)
     newer = changed(expected, ["k003", "k001"], 60, {"label": "ours"})
     hoodie.write_table(newer, str(table))
     assert_same_rows(rows_of(table), pa.concat_tables([newer, without(expected, "k003", "k001")]))
