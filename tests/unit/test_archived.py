@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hoodie.codec.avro import java_strings
 from hoodie.errors import TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.archived import (
@@ -58,3 +59,12 @@ def test_blocks_hold_a_batch(tmp_path: Path) -> None:
     assert len(blocks) == 3
     assert all(block.headers.keys() == {2} for block in blocks)
     assert len(list(read_file(STORAGE, str(path)))) == 7
+
+
+def test_texts_and_maps_alone_are_javas_strings_in_what_hudi_reads() -> None:
+    items = {"name": "items", "type": {"type": "array", "items": "int"}}
+    values = {"name": "values", "type": {"type": "map", "values": "string"}}
+    java = {"avro.java.string": "String"}
+    mended = {"name": "values", "type": {"type": "map", "values": {"type": "string", **java}, **java}}
+    record = {"type": "record", "name": "entry"}
+    assert java_strings({**record, "fields": [items, values]}) == {**record, "fields": [items, mended]}

@@ -419,7 +419,7 @@ def test_types_and_sizes() -> None:
     assert BloomType.of("dynamic_v0") is BloomType.DYNAMIC_V0
     with pytest.raises(ConfigError, match=r"'DYNAMIC_V9'.*SIMPLE, DYNAMIC_V0"):
         BloomType.of("DYNAMIC_V9")
-    for n, fpp in [(0, 0.1), (10, 0.0), (10, 1.0), (2**31, 1e-9)]:
+    for n, fpp in [(0, 0.1), (10, 0.0), (10, 1.0), (10, 1.5), (2**31, 1e-9)]:
         with pytest.raises(ConfigError, match=str(n)):
             BloomFilter.create(n, fpp)
 
