@@ -42,6 +42,6 @@ def note_event(asset: Any, watcher: str, instant: str) -> None:
             return None if text is None else json.loads(text)
 
         offset = WatchOffset.from_dict(stored(OFFSET_KEY)) or WatchOffset()
-        told = [item for item in events_of(stored(EVENTS_KEY)) if not offset.covers(item)]
-        value = json.dumps([*told, instant])
+        waiting = [item for item in events_of(stored(EVENTS_KEY)) if not offset.covers(item)]
+        value = json.dumps([*waiting, instant])
         backend.set(scope, f"{EVENTS_KEY}:{watcher}", value, session=session)

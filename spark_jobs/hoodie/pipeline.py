@@ -9,10 +9,10 @@ assign    count → file-group writes: files with updates, small files, new file
 write     shuffle by file group; a task writes its files, marker first
 validate  queries of the settings about the state after the write, which they may withdraw
 commit    delete what no task reported, then the completed instant, which alone shows the data
-hooks     inline services, callbacks; the commit stays, whatever becomes of them
+hooks     inline services, callbacks; the commit stays, also when they fail
 
-What an operation asks of these steps its properties tell (write.operation): a delete tags and brings no rows,
-an overwrite fills new file groups and replaces the visible ones, a delete of partitions only replaces.
+The properties of an operation (write.operation) say what it needs of these steps: a delete tags and brings no
+rows, an overwrite fills new file groups and replaces the visible ones, a delete of partitions only replaces.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def _committed(
     """The write up to its commit, or the result of one that was done before.
 
     Rows are staged beside another writer only in a first attempt that would not wait for it: its commit makes
-    them stale. Afterwards, or where it may have to be waited for, the table is taken first, so that only who
-    doesn't announce itself can come between.
+    them stale. Afterwards, or where it may have to be waited for, the table is taken first, so that only a
+    writer without a heartbeat can come between.
     """
     started = time.monotonic()
     schema = _schema(engine, frame)
@@ -183,7 +183,7 @@ def _attempt(
 def _preview(
     engine: Engine, frame: Frame, request: WriteRequest, table: Table, progress: ProgressCallback
 ) -> WriteResult:
-    """What the write would do, as far as its first pass tells."""
+    """What the write would do, as far as its first pass shows."""
     started = time.monotonic()
     if done := TokenGuard(table, request, progress).done():
         return replace(done, dry_run=True)

@@ -102,7 +102,7 @@ class WriterGate(ABC):
 
 
 class ExclusiveGate(WriterGate):
-    """One writer at a time: the heartbeat of the one at work keeps others away, who wait in a queue.
+    """One writer at a time: the heartbeat of the one at work keeps others away, which wait in a queue.
 
     A lock, where one is configured, also keeps those writers away that know nothing of heartbeats: it is held
     while failed writes are undone, around the beginning and around the publishing.
@@ -135,7 +135,7 @@ class ExclusiveGate(WriterGate):
             last = self._table.timeline.last_time
             entered = self._entered[-1]
             heartbeat = entered if entered.instant > (last or "") else self._announce()
-            # who took this one for dead may have looked before there was this heartbeat
+            # a process that took this one for dead may have looked before there was this heartbeat
             if not entered.is_ours():
                 raise self.lost()
             if request(heartbeat.instant):
@@ -157,7 +157,7 @@ class ExclusiveGate(WriterGate):
     def leave(self, undo: Callable[[], object] | None, *, keep: bool, guard: bool) -> Exception | None:
         failures: list[Exception] = []
         own, guards = list(self.heartbeats.own), list[Heartbeat]()
-        if undo is not None and guard:  # who waits would take the instant for a dead writer's
+        if undo is not None and guard:  # a waiting process would take the instant for a dead writer's
             attempt(lambda: guards.append(self._announce()))
         for heartbeat in own:
             heartbeat.silence()
@@ -181,7 +181,7 @@ class ExclusiveGate(WriterGate):
                 with self.publishing():
                     repair(dead)
         except ConflictError:
-            self.heartbeats.release(announced)  # who waits must not stand in the way
+            self.heartbeats.release(announced)  # a waiting process must not keep others away
             raise
         return announced
 

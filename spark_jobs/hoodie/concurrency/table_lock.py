@@ -14,7 +14,7 @@ from hoodie.lock.settings import RETRIES, RETRY_WAIT_MS, WAIT_TIME_MS
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 
-_TELL_S = 30.0
+_REPORT_S = 30.0
 #: a lease that lasts is renewed when this part of its time is over
 _RENEWED = 1 / 3
 
@@ -69,7 +69,7 @@ class TableLock:
 
     def _acquire(self, provider: LockProvider) -> Lease:
         each = self._retry_s + (self._try_s if provider.waits else 0.0)
-        started = told = time.monotonic()
+        started = reported = time.monotonic()
         for left in reversed(range(self._tries)):
             try:
                 return provider.acquire(each if left else each - self._retry_s)
@@ -77,8 +77,8 @@ class TableLock:
                 now = time.monotonic()
                 if not left:
                     raise provider.timed_out(round(now - started, 1)) from error
-                if now - told >= _TELL_S:
-                    told = now
+                if now - reported >= _REPORT_S:
+                    reported = now
                     self._progress("wait", f"the lock is held by {provider.holder()}")
         raise AssertionError
 

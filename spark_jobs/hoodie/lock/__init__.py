@@ -92,7 +92,7 @@ class LockProvider(ABC):
 
     @abstractmethod
     def holder(self) -> Holder | None:
-        """Who has the lock now; None for nobody."""
+        """The holder of the lock now; None for a free one."""
 
     def acquire(self, timeout: float) -> Lease:
         """The lease, within `timeout` seconds. Raises LockTimeout, which names the holder."""

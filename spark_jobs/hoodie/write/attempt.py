@@ -50,7 +50,7 @@ class Attempt(ABC):
         self.published = False
         #: of the completed file, once it is to be published
         self.content = b""
-        #: who may have prepared its commit
+        #: the participants that may have prepared its commit
         self.prepared: Participants = ()
 
     @property
@@ -92,7 +92,7 @@ class Attempt(ABC):
 
     def _unpublish(self) -> None:
         """The completed file goes, and what was prepared for it."""
-        # whoever waits may take the instant for a dead writer's from here on, so no sync for nothing
+        # a waiting process may take the instant for a dead writer's from here on, so no needless sync
         if self.table.storage.exists(instant_path(self.table.base_path, self.completed)):
             delete_states(self.table.storage, self.table.base_path, [self.completed])
         self._undo_prepared()
