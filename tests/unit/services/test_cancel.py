@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 from tests.support.cli import said
-from tests.support.faults import Faults, InjectedFault, injected
+from tests.support.faults import die_at
 from tests.support.tables import as_table, small_rows
 from tests.unit.services.clustering_support import SORT, states, timeline
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, History
@@ -49,12 +48,7 @@ def schedule_clustering(history: History, columns: str = "val") -> str:
 
 def dies(history: History, suffix: str, act: Callable[[str], Any]) -> None:
     """The storage is gone just before the completed file of this action is made."""
-    copy = shutil.copytree(history.path, history.path.with_name("copy"))
-    with injected(Faults()) as seen:
-        act(str(copy))
-    at = next(number for number, change in enumerate(seen.log, 1) if change.path.endswith(suffix))
-    with injected(Faults(at=at)), pytest.raises(InjectedFault):
-        act(str(history.path))
+    die_at(history.path, act, lambda change: change.path.endswith(suffix))
 
 
 def test_a_compaction_that_nobody_began(mor: History) -> None:

@@ -21,7 +21,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from hoodie.write import rollback
-from tests.support.faults import Faults, InjectedFault, injected
+from tests.support.faults import Faults, InjectedFault, die_at, injected
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
@@ -146,8 +146,11 @@ def test_pending_services_and_failed_writes_go(tmp_path: Path) -> None:
     planned = history.compact("schedule")
     history.change(5)
     rows = as_table(small_rows(range(20), 6), SMALL_SCHEMA)
-    with injected(Faults(at=20)), pytest.raises(InjectedFault):
-        hoodie.write_table(rows, str(history.path), options=history.options)
+    die_at(
+        history.path,
+        lambda path: hoodie.write_table(rows, path, options=history.options),
+        lambda change: change.path.endswith(".deltacommit"),
+    )
     failed = timeline(history).pending()[-1].time
     result = restore(history, point)
     assert result.rolled_back == [failed]
