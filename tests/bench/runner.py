@@ -96,7 +96,7 @@ class Runner:
             return
         for case in cases:
             # a session each: memory that one case took is not another's
-            session = self._session(contestant, f"{case.name}-{turn}")
+            session = self._session(contestant, f"{case.name}-{turn}", case)
             with self._failures(contestant, [case]), session as worker:
                 self.outcomes[contestant.name, case.name].versions = worker.versions
                 self._timed(worker, contestant, case, turn)
@@ -111,10 +111,10 @@ class Runner:
             for case in cases:
                 self.outcomes[contestant.name, case.name].error = str(error)
 
-    def _session(self, contestant: Contestant, stage: str) -> WorkerProcess:
+    def _session(self, contestant: Contestant, stage: str, case: Case) -> WorkerProcess:
         settings = self._settings
         logs = settings.work / "logs" / f"{contestant.name}-{stage}.log"
-        return WorkerProcess(contestant, session(settings, contestant), logs, settings.timeout)
+        return WorkerProcess(contestant, session(settings, contestant) | case.session, logs, settings.timeout)
 
     def _base(self, contestant: Contestant, case: Case) -> Path:
         name = f"{case.base_label}-{self._settings.codec}"
@@ -141,7 +141,7 @@ class Runner:
 
     def _load(self, contestant: Contestant, case: Case, base: Path) -> None:
         source, options = str(self._inputs[case.name].base), self._options(case.load_options)
-        with self._session(contestant, "load") as worker:
+        with self._session(contestant, "load", case) as worker:
             answer = worker.call("bulk_insert", source=source, table=str(base), options=options)
             for operation in case.prepared:
                 more = str(self._inputs[case.name].upsert)

@@ -25,6 +25,8 @@ class Case:
     prepared: tuple[str, ...] = ()
     """Operations that follow the load before anything is timed."""
     table_type: str = "COPY_ON_WRITE"
+    session: dict[str, str] = field(default_factory=dict)
+    """Spark settings of all contestants."""
 
     @property
     def base_label(self) -> str:
@@ -151,6 +153,25 @@ def _partitions(rows: int, _: Late) -> list[Case]:
     return [*cases, Case("1000-partitions-1000-touched", "upsert", _small_upsert(rows, 1000, 1000))]
 
 
+def _scattered(rows: int, _: Late) -> list[Case]:
+    """Half of the table's rows are updated, by 200 files that are an input partition each; every one has rows
+    of each of 1,000 base files.
+    """
+    days = (0, 1000)
+    work = Workload(
+        rows=rows,
+        days=1000,
+        updates=rows // 2,
+        update_days=days,
+        new=0,
+        late=0,
+        late_days=days,
+        upsert_files=200,
+    )
+    a_file_a_task = {"spark.sql.files.openCostInBytes": str(128 << 20)}
+    return [Case("200-partitions-over-1000-files", "upsert", work, session=a_file_a_task)]
+
+
 def _memory(rows: int, _: Late) -> list[Case]:
     """The budget is a tenth of the large file group; the small group shows what a task takes beside it."""
     budget = {"hoodie.memory.merge.max.size": str(rows * BYTES_A_ROW // 10)}
@@ -179,6 +200,7 @@ SCENARIOS = {
         Scenario("mor", 4_000_000, ("ours", "hudi-0.15.0-simple"), _merge_on_read),
         Scenario("clustering", 2_000_000, ("ours", "ours-local", "hudi-0.15.0-simple"), _clustering),
         Scenario("partitions", 2_000_000, ("ours", "ours-local", *HUDI[:2]), _partitions),
+        Scenario("scattered", 4_000_000, ("ours-frame", "hudi-0.15.0-simple"), _scattered),
         Scenario("memory", 4_000_000, ("ours",), _memory),
     )
 }

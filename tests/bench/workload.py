@@ -59,6 +59,7 @@ class Workload:
     late: int
     late_days: tuple[int, int]
     seed: int = 7
+    upsert_files: int = UPSERT_FILES
 
     @property
     def upsert_rows(self) -> int:
@@ -129,7 +130,7 @@ def _upsert_batches(workload: Workload) -> Iterator[pa.Table]:
     ids = np.concatenate([updates, created])
     day = np.concatenate([update_day, np.full(workload.new, workload.days, dtype=np.int64), late_day])
     order = rng.permutation(len(ids))
-    for part in np.array_split(order, UPSERT_FILES):
+    for part in np.array_split(order, workload.upsert_files):
         yield rows_of(ids[part], day[part], ordering=2_000_000, rng=rng)
 
 
