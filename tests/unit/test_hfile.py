@@ -67,6 +67,12 @@ def _varint(number: int) -> bytes:
     return out + bytes([number])
 
 
+def _vint(number: int) -> bytes:
+    """As Hadoop writes lengths."""
+    size = -(-number.bit_length() // 8)
+    return bytes([number]) if number < 128 else bytes([144 - size]) + number.to_bytes(size, "big")
+
+
 def hfile(rows: list[tuple[bytes, bytes]], codec: int = NONE, per_block: int = 3) -> bytes:
     """An HFile as format.md 9 describes it, without checksums."""
     data, index = b"", b""
@@ -76,7 +82,7 @@ def hfile(rows: list[tuple[bytes, bytes]], codec: int = NONE, per_block: int = 3
             key = _cell_key(row)
             cells += struct.pack(">ii", len(key), len(value)) + key + value + b"\0"
         block, first = _block(b"DATABLK*", cells, codec), _cell_key(rows[start][0])
-        index += struct.pack(">qi", len(data), len(block)) + bytes([len(first)]) + first
+        index += struct.pack(">qi", len(data), len(block)) + _vint(len(first)) + first
         data += block
     root = _block(b"IDXROOT2", index, codec)
     info = _block(b"FILEINF2", b"PBUF" + _varint(0), codec)
@@ -101,6 +107,12 @@ def test_keys_of_many_blocks(codec: int) -> None:
         assert list(reader.get([])) == []
     with HFileReader.of_bytes(hfile([], codec), "empty") as reader:
         assert list(reader.scan()) == list(reader.get([b"a"])) == []
+
+
+def test_keys_longer_than_a_byte_tells() -> None:
+    rows = [(bytes([65 + number]) * 100 * number, b"v") for number in range(1, 6)]
+    with HFileReader.of_bytes(hfile(rows, per_block=1), "made") as reader:
+        assert list(reader.scan()) == list(reader.get([key for key, _ in rows])) == rows
 
 
 def _read(data: bytes) -> list[tuple[bytes, bytes]]:
