@@ -126,5 +126,5 @@ def test_candidate_files_are_opened_once(tmp_path: Path, servers: Servers, versi
     assert answer["deleted"] == 50
     found = hoodie.read_table(str(table))
     assert (found.num_rows, len(set(found.column("id").to_pylist()))) == (610, 610)
-    if mode == "classic":
+    if (version, mode) == ("4", "classic"):
         assert answer["found"][0][3] == 3, "jobs of a write whose keys are few: stage, shuffle, write"
