@@ -29,7 +29,7 @@ from .test_dags_examples import LOCAL_JOB, ordered
 
 EXAMPLES = ROOT / "dags_examples"
 #: LOCAL_JOB, which keeps the token of its request
-EXACTLY_ONCE = LOCAL_JOB.replace(
+EXACTLY_ONCE = LOCAL_JOB.replace("    import hoodie\n", "    import hoodie.source.fingerprint\n").replace(
     'extra_metadata=request["extra_metadata"]',
     'extra_metadata={**request["extra_metadata"], **hoodie.source.fingerprint.token_metadata('
     'request["token"], request["operation"], request["source"])}',

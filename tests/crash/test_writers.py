@@ -119,7 +119,7 @@ def test_sleeper_taken_for_dead_can_not_publish(
 #: where a writer of logs sleeps
 LOG_SLEEPS = {
     "between marker and log": ("create", ".marker.APPEND", Phase.AFTER),
-    "with an open log": ("open_output", "_1-1-2", Phase.AFTER),
+    "with an open log": ("open_output", "_1-2-3", Phase.AFTER),
     "before it publishes": ("create", ".deltacommit", Phase.BEFORE),
 }
 

@@ -61,6 +61,7 @@ def found(table: str, where: str) -> set[Any]:
 
 def filtered(where: str, rows: pa.Table = SHOWN) -> set[Any]:
     connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")  # as queries have it
     connection.register("rows", rows)
     return {row[0] for row in connection.execute(f"SELECT id FROM rows WHERE {where}").fetchall()}
 
