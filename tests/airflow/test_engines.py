@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -343,6 +344,7 @@ def test_an_execution_timeout_ends_the_job(
 
     def kill(pid: int) -> None:
         pids.append(pid)
+        time.sleep(0.5)  # a signal just before the main thread reads would wait for the job's next line
         os.kill(os.getpid(), signal.SIGALRM)
 
     task = UpsertOperator(task_id="upsert", table=table, source=source(tmp_path, "a", 1), engine="local")
