@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from . import backfill, checks, codec, engines, layout, model, poll, pruning, report, tokens, year
+from . import backfill, checks, codec, engines, layout, model, output, poll, pruning, report, tokens, year
 from .contestants import CODEC, CONTESTANTS, chosen
 from .runner import Runner, Settings
 from .scenarios import SCENARIOS, Late
@@ -83,11 +82,7 @@ def main() -> int:
     finally:
         shutil.rmtree(work / "run" if args.work else work, ignore_errors=True)
     doc = report.document(scenario.name, settings, cases, outcomes)
-    text = json.dumps(doc, indent=1)
-    if args.out:
-        args.out.write_text(text + "\n")
-    else:
-        print(text)
+    output.write(doc, args.out)
     print(report.table(doc), file=sys.stderr)
     return 0 if doc["rows_equal"] and not any(row["error"] for row in doc["results"]) else 1
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import platform
 import shutil
@@ -32,6 +31,8 @@ from hoodie.codec import avro_container
 from hoodie.format import names, parquet_footer, parquet_pages
 from hoodie.storage import contained, local
 from hoodie.table import untrusted
+
+from . import output
 
 NAME = "checks"
 TARGET = 0.02
@@ -231,9 +232,5 @@ def main(arguments: list[str]) -> int:
         "results": results,
         "over_target": over,
     }
-    text = json.dumps(doc, indent=1)
-    if args.out:
-        args.out.write_text(text + "\n")
-    else:
-        print(text)
+    output.write(doc, args.out)
     return 1 if over else 0

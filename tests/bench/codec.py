@@ -30,6 +30,7 @@ from hoodie.codec.arrow_avro import decode_records, encode_records
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.schema import to_avro_text
 
+from . import output
 from .workload import rows_of
 
 NAME, ROWS = "codec", 200_000
@@ -57,11 +58,7 @@ class Side:
 def main(rows: int, repeat: int, out: Path | None) -> int:
     """Print the measurement as JSON; exit status 1 when the two sides' records or rows differ."""
     doc = measure(rows, repeat)
-    text = json.dumps(doc, indent=1)
-    if out:
-        out.write_text(text + "\n")
-    else:
-        print(text)
+    output.write(doc, out)
     for name in TARGETS:
         side = doc[name]
         line = "{name}: ours {ours:,.0f} rows/s, fastavro {fastavro:,.0f}, {ratio:.1f} times (CPU {cpu:.1f})"

@@ -6,7 +6,6 @@ A file is read unless its footers' least and greatest values of a column lie out
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -20,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hoodie
+
+from . import output
 
 NAME, ROWS, FILES, QUERIES = "layout", 1_000_000, 64, 500
 COLUMNS = ("x", "y")
@@ -45,11 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
     args = parser.parse_args(arguments)
     document = measure(args.rows, args.files)
-    text = json.dumps(document, indent=1)
-    if args.out:
-        args.out.write_text(text + "\n")
-    else:
-        print(text)
+    output.write(document, args.out)
     for row in document["results"]:
         print(*(f"{value!s:>9}" for value in row.values()), file=sys.stderr)
     return 0

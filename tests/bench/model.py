@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.model.machine import Difference, Machine
+
+from . import output
 
 NAME, STEPS, KINDS = "model", 2000, ("cow", "mor")
 
@@ -29,11 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     args = parser.parse_args(arguments)
     kinds = [args.type] if args.type else list(KINDS)
     results = [_one(args.steps, seed, kind, args.odd) for kind in kinds for seed in args.seed or [1]]
-    text = json.dumps({"scenario": NAME, "steps": args.steps, "results": results}, indent=1)
-    if args.out:
-        args.out.write_text(text + "\n")
-    else:
-        print(text)
+    output.write({"scenario": NAME, "steps": args.steps, "results": results}, args.out)
     return 1 if any(result["difference"] for result in results) else 0
 
 

@@ -18,6 +18,8 @@ from typing import Any
 
 from scripts.environment import ROOT
 
+from . import output
+
 NAME, COMMITS, ROUNDS = "poll", 1_000, 50
 TARGET_MS = 20.0
 #: opens each commit once in the life of a sensor or trigger; no poll of a timeline alone
@@ -101,11 +103,7 @@ def main(commits: int, out: Path | None) -> int:
             if result["best_ms"] >= TARGET_MS and (name, state) not in OPENS_ALL
         ],
     }
-    text = json.dumps(doc, indent=1)
-    if out:
-        out.write_text(text + "\n")
-    else:
-        print(text)
+    output.write(doc, out)
     return 1 if doc["over_target"] else 0
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -24,6 +23,8 @@ from hoodie.read import duckdb_predicate, pruning
 from hoodie.read.table_view import TableView
 from hoodie.table.handle import Table
 from tests.support.requests import counted
+
+from . import output
 
 NAME, ROWS = "pruning", 4_000
 DAYS, REGIONS = 60, ("eu", "na", "sa", "us")
@@ -56,11 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="hoodie-pruning-") as folder:
         document = measure(f"{folder}/t", args.rows)
-    text = json.dumps(document, indent=1)
-    if args.out:
-        args.out.write_text(text + "\n")
-    else:
-        print(text)
+    output.write(document, args.out)
     for row in document["results"]:
         print(*(f"{value!s:>9}" for value in row.values()), file=sys.stderr)
     return 0

@@ -27,6 +27,8 @@ from hoodie.timeline.token_store import TokenStore, facts_of, index_of, record, 
 from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
 from tests.support.storages import Delegating
 
+from . import output
+
 NAME = "tokens"
 _ACTIVE, _SETTLED = 20, 10
 #: parts of a large index that are made at once, which bounds the memory
@@ -171,8 +173,7 @@ def main(arguments: list[str]) -> int:
         "results": results,
         "index": sizes,
     }
-    text = json.dumps(doc, indent=1)
-    args.out.write_text(text + "\n") if args.out else print(text)
+    output.write(doc, args.out)
     return 0
 
 

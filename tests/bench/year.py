@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -36,6 +35,8 @@ from tests.support.processes import forked
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import difference
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+
+from . import output
 
 NAME, DAYS, ROWS = "year", 365, 2000
 KINDS = ("cow", "mor")
@@ -264,11 +265,7 @@ def main(arguments: Sequence[str]) -> int:
     if args.plot:
         plot(years, args.plot)
     doc = {"scenario": NAME, "days": args.days, "rows": args.rows, "kill": args.kill, "results": results}
-    text = json.dumps(doc)
-    if args.out:
-        args.out.write_text(text + "\n")
-    else:
-        print(text)
+    output.write(doc, args.out)
     return 1 if any(item["grown"] or any(item["differences"].values()) for item in results) else 0
 
 

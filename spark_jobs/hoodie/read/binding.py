@@ -141,7 +141,7 @@ class _Binder:
         if node.written and self._dialect.in_as_texts and node.values[0].kind is LiteralKind.TEXT:
             # a column's own text is the only one that such a literal can be
             kind = _type(value)
-            _require(pa.types.is_string(kind) or (isinstance(value, Field) and not _is_moment(kind)))
+            _require(pa.types.is_string(kind) or (isinstance(value, Field) and not _is_timestamp(kind)))
         agreed = [self._agreed(value, literal) for literal in node.values]
         values = frozenset(literal.value for _, literal in agreed)
         return In(agreed[0][0], (), node.null, node.written, tuple(sorted(values)), values)
@@ -219,7 +219,7 @@ def _type(value: Expression) -> pa.DataType:
     return value.type
 
 
-def _is_moment(kind: pa.DataType) -> bool:
+def _is_timestamp(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind))
 
 

@@ -50,7 +50,7 @@ class PathColumns:
         if asked or props.drop_partition_columns:
             return cls(props, types, every=True)
         plain = _PLAIN.search(props.keygenerator_class or "") and not any("slash" in name for name in props)
-        return cls(props, {name: kind for name, kind in types.items() if plain and _is_plain(kind)})
+        return cls(props, {name: kind for name, kind in types.items() if plain and is_plain(kind)})
 
     def values(self, partition: str) -> dict[str, Any]:
         """The columns in a path, as Python values. Raises TableError where one of `every` is missing."""
@@ -123,7 +123,8 @@ class PathColumns:
         return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _is_plain(kind: pa.DataType) -> bool:
+def is_plain(kind: pa.DataType) -> bool:
+    """A type whose text in a path is read as a value of it."""
     types = pa.types
     tests = (
         types.is_string,

@@ -11,11 +11,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from hoodie.format.meta_fields import PARTITION_PATH
 from hoodie.format.names import DEFAULT_PARTITION
-from hoodie.read.partition_values import PathColumns, is_moment
+from hoodie.read.partition_values import PathColumns, is_moment, is_plain
 from hoodie.table.partition import partition_texts
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -56,17 +54,7 @@ def _computes(path_columns: PathColumns, partition: str, name: str, found: Mappi
     if name not in found or (path_columns.props.url_encode and _BROKEN_ESCAPE.search(partition)):
         return False
     text = partition_texts(path_columns.props, partition)[name]
-    kind = path_columns.types[name]
-    types = pa.types
-    tests = (
-        types.is_string,
-        types.is_integer,
-        types.is_date32,
-        types.is_boolean,
-        types.is_decimal,
-        is_moment,
-    )
-    return text is None or any(test(kind) for test in tests)
+    return text is None or is_plain(path_columns.types[name])
 
 
 def _text_of(path_columns: PathColumns, name: str) -> str:
