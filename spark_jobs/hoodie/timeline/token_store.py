@@ -155,8 +155,7 @@ class TokenStore:
     @cached_property
     def _recent(self) -> list[tuple[str, str]]:
         """Instants and names of files, newest first."""
-        found = ((match[1], match[0]) for name in self._names if (match := _RECENT.fullmatch(name)))
-        return sorted(found, reverse=True)
+        return sorted(_with_instants(self._names), reverse=True)
 
     @cached_property
     def _earlier(self) -> list[str]:
@@ -269,9 +268,8 @@ def settle(
     timeline = load()  # after the names: their commits were there, so that a missing one is archived or gone
     if not timeline.commits():
         return
-    recent = [(match[1], match[0]) for name in names if (match := _RECENT.fullmatch(name))]
     active = {instant.time for instant in timeline.commits()}
-    left = [name for time, name in recent if time not in active]
+    left = [name for time, name in _with_instants(names) if time not in active]
     left += [name for name in names if _EARLIER.fullmatch(name)][:_MOST_EARLIER]
     gone = undone(timeline) if left else ()
     for start in range(0, len(left), _BATCH):
@@ -364,6 +362,11 @@ def _digest(token: str) -> str:
 
 def _name(instant: str, token: str) -> str:
     return f"{instant}-{_digest(token)[:16]}.json"
+
+
+def _with_instants(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(instant, name) of the files that name their instant."""
+    return ((match[1], match[0]) for name in names if (match := _RECENT.fullmatch(name)))
 
 
 def _parse(data: bytes, path: str) -> TokenCommit:
