@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import socket
@@ -26,6 +25,7 @@ from hoodie.lock import LockProvider, lock_for
 from hoodie.progress import silent
 from hoodie.table.handle import Table, TableRef
 from tests.support.objects import SCHEME, stored
+from tests.support.processes import forked
 from tests.support.storages import Delegating, wrapped
 
 PROVIDER = "hoodie.write.lock.provider"
@@ -164,20 +164,18 @@ def test_each_table_has_its_own(tmp_path: Path) -> None:
 
 def test_a_forked_process_has_no_lease_of_its_parent(tmp_path: Path) -> None:
     lease = provider(f"{tmp_path}/t", {PROVIDER: "in_process"}).acquire(0)
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply(_free, [f"{tmp_path}/t"])
+    assert forked(_take, [(f"{tmp_path}/t",)]) == [0]
     assert lease.held
     lease.release()
 
 
-def _free(path: str) -> bool:
-    return provider(path, {PROVIDER: "in_process"}).try_acquire() is not None
+def _take(path: str) -> None:
+    assert provider(path, {PROVIDER: "in_process"}).try_acquire() is not None
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     """Each process appends to one file when it enters and when it leaves."""
-    with multiprocessing.get_context("fork").Pool(4) as pool:
-        pool.map(_enter, [f"{tmp_path}/t"] * 4)
+    assert forked(_enter, [(f"{tmp_path}/t",)] * 4) == [0] * 4
     lines = Path(f"{tmp_path}/t/log").read_text().split()
     assert len(lines) == 4 * 5 * 2
     assert lines[::2] == lines[1::2]

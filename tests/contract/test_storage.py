@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import TableRef
 from tests.support.objects import SCHEME, Objects, stored
+from tests.support.processes import forked
 from tests.support.storages import registered
 
 
@@ -192,12 +192,7 @@ def race(ref: TableRef, root: str, writer: int, names: int) -> None:
 
 def test_of_racing_processes_one_creates(root: str) -> None:
     ref, names, writers = TableRef.of(root.rpartition("/")[0]), 40, range(4)
-    forked = multiprocessing.get_context("fork")
-    processes = [forked.Process(target=race, args=(ref, root, writer, names)) for writer in writers]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
+    assert forked(race, [(ref, root, writer, names) for writer in writers]) == [0] * len(writers)
     storage = ref.storage()
     won = {number: writer for writer in writers for number in storage.read(f"{root}/won{writer}").split()}
     assert sorted(map(int, won)) == list(range(names))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import multiprocessing
 import os
 import signal
 import threading
@@ -23,6 +22,7 @@ from hoodie.storage.exclusive import LOCK_SUFFIX, Way
 from hoodie.storage.local import LocalStorage
 from hoodie.table.doctor import check_table
 from tests.support.mounts import WAYS, mounted, refusing
+from tests.support.processes import forked
 from tests.unit.write.merge_on_read import put
 
 DATA = b"content" * 1000
@@ -74,19 +74,9 @@ def _create(folder: str, writer: int, names: int) -> None:
     Path(folder, f"won{writer}").write_text(" ".join(won))
 
 
-def _processes(target: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[int | None]:
-    forked = multiprocessing.get_context("fork")
-    processes = [forked.Process(target=target, args=given) for given in arguments]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    return [process.exitcode for process in processes]
-
-
 def test_of_racing_processes_one_creates_each_file(tmp_path: Path, way: Way) -> None:
     names, writers = 60, range(6)
-    codes = _processes(_create, [(str(tmp_path), writer, names) for writer in writers])
+    codes = forked(_create, [(str(tmp_path), writer, names) for writer in writers])
     assert codes == [0] * len(writers)
     won = [(int(number), str(w)) for w in writers for number in (tmp_path / f"won{w}").read_text().split()]
     assert sorted(number for number, _ in won) == list(range(names))
@@ -123,7 +113,7 @@ def test_a_kill_between_any_two_steps(tmp_path: Path, way: Way) -> None:
         folder = tmp_path / str(steps)
         folder.mkdir()
         path = str(folder / "file")
-        (code,) = _processes(_killed, [(path, steps, str(tmp_path / "done"))])
+        (code,) = forked(_killed, [(path, steps, str(tmp_path / "done"))])
         assert code in (0, -signal.SIGKILL)
         there = os.path.exists(path)
         assert not there or storage.read(path) == DATA
