@@ -10,7 +10,7 @@ from typing import Any
 def forked(target: Callable[..., object], arguments: Iterable[tuple[Any, ...]]) -> list[int | None]:
     """Calls the target once for each of the arguments, all at once, and returns the processes' exit codes.
 
-    A process that has not ended after a minute is killed, and its code is -9. A pool would end its processes by
+    A process that has not ended after a minute is killed, and its code is -9. A pool would end its own by
     SIGTERM, for which they may have the handlers of tests that ran before.
     """
     context = multiprocessing.get_context("fork")
