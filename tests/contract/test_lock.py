@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from hoodie.lock import LockProvider, lock_for
 from hoodie.progress import silent
 from hoodie.table.handle import Table, TableRef
 from tests.support.objects import SCHEME, stored
-from tests.support.processes import forked
+from tests.support.processes import all_forked, forked
 from tests.support.storages import Delegating, wrapped
 
 PROVIDER = "hoodie.write.lock.provider"
@@ -164,7 +165,7 @@ def test_each_table_has_its_own(tmp_path: Path) -> None:
 
 def test_a_forked_process_has_no_lease_of_its_parent(tmp_path: Path) -> None:
     lease = provider(f"{tmp_path}/t", {PROVIDER: "in_process"}).acquire(0)
-    assert forked(_take, [(f"{tmp_path}/t",)]) == [0]
+    assert forked(partial(_take, f"{tmp_path}/t")) == 0
     assert lease.held
     lease.release()
 
@@ -175,7 +176,7 @@ def _take(path: str) -> None:
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     """Each process appends to one file when it enters and when it leaves."""
-    assert forked(_enter, [(f"{tmp_path}/t",)] * 4) == [0] * 4
+    assert all_forked([partial(_enter, f"{tmp_path}/t")] * 4) == [0] * 4
     lines = Path(f"{tmp_path}/t/log").read_text().split()
     assert len(lines) == 4 * 5 * 2
     assert lines[::2] == lines[1::2]

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -20,7 +21,7 @@ from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import TableRef
 from tests.support.objects import SCHEME, Objects, stored
-from tests.support.processes import forked
+from tests.support.processes import all_forked
 from tests.support.storages import registered
 
 
@@ -192,7 +193,7 @@ def race(ref: TableRef, root: str, writer: int, names: int) -> None:
 
 def test_of_racing_processes_one_creates(root: str) -> None:
     ref, names, writers = TableRef.of(root.rpartition("/")[0]), 40, range(4)
-    assert forked(race, [(ref, root, writer, names) for writer in writers]) == [0] * len(writers)
+    assert all_forked(partial(race, ref, root, writer, names) for writer in writers) == [0] * len(writers)
     storage = ref.storage()
     won = {number: writer for writer in writers for number in storage.read(f"{root}/won{writer}").split()}
     assert sorted(map(int, won)) == list(range(names))

@@ -1,25 +1,69 @@
-"""Functions run in forked processes."""
+"""Work in a fork of this process, which may be killed; the command lines of all processes."""
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Callable, Iterable
-from typing import Any
+import contextlib
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+FAILED = 1
 
 
-def forked(target: Callable[..., object], arguments: Iterable[tuple[Any, ...]]) -> list[int | None]:
-    """Calls the target once for each of the arguments, all at once, and returns the processes' exit codes.
-
-    A process that has not ended after a minute is killed, and its code is -9. A pool would end its own by
-    SIGTERM, for which they may have the handlers of tests that ran before.
+def forked(work: Callable[[], int | None], kill_after: float | None = None) -> int:
+    """Exit code of a process that runs `work`: what it gives (None: 0), FAILED where it raises, or minus the
+    signal that ended it. `kill_after`: SIGKILL after so many seconds, if it lasts that long.
     """
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=target, args=given) for given in arguments]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-    return [process.exitcode for process in processes]
+    child = _started(work)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)  # it is ours until it is waited for, even when it has ended
+    return _ended(child)
+
+
+def all_forked(works: Iterable[Callable[[], int | None]]) -> list[int]:
+    """Exit codes of processes that run at once, one for each work."""
+    return [_ended(child) for child in [_started(work) for work in works]]
+
+
+def _started(work: Callable[[], int | None]) -> int:
+    child = os.fork()
+    if child == 0:
+        code = FAILED
+        try:
+            code = work() or 0
+        except BaseException:  # noqa: BLE001  the exit code tells
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
+
+
+def _ended(child: int) -> int:
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@contextlib.contextmanager
+def command_lines() -> Iterator[set[str]]:
+    """Those of all processes, as they come."""
+    seen: set[str] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.05):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()

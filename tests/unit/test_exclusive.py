@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,7 +23,7 @@ from hoodie.storage.exclusive import LOCK_SUFFIX, Way
 from hoodie.storage.local import LocalStorage
 from hoodie.table.doctor import check_table
 from tests.support.mounts import WAYS, mounted, refusing
-from tests.support.processes import forked
+from tests.support.processes import all_forked, forked
 from tests.unit.write.merge_on_read import put
 
 DATA = b"content" * 1000
@@ -76,7 +77,7 @@ def _create(folder: str, writer: int, names: int) -> None:
 
 def test_of_racing_processes_one_creates_each_file(tmp_path: Path, way: Way) -> None:
     names, writers = 60, range(6)
-    codes = forked(_create, [(str(tmp_path), writer, names) for writer in writers])
+    codes = all_forked(partial(_create, str(tmp_path), writer, names) for writer in writers)
     assert codes == [0] * len(writers)
     won = [(int(number), str(w)) for w in writers for number in (tmp_path / f"won{w}").read_text().split()]
     assert sorted(number for number, _ in won) == list(range(names))
@@ -113,7 +114,7 @@ def test_a_kill_between_any_two_steps(tmp_path: Path, way: Way) -> None:
         folder = tmp_path / str(steps)
         folder.mkdir()
         path = str(folder / "file")
-        (code,) = forked(_killed, [(path, steps, str(tmp_path / "done"))])
+        code = forked(partial(_killed, path, steps, str(tmp_path / "done")))
         assert code in (0, -signal.SIGKILL)
         there = os.path.exists(path)
         assert not there or storage.read(path) == DATA
