@@ -24,6 +24,7 @@ import hoodie
 from hoodie.bundle import bundle_zip, job_script
 from scripts.environment import ROOT, spark_environment
 
+from . import output
 from .sampling import Sampler
 from .workload import KEY, ORDERING, PARTITION, Workload, materialise
 
@@ -54,13 +55,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="of Spark's master")
     parser.add_argument("--option", action="append", default=[], help="NAME=VALUE of all upserts; repeatable")
     parser.add_argument("--work", type=Path, help="keep inputs here (default: a temporary folder)")
+    parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
     args = parser.parse_args(arguments)
     work = (args.work or Path(tempfile.mkdtemp(prefix="hoodie-engines-"))).resolve()
     try:
         doc = _measure(work, args)
     finally:
         shutil.rmtree(work / "run" if args.work else work, ignore_errors=True)
-    print(json.dumps(doc, indent=1))
+    output.write(doc, args.out)
     return 0
 
 

@@ -33,6 +33,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from tests.golden.test_clean_plans import names, with_deleted
 from tests.support.archives import archive_folder
+from tests.support.handles import table_at
 
 STORAGE = LocalStorage()
 TABLES = ["cow_archived", "mor_archived"]
@@ -123,7 +124,7 @@ def test_archived_cleans_had_the_plans_that_we_make(golden_tables: Path, name: s
     for number, (clean, theirs) in enumerate(zip(cleans, plans, strict=True)):
         then = Timeline(loaded.base_path, tuple(item for item in known if item.time < clean.time), {})
         listing = with_deleted(STORAGE, str(table), plans[number:])
-        view = replace(View.of(then, STORAGE, partitioned=True), listing=listing)
+        view = replace(View.of(table_at(then.base_path), then, partitioned=True), listing=listing)
         view = replace(view, partitions=lambda: ["apac", "eu", "us"])
         ours = make(view, Retention.of(config, 0, True), config).plan
         assert ours is not None

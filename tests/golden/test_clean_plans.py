@@ -20,6 +20,7 @@ from hoodie.table.view import Listing
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant
+from tests.support.handles import table_at
 
 STORAGE = LocalStorage()
 TABLES = {"cow_clean_commits": 3, "cow_clean_versions": 4, "mor_clean_commits": 3, "cow_savepoint": 2}
@@ -70,7 +71,7 @@ def test_the_plan_is_the_one_that_hudi_made(golden_tables: Path, name: str) -> N
     for number, (clean, theirs) in enumerate(zip(cleans, plans, strict=True)):
         then = before(timeline, clean)
         listing = with_deleted(STORAGE, str(table), plans[number:])
-        view = replace(View.of(then, STORAGE, partitioned=True), listing=listing)
+        view = replace(View.of(table_at(then.base_path), then, partitioned=True), listing=listing)
         assert why_not_due(view, config) == ""
         ours = make(view, Retention.of(config, 0, True), config).plan
         assert ours is not None
@@ -82,7 +83,8 @@ def test_the_plan_is_the_one_that_hudi_made(golden_tables: Path, name: str) -> N
 def test_there_is_nothing_left_after_the_last_clean(golden_tables: Path, name: str) -> None:
     folder = golden_tables / "0.15.0-v6" / name
     config = settings(folder)
-    view = View.of(Timeline.load(str(folder / "table"), STORAGE), STORAGE, partitioned=True)
+    table = table_at(folder / "table")
+    view = View.of(table, table.timeline, partitioned=True)
     assert why_not_due(view, config).startswith("no clean is due: 0 of 1 commits since the last one")
     planned = make(view, Retention.of(config, 0, True), config)
     assert planned.plan is None

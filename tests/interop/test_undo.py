@@ -15,7 +15,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
-from tests.support.faults import Faults, InjectedFault, injected
+from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer
 from tests.support.oracle import Model
 from tests.support.rows import assert_same_rows
@@ -199,13 +199,12 @@ def test_apache_hudi_finishes_our_restore(tmp_path: Path, kind: str, hudi_015: H
     hoodie.savepoint_table(path)
     for version in (2, 3):
         history.ours(version)
-    probe, changes = tmp_path / "probe", Faults()
-    shutil.copytree(path, probe)
-    with injected(changes):
-        hoodie.restore_table(str(probe), saved)
-    first = next(n for n, item in enumerate(changes.log, 1) if item.path.endswith(".rollback"))
-    with injected(Faults(at=first + 8)), pytest.raises(InjectedFault):
-        hoodie.restore_table(path, saved)
+    die_at(
+        table.path,
+        lambda path: hoodie.restore_table(path, saved),
+        lambda change: change.path.endswith(".rollback.inflight"),
+        nth=2,
+    )
     begun = [item.time for item in table.timeline().filter([Action.RESTORE], completed=False)]
     assert len(begun) == 1
     with without_metadata_table(hudi_015):

@@ -60,6 +60,7 @@ from hoodie.timeline.task_run import TaskRun
 from hoodie.timeline.token_store import TokenStore
 from hoodie.timeline.tokens import TokenCommit
 from tests.security import fuzzing
+from tests.support.handles import table_at
 from tests.support.processes import forked
 from tests.unit.log.reference import OneFile
 from tests.unit.services.clean_support import MANUAL, MOR, written
@@ -243,7 +244,7 @@ def _placed(seeds: Seeds, name: str, parse: Callable[[Storage, str], object]) ->
 
 
 def _beats(storage: Storage, base_path: str) -> None:
-    for beat in read_heartbeats(storage, base_path):
+    for beat in read_heartbeats(table_at(base_path, storage)):
         _ = beat.alive(1000, 2), beat.owner
 
 
@@ -331,7 +332,7 @@ def properties_of(storage: Storage, base_path: str) -> object:
 
 def _markers(storage: Storage, base_path: str) -> object:
     (Path(base_path) / ".hoodie/.temp" / INSTANT / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")
-    return read_markers(storage, base_path, INSTANT)
+    return read_markers(table_at(base_path, storage), INSTANT)
 
 
 def _end_mutated(chance: random.Random, data: Sequence[bytes]) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -51,31 +50,36 @@ class Change:
 class Faults:
     """The plan of a failure, shared by all wrapped storages of a run, and the log of its changes.
 
-    `at` counts changing operations from 1, 0 never fails. `kill`: the process dies. `once`: later operations
-    work again (a hiccup); else every later change fails too (a dead disk), while reads still work. `pause`:
-    no failure, but the process waits: it makes the file `holding` in that folder, and goes on at `go`.
+    `at` counts changing operations from 1, or those for which `of` is true; 0 never fails. `kill`: the process
+    dies. `once`: later operations work again (a hiccup); else every later change fails too (a dead disk),
+    while reads still work. `pause`: no failure, but the process waits: it makes the file `holding` in that
+    folder, and goes on at `go`.
     """
 
     at: int = 0
     phase: Phase = Phase.BEFORE
+    of: Callable[[Change], bool] | None = None
     kill: bool = False
     once: bool = False
     pause: Path | None = None
     log: list[Change] = field(default_factory=list)
     tripped: bool = False
+    #: the operation at which it failed
+    failed: Change | None = None
     #: output files; who fails in the middle of one leaves closing it to the garbage collector, which warns
     opened: list[Output] = field(default_factory=list)
 
     def __str__(self) -> str:
         kind = "kill" if self.kill else "hiccup" if self.once else "dead disk"
-        what = self.log[self.at - 1] if len(self.log) >= self.at > 0 else "nothing"
-        return f"{kind} {self.phase.value} change {self.at}: {what}"
+        return f"{kind} {self.phase.value} change {self.at}: {self.failed or 'nothing'}"
 
     def run(self, name: str, path: str, call: Callable[[], T], half: Callable[[], None] | None = None) -> T:
         if self.tripped and not self.once:
             raise InjectedFault(f"the storage is gone: {name} {path}")
-        self.log.append(Change(name, path, half is not None))
-        mine = len(self.log) == self.at
+        change = Change(name, path, half is not None)
+        self.log.append(change)
+        mine = self._is_meant(change)
+        self.failed = change if mine else self.failed
         if mine and self.phase is Phase.BEFORE:
             self.trip()
         if mine and self.phase is Phase.DURING:
@@ -86,6 +90,11 @@ class Faults:
         if mine and self.phase is Phase.AFTER:
             self.trip()
         return result
+
+    def _is_meant(self, change: Change) -> bool:
+        if self.of is None:
+            return len(self.log) == self.at
+        return self.of(change) and sum(map(self.of, self.log)) == self.at
 
     def trip(self) -> None:
         if self.pause is not None:
@@ -180,20 +189,9 @@ class _FaultySink:
         return getattr(self._inner, name)
 
 
-def die_at(path: Path, run: Callable[[str], object], at: Callable[[Change], bool]) -> None:
-    """Run something on the table at `path` that dies at its first change of this kind, as by a dead disk.
-
-    A run on a copy of the table tells the number of that change.
-    """
-    copy, undisturbed = path.with_name(f"{path.name}-copy"), Faults()
-    shutil.copytree(path, copy)
-    try:
-        with injected(undisturbed):
-            run(str(copy))
-    finally:
-        shutil.rmtree(copy)
-    number = next(number for number, change in enumerate(undisturbed.log, 1) if at(change))
-    with contextlib.suppress(InjectedFault), injected(faults := Faults(at=number)):
+def die_at(path: Path, run: Callable[[str], object], at: Callable[[Change], bool], *, nth: int = 1) -> None:
+    """Run something on the table at `path` that dies at its `nth` change of this kind, as by a dead disk."""
+    with contextlib.suppress(InjectedFault), injected(faults := Faults(at=nth, of=at)):
         run(str(path))
     assert faults.tripped
 

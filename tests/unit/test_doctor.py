@@ -24,6 +24,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from scripts.environment import ROOT
 from tests.support.archives import age
+from tests.support.handles import table_at
 
 STORAGE = LocalStorage()
 OPTIONS = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.index.bloom.num_entries": "100"}
@@ -169,7 +170,7 @@ def test_what_is_pending(
 
 def test_a_live_writer(table: str) -> None:
     begin(table, Action.COMMIT)
-    beat = Heartbeat(STORAGE, table, PENDING, 60_000, 2)
+    beat = Heartbeat(table_at(table), PENDING, 60_000, 2)
     beat.start()
     try:
         [(status, text, _)] = found(table, "pending")

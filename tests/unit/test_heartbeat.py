@@ -23,6 +23,7 @@ from hoodie.table.heartbeat import (
     read_heartbeats,
     remove_heartbeat,
 )
+from tests.support.handles import table_at
 
 STORAGE = LocalStorage()
 HOUR = 3_600_000
@@ -34,7 +35,7 @@ def beating(tmp_path: Path) -> Iterator[Callable[..., Heartbeat]]:
     started: list[Heartbeat] = []
 
     def start(instant: str = INSTANT, interval_ms: int = HOUR, storage: LocalStorage = STORAGE) -> Heartbeat:
-        heartbeat = Heartbeat(storage, str(tmp_path), instant, interval_ms, 2)
+        heartbeat = Heartbeat(table_at(tmp_path, storage), instant, interval_ms, 2)
         heartbeat.start()
         started.append(heartbeat)
         return heartbeat
@@ -45,7 +46,7 @@ def beating(tmp_path: Path) -> Iterator[Callable[..., Heartbeat]]:
 
 
 def only(path: Path) -> HeartbeatFile:
-    (beat,) = read_heartbeats(STORAGE, str(path))
+    (beat,) = read_heartbeats(table_at(path))
     return beat
 
 
@@ -75,7 +76,7 @@ def test_a_running_heartbeat_is_alive_and_names_its_owner(
     assert heartbeat.on_storage()
     assert has_heartbeat(STORAGE, str(tmp_path), INSTANT)
     heartbeat.stop()
-    assert read_heartbeats(STORAGE, str(tmp_path)) == []
+    assert read_heartbeats(table_at(tmp_path)) == []
     assert not has_heartbeat(STORAGE, str(tmp_path), INSTANT)
 
 
@@ -92,13 +93,13 @@ def test_stopped_in_this_process_is_dead_though_its_file_could_not_be_removed(
         def delete(self, path: str) -> None:
             raise OSError("the storage is gone")
 
-    heartbeat = Heartbeat(Gone(), str(tmp_path), INSTANT, HOUR, 2)
+    heartbeat = Heartbeat(table_at(tmp_path, Gone()), INSTANT, HOUR, 2)
     heartbeat.start()
     assert only(tmp_path).alive(HOUR, 2)
     with pytest.raises(OSError, match="gone"):
         heartbeat.stop()
     assert not only(tmp_path).alive(HOUR, 2)
-    remove_heartbeat(STORAGE, str(tmp_path), INSTANT)
+    remove_heartbeat(table_at(tmp_path), INSTANT)
     beating()
     assert only(tmp_path).alive(HOUR, 2)
 
@@ -164,14 +165,14 @@ def test_of_an_unknown_writer_only_the_age_counts(tmp_path: Path, content: bytes
 def test_other_files_are_no_heartbeats(tmp_path: Path) -> None:
     STORAGE.create(heartbeat_path(str(tmp_path), ".x.hoodie-tmp"), b"")
     STORAGE.make_dirs(heartbeat_path(str(tmp_path), "1"))
-    assert read_heartbeats(STORAGE, str(tmp_path)) == []
+    assert read_heartbeats(table_at(tmp_path)) == []
 
 
 def test_two_writers_can_not_take_one_instant(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
     first = beating()
     live = set(module._LIVE)
     with pytest.raises(AlreadyExists):
-        Heartbeat(STORAGE, str(tmp_path), INSTANT, HOUR, 2).start()
+        Heartbeat(table_at(tmp_path), INSTANT, HOUR, 2).start()
     assert live == module._LIVE
     assert only(tmp_path).alive(HOUR, 2)
     assert first.on_storage()
@@ -203,9 +204,9 @@ def test_it_does_not_come_back_once_another_writer_removed_it(
     tmp_path: Path, beating: Callable[..., Heartbeat]
 ) -> None:
     heartbeat = beating(interval_ms=5)
-    remove_heartbeat(STORAGE, str(tmp_path), INSTANT)
+    remove_heartbeat(table_at(tmp_path), INSTANT)
     until(lambda: not heartbeat._thread.is_alive())
-    assert read_heartbeats(STORAGE, str(tmp_path)) == []
+    assert read_heartbeats(table_at(tmp_path)) == []
     assert not heartbeat.on_storage()
 
 
@@ -217,9 +218,9 @@ def test_silence_is_told_by_the_clock_of_the_storage(
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - hours * 3600)
     storage = LocalStorage()
-    heartbeat = Heartbeat(storage, str(tmp_path), INSTANT, HOUR, 2)
+    heartbeat = Heartbeat(table_at(tmp_path, storage), INSTANT, HOUR, 2)
     heartbeat.start()
-    (beat,) = read_heartbeats(storage, str(tmp_path))
+    (beat,) = read_heartbeats(table_at(tmp_path, storage))
     heartbeat.stop()
     assert abs(beat.age_ms) < 5000
     assert abs(storage.now_ms() - now() * 1000) < 5000

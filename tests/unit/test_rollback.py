@@ -18,6 +18,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.write import rollback
+from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back
 
 STORAGE = LocalStorage()
@@ -77,7 +78,7 @@ def test_failed_writes_are_due_oldest_first_each_at_an_instant_of_its_own(table:
 def test_plan_joins_markers_with_the_files_of_profiled_partitions(table: str) -> None:
     create_marker(STORAGE, table, FAILED, Marker(f"r/{name('never', FAILED)}", MarkerType.CREATE))
     target = Instant(FAILED, Action.COMMIT, State.INFLIGHT)
-    made = rollback.plan(STORAGE, table, target)
+    made = rollback.plan(table_at(table), target)
     assert made.instant == InstantInfo(FAILED, "commit")
     assert made.requests == tuple(
         RollbackRequest(partition, f"{group}-0", FAILED, (f"{table}/{partition}/{name(group, FAILED)}",), {})
@@ -88,9 +89,9 @@ def test_plan_joins_markers_with_the_files_of_profiled_partitions(table: str) ->
 def test_plan_lists_all_partitions_when_nothing_names_one(table: str) -> None:
     STORAGE.delete_tree(f"{table}/.hoodie/.temp/{FAILED}")
     STORAGE.write(f"{table}/.hoodie/{FAILED}.inflight", b'{"partitionToWriteStats" : {"p"')
-    made = rollback.plan(STORAGE, table, Instant(FAILED, Action.COMMIT, State.INFLIGHT))
+    made = rollback.plan(table_at(table), Instant(FAILED, Action.COMMIT, State.INFLIGHT))
     assert [request.partition_path for request in made.requests] == ["p", "q", "r"]
-    assert rollback.plan(STORAGE, table, Instant(LATER, Action.COMMIT, State.REQUESTED)).requests == ()
+    assert rollback.plan(table_at(table), Instant(LATER, Action.COMMIT, State.REQUESTED)).requests == ()
 
 
 def test_execute_deletes_the_files_of_the_failed_write_only(table: str) -> None:
@@ -193,7 +194,7 @@ def test_change_logs_that_a_commit_names_go_with_it(table: str) -> None:
     stat = WriteStat(path=f"p/{name('a', OLD)}", cdc_stats={f"p/{name_}": 4})
     completed = Instant(OLD, Action.COMMIT, State.COMPLETED)
     STORAGE.write(f"{table}/.hoodie/{OLD}.commit", CommitMetadata({"p": (stat,)}).to_json())
-    made = rollback.plan(STORAGE, table, completed)
+    made = rollback.plan(table_at(table), completed)
     assert f"{table}/p/{name_}" in {path for request in made.requests for path in request.files_to_delete}
 
 
@@ -201,5 +202,5 @@ def test_the_plan_of_a_service_that_is_forgotten_lists_all_partitions(table: str
     """Its inflight file names none, and a marker only one."""
     target = Instant(FAILED, Action.REPLACECOMMIT, State.INFLIGHT)
     create_instant(STORAGE, table, target)
-    made = rollback.plan(STORAGE, table, target, forget=True)
+    made = rollback.plan(table_at(table), target, forget=True)
     assert [request.partition_path for request in made.requests] == ["p", "q", "r"]

@@ -19,6 +19,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.write import rollback
 from hoodie.write.reconcile import Contents, log_files_of, sweep_attempts
+from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back
 
 STORAGE = LocalStorage()
@@ -149,7 +150,7 @@ def test_a_damaged_log_that_no_marker_names_stays(table: str) -> None:
     whole = put(table, log_name(3), block(FAILED), mark=False)
     found = Contents.of(STORAGE, f"{table}/p/{damaged}", FAILED)
     assert found == Contents(mine=True, damaged=True)
-    assert list(log_files_of(STORAGE, table, FAILED, ["p"], {("p", GROUP)})) == [f"p/{whole}"]
+    assert list(log_files_of(table_at(table), FAILED, ["p"], {("p", GROUP)})) == [f"p/{whole}"]
     assert found.disposable(named=True)
 
 
@@ -270,7 +271,7 @@ def test_markers_of_a_finished_rollback_do_not_take_its_command_blocks(table: st
     place_marker(STORAGE, table, "20260101000000008", Marker(f"p/{command}", MarkerType.APPEND))
     place_marker(STORAGE, table, DONE, Marker(f"p/{log_name(2)}", MarkerType.APPEND))
     before = logs(table)
-    assert sweep_attempts(STORAGE, table, Timeline.load(table, STORAGE))
+    assert sweep_attempts(table_at(table), Timeline.load(table, STORAGE))
     assert logs(table) == before
     assert not list(Path(table, ".hoodie/.temp").iterdir())
 
@@ -284,5 +285,5 @@ def test_unreported_logs_of_a_finished_commit_are_swept(table: str) -> None:
     for name in (late, reported):
         Path(table, "p", name).write_bytes(block(done.time))
         place_marker(STORAGE, table, done.time, Marker(f"p/{name}", MarkerType.APPEND))
-    sweep_attempts(STORAGE, table, Timeline.load(table, STORAGE))
+    sweep_attempts(table_at(table), Timeline.load(table, STORAGE))
     assert logs(table) == [log_name(1), reported]

@@ -36,10 +36,8 @@ class WriterGate(ABC):
     """Which of several writers of a table may begin, and which may publish. Made by `gate_for`."""
 
     def __init__(self, table: Table, config: Config, utc: bool, progress: ProgressCallback) -> None:
-        self.heartbeats = beats = Heartbeats(table.storage, table.base_path, config)
-        self.queue = Queue(
-            table.storage, table.base_path, beats.interval, beats.misses, config[WAIT_MS], progress
-        )
+        self.heartbeats = beats = Heartbeats(table, config)
+        self.queue = Queue(table, beats.interval, beats.misses, config[WAIT_MS], progress)
         self._lock = TableLock(table, config, progress)
         self._table = table
         self._utc = utc

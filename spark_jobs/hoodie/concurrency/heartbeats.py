@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, TableBusy, TableError
-from hoodie.storage import Storage
+from hoodie.table.handle import Table
 from hoodie.table.heartbeat import (
     Heartbeat,
     HeartbeatFile,
@@ -32,9 +32,9 @@ class Heartbeats:
     services of others are refused, too.
     """
 
-    def __init__(self, storage: Storage, base_path: str, config: Config) -> None:
-        self.storage = storage
-        self.base_path = base_path
+    def __init__(self, table: Table, config: Config) -> None:
+        self._table = table
+        self.storage, self.base_path = table.storage, table.base_path
         self.interval = config[INTERVAL_MS]
         self.misses = config[TOLERABLE_MISSES]
         self.own: list[Heartbeat] = []
@@ -49,10 +49,10 @@ class Heartbeats:
         return all(beat.is_ours() for beat in self.own)
 
     def read(self) -> list[HeartbeatFile]:
-        return read_heartbeats(self.storage, self.base_path)
+        return read_heartbeats(self._table)
 
     def remove(self, instant: str) -> None:
-        remove_heartbeat(self.storage, self.base_path, instant)
+        remove_heartbeat(self._table, instant)
 
     def announce(self, next_time: Callable[[], str]) -> Heartbeat:
         """Start a heartbeat under an instant that no other writer has announced."""
@@ -127,7 +127,7 @@ class Heartbeats:
         )
 
     def _beat(self, time: str) -> Heartbeat:
-        heartbeat = Heartbeat(self.storage, self.base_path, time, self.interval, self.misses, self.service)
+        heartbeat = Heartbeat(self._table, time, self.interval, self.misses, self.service)
         heartbeat.start()
         self.own.append(heartbeat)
         return heartbeat

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError, TableBusy
 from hoodie.progress import ProgressCallback
-from hoodie.storage import Storage
+from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, read_heartbeats, remove_heartbeat
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import META_FOLDER
@@ -44,8 +44,7 @@ class Rank(enum.Enum):
 class Queue:
     """The queue of one table. `wait_ms` 0: no queueing. Times are a heartbeat's, see table.heartbeat."""
 
-    storage: Storage
-    base_path: str
+    table: Table
     interval_ms: int
     misses: int
     wait_ms: int
@@ -68,18 +67,18 @@ class Queue:
     def waiting(self) -> list[str]:
         """Tickets of those that wait, first to last. Dead ones go."""
         live: list[str] = []
-        for beat in read_heartbeats(self.storage, self.base_path, FOLDER):
+        for beat in read_heartbeats(self.table, FOLDER):
             if beat.alive(self.interval_ms, self.misses):
                 live.append(beat.instant)
             else:
-                remove_heartbeat(self.storage, self.base_path, beat.instant, FOLDER)
+                remove_heartbeat(self.table, beat.instant, FOLDER)
         return sorted(live)
 
     def sweep(self) -> None:
         """Remove what killed processes left. A waiting process that loses its ticket takes it again."""
-        folder = f"{self.base_path}/{FOLDER}"
-        if self.storage.names(folder):
-            self.storage.sweep_partial(folder)
+        storage, folder = self.table.storage, f"{self.table.base_path}/{FOLDER}"
+        if storage.names(folder):
+            storage.sweep_partial(folder)
             self.waiting()
 
     def _wait(self, ticket: _Ticket, attempt: Callable[[], T], look: Callable[[], object]) -> T:
@@ -109,10 +108,11 @@ class Queue:
             short = min(_LONGEST_S, short * 1.5)
 
     def _too_long(self, busy: ConflictError | None, holder: str, ahead: list[str]) -> TableBusy:
+        path = self.table.base_path
         return TableBusy(
-            f"{self.base_path} was not free within {self.wait_ms / 1000:g} s: {holder}, and {len(ahead)} go "
+            f"{path} was not free within {self.wait_ms / 1000:g} s: {holder}, and {len(ahead)} go "
             f"first. Give more time by {WAIT_MS.name}, or start fewer writers at once",
-            **{**(busy.values if busy else {}), "path": self.base_path, "waited_ms": self.wait_ms},
+            **{**(busy.values if busy else {}), "path": path, "waited_ms": self.wait_ms},
         )
 
     @contextlib.contextmanager
@@ -129,7 +129,7 @@ class _Ticket:
 
     def __init__(self, queue: Queue, rank: Rank) -> None:
         self._queue = queue
-        arrival = queue.storage.now_ms()
+        arrival = queue.table.storage.now_ms()
         self._name = f"{rank.value}{arrival:013d}{random.randrange(10**6):06d}"
         self._beat: Heartbeat | None = None
 
@@ -149,9 +149,7 @@ class _Ticket:
 
     def _take(self) -> None:
         queue = self._queue
-        beat = Heartbeat(
-            queue.storage, queue.base_path, self._name, queue.interval_ms, queue.misses, folder=FOLDER
-        )
+        beat = Heartbeat(queue.table, self._name, queue.interval_ms, queue.misses, folder=FOLDER)
         # swept away while it was written, or its name is taken: the next look tries again
         with contextlib.suppress(ConflictError, AlreadyExists):
             beat.start()

@@ -1,12 +1,13 @@
 """A lock that is a file of the table's storage; Apache Hudi's FileSystemBasedLockProvider.
 
 `.hoodie/lock`, or `lock` in a folder of its own, is there while the lock is held, and is created exclusively.
-Its content is Apache Hudi's: the time, the thread, and lines about it, by which this package tells its own
-file. (Apache Hudi's own file is empty on a local file system and on HDFS; it never reads one but for its
-log.) The lock expires by the file's modification time, where the settings say after which time.
+Its content has Apache Hudi's form: the time, the thread, and lines about it, one of them with a token, by
+which the holder recognizes its own file. (Apache Hudi's file is empty on a local file system and on HDFS;
+Hudi reads the content only to log it.) A lock expires when its file has not been modified for the time that
+is set.
 
-Apache Hudi 0.15.0 deletes the file when it gives up waiting and closes, whoever made it. So a holder looks
-for its own file right before it publishes (`held`).
+Apache Hudi 0.15.0 deletes the file when its wait has timed out and it closes, also a file of another process.
+So a holder checks right before it publishes that the file is its own (`held`).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from hoodie.table.handle import Table
 from hoodie.timeline.active import meta_path
 
 _NAME = "lock"
-#: exclusive, too: of several processes that find an expired lock one removes it. One that is killed inside
-#: leaves it among the unfinished files, which the next writer sweeps
+#: created exclusively, too: of several processes that find an expired lock one removes the lock. A process
+#: that is killed meanwhile leaves this file as an unfinished one, which the next writer sweeps
 _TAKEOVER = f".{_NAME}{PARTIAL_SUFFIX}"
 _READ_BYTES = 1 << 16
 _SHOWN = 200
@@ -69,13 +70,13 @@ class FilesystemLock(LockProvider):
         return self._file.holder()
 
     def _remove_expired(self) -> bool:
-        """Delete the expired file, unless another process is at that."""
+        """Delete the expired file; False while another process does so."""
         file = self._file
         try:
             file.storage.create(self._takeover, b"")
         except AlreadyExists:
             info = file.storage.info(self._takeover)
-            if info is not None and file.expired(info):  # its process was killed inside
+            if info is not None and file.expired(info):  # its process was killed
                 file.storage.delete(self._takeover)
             return False
         try:
@@ -110,7 +111,7 @@ class LockFile:
             if self.read() != content:
                 return None
         except BaseException:
-            with contextlib.suppress(OSError, HoodieError):  # it may have been made all the same
+            with contextlib.suppress(OSError, HoodieError):  # it may have been created in spite of the error
                 self.delete(content)
             raise
         return _Lease(self, holder, token, content)

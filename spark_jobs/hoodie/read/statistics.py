@@ -28,8 +28,8 @@ def possible_row_groups(
 ) -> list[int]:
     """The numbers of the row groups that may have rows for which the predicate is true.
 
-    `known` goes before the statistics. Columns of other names or types than the tree was bound to are not
-    bounded.
+    The bounds in `known` are used instead of the statistics. A column that the file has under another name or
+    type than the tree was bound to has no bounds.
     """
     fields = {field.path: field for field in _fields(node) if field.path not in known}
     places = _places(metadata, fields)
@@ -46,7 +46,7 @@ def possible_row_groups(
 
 
 def paths(node: Node) -> frozenset[tuple[str, ...]]:
-    """The columns that a bound tree looks at."""
+    """The columns that a bound tree reads."""
     return frozenset(field.path for field in _fields(node))
 
 
@@ -71,7 +71,7 @@ def _of_value(value: Expression) -> Iterator[Field]:
 
 
 def _places(metadata: pq.FileMetaData, fields: dict[tuple[str, ...], Field]) -> dict[tuple[str, ...], int]:
-    """Where the file has the columns, in the types of the tree; none of them in a list or a map."""
+    """The numbers of the file's columns that have the tree's types and are not in a list or a map."""
     schema, found = metadata.schema.to_arrow_schema(), {}
     numbers = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
     for path, field in fields.items():
@@ -95,21 +95,21 @@ def _type(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
 
 
 def _bounds(group: pq.RowGroupMetaData, number: int, field: Field) -> Bounds:
-    """Floats may have NaN, which statistics leave out."""
+    """Of one column in a row group. Floats may be NaN: statistics do not contain it."""
     try:
-        told: Any = group.column(number).statistics
-        if told is None:
+        statistics: Any = group.column(number).statistics
+        if statistics is None:
             return UNKNOWN
-        nulls = not told.has_null_count or told.null_count > 0
-        values = not told.has_null_count or told.null_count < group.num_rows
+        nulls = not statistics.has_null_count or statistics.null_count > 0
+        values = not statistics.has_null_count or statistics.null_count < group.num_rows
         if not values:
             return NOTHING
         nan = pa.types.is_floating(field.type)
-        if not told.has_min_max:
+        if not statistics.has_min_max:
             return Bounds(nulls=nulls, nan=nan)
-        low, high = comparable(told.min), comparable(told.max)
+        low, high = comparable(statistics.min), comparable(statistics.max)
     except (ValueError, OverflowError, pa.ArrowException):
-        return UNKNOWN  # a date out of Python's years, a text that was cut inside of a character
+        return UNKNOWN  # a date outside of Python's years, or a text that was cut within a character
     if isinstance(low, str) != pa.types.is_string(field.type):
         return Bounds(nulls=nulls, nan=nan)
     return Bounds(low, high, nulls=nulls, nan=nan)

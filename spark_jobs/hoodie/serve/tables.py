@@ -53,31 +53,37 @@ class ShownTable:
     """A table as it is now; `now_ms` by the storage's clock."""
 
     name: str
-    base_path: str
-    props: TableProperties
-    storage: Storage
-    archive_folder: str
+    table: Table
     now_ms: int
 
     @classmethod
     def open(cls, name: str, base_path: str) -> ShownTable:
         """Raises TableNotFound, TornProperties, UnsupportedVersion, StorageError."""
         table = Table.open(base_path, rounds=_ROUNDS)
-        return cls(
-            name=name,
-            base_path=base_path,
-            props=table.properties,
-            storage=table.storage,
-            archive_folder=table.archive_folder,
-            now_ms=table.storage.now_ms(),
-        )
+        return cls(name=name, table=table, now_ms=table.storage.now_ms())
+
+    @property
+    def base_path(self) -> str:
+        return self.table.base_path
+
+    @property
+    def props(self) -> TableProperties:
+        return self.table.properties
+
+    @property
+    def storage(self) -> Storage:
+        return self.table.storage
+
+    @property
+    def archive_folder(self) -> str:
+        return self.table.archive_folder
 
     def timeline(self, before: Timeline | None = None) -> Timeline:
         return Timeline.load(self.base_path, self.storage, before)
 
     def beats(self) -> dict[str, HeartbeatFile]:
         """Heartbeats of writers and services, by instant."""
-        return {beat.instant: beat for beat in heartbeat.read_heartbeats(self.storage, self.base_path)}
+        return {beat.instant: beat for beat in heartbeat.read_heartbeats(self.table)}
 
     def zone(self) -> str:
         """The time zone of the timeline's instants, for people."""

@@ -100,7 +100,7 @@ class _Examination:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.base_path, self.storage, self.props = table.base_path, table.storage, table.properties
-        beats = read_heartbeats(self.storage, self.base_path)
+        beats = read_heartbeats(table)
         interval, misses = INTERVAL_MS.default, TOLERABLE_MISSES.default
         self.live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
         self.dead = {beat.instant: beat for beat in beats if beat.instant not in self.live}
@@ -398,7 +398,7 @@ def _leftovers(table: _Examination) -> Iterator[Finding]:
             f"heartbeats of processes that are gone: {_some(stale)}",
             "nothing: the next write removes them",
         )
-    markers = [name for name in marker_instants(table.storage, table.base_path) if name not in pending]
+    markers = [name for name in marker_instants(table.table) if name not in pending]
     if markers:
         yield Finding(
             "leftovers",

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from hoodie.errors import HoodieError
 from hoodie.storage import FileInfo, Storage
+from hoodie.table.handle import Table
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
 
@@ -73,13 +74,16 @@ def heartbeat_folder(base_path: str) -> str:
 
 
 def has_heartbeat(storage: Storage, base_path: str, instant: str) -> bool:
-    """Is the write on: neither withdrawn nor taken for dead by another writer?"""
+    """Is the write on: neither withdrawn nor taken for dead by another writer?
+
+    For tasks, which have a storage of their own.
+    """
     return storage.exists(heartbeat_path(base_path, instant))
 
 
-def read_heartbeats(storage: Storage, base_path: str, folder: str = _FOLDER) -> list[HeartbeatFile]:
+def read_heartbeats(table: Table, folder: str = _FOLDER) -> list[HeartbeatFile]:
     """The heartbeats in a folder of the table, whose names are digits."""
-    return heartbeats_of(storage, storage.list(f"{base_path}/{folder}"))
+    return heartbeats_of(table.storage, table.storage.list(f"{table.base_path}/{folder}"))
 
 
 def heartbeats_of(
@@ -91,8 +95,8 @@ def heartbeats_of(
     return [_parse(storage, item, now) for item in found if item.name not in skipped]
 
 
-def remove_heartbeat(storage: Storage, base_path: str, instant: str, folder: str = _FOLDER) -> None:
-    storage.delete(heartbeat_path(base_path, instant, folder))
+def remove_heartbeat(table: Table, instant: str, folder: str = _FOLDER) -> None:
+    table.storage.delete(heartbeat_path(table.base_path, instant, folder))
 
 
 class Heartbeat:
@@ -100,17 +104,16 @@ class Heartbeat:
 
     def __init__(
         self,
-        storage: Storage,
-        base_path: str,
+        table: Table,
         instant: str,
         interval_ms: int,
         misses: int,
         service: str = "",
         folder: str = _FOLDER,
     ) -> None:
-        self._storage = storage
+        self._storage = table.storage
         self.instant = instant
-        self._path = heartbeat_path(base_path, instant, folder)
+        self._path = heartbeat_path(table.base_path, instant, folder)
         self._interval = interval_ms / 1000
         self._service = service
         self._token = uuid.uuid4().hex

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hoodie.errors import AlreadyExists, Fenced, TableError
 from hoodie.format.names import data_file, join
 from hoodie.storage import Storage
+from hoodie.table.handle import Table
 from hoodie.table.heartbeat import has_heartbeat
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
@@ -48,7 +49,7 @@ def marker_folder(base_path: str, instant: str) -> str:
 
 
 def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker) -> None:
-    """Call before the data file is created.
+    """For tasks, which have a storage of their own: call before the data file is created.
 
     Raises ConflictError when the write is over (withdrawn, or rolled back by another writer): a task that
     outlives its job must not leave files that no rollback would find.
@@ -70,15 +71,15 @@ def place_marker(storage: Storage, base_path: str, instant: str, marker: Marker)
         storage.create(path, b"")
 
 
-def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
+def read_markers(table: Table, instant: str) -> list[Marker]:
     """All markers of an instant; empty when the folder is missing."""
-    root = marker_folder(base_path, instant)
+    root = marker_folder(table.base_path, instant)
     found: list[Marker] = []
-    for item in storage.tree(root):
+    for item in table.storage.tree(root):
         name = item.path.removeprefix(f"{root}/")
         if "/" not in name and name.startswith("MARKERS"):
             if name != "MARKERS.type":
-                found += _lines(storage, item.path)
+                found += _lines(table.storage, item.path)
         elif marker := Marker.parse(name):
             found.append(marker)
     return found
@@ -96,12 +97,11 @@ def _lines(storage: Storage, path: str) -> list[Marker]:
     return [marker for marker in (Marker.parse(line.strip()) for line in lines) if marker]
 
 
-def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
-    storage.delete_tree(marker_folder(base_path, instant))
+def delete_markers(table: Table, instant: str) -> None:
+    table.storage.delete_tree(marker_folder(table.base_path, instant))
 
 
-def marker_instants(storage: Storage, base_path: str) -> list[str]:
+def marker_instants(table: Table) -> list[str]:
     """Instants that have a marker folder."""
-    return [
-        item.name for item in storage.list(f"{base_path}/{TEMP_FOLDER}") if item.is_dir and is_time(item.name)
-    ]
+    folders = table.storage.list(f"{table.base_path}/{TEMP_FOLDER}")
+    return [item.name for item in folders if item.is_dir and is_time(item.name)]

@@ -1,8 +1,8 @@
-"""Exactly once: the token of a commit, by which a write that runs again finds that it is done.
+"""Exactly once: the token of a commit, by which a write that is run again finds its own commit.
 
 A write's token (DAG, task, map index, data interval) and a fingerprint of its source are texts in its
-commit's extra metadata, so that publishing the commit and remembering the token are one step. What outlives
-the commit's archival is beside the timeline (timeline.token_store). Standard library only.
+commit's extra metadata, so that both are published in one step. Tokens of archived commits are in
+timeline.token_store. Standard library only.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TokenCommit:
 
     @classmethod
     def of_value(cls, value: Any) -> TokenCommit:
-        """What `value` gives. Raises ValueError for anything else: it comes from a file."""
+        """The inverse of `value`. Raises ValueError for anything else: the value comes from a file."""
         try:
             found = cls(**value)
             texts = (found.token, found.instant, found.action, found.fingerprint, found.operation)
@@ -79,11 +79,11 @@ class TokenCommit:
         return json.dumps(self.value(), sort_keys=True).encode()
 
     def is_of(self, fingerprint: str) -> bool:
-        """Was the same source written, as far as both sides tell."""
+        """Was the same source written; True where one of the fingerprints is not known."""
         return not fingerprint or not self.fingerprint or fingerprint == self.fingerprint
 
     def result(self, table: str, base_path: str) -> dict[str, Any]:
-        """What a write reports that finds itself done: the fields of a WriteResult."""
+        """The fields of a WriteResult, of a write whose token has this commit already."""
         return {
             "status": "already_committed",
             "table": table,

@@ -12,7 +12,6 @@ from hoodie.concurrency.gate import WriterGate
 from hoodie.errors import AlreadyExists, Fenced
 from hoodie.format.names import join
 from hoodie.table.handle import Table
-from hoodie.table.listing import StorageListing
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Participants
 from hoodie.timeline.active import (
@@ -129,15 +128,14 @@ class WriteAttempt(Attempt):
         )
 
     def withdraw(self, lost: bool) -> None:
-        storage, base_path, time = self.table.storage, self.table.base_path, self.pending.time
+        time = self.pending.time
         self.open = False
         self._unpublish()
-        reconcile.delete_unreported(storage, base_path, time, ())
+        reconcile.delete_unreported(self.table, time, ())
         if lost:
-            partitions = StorageListing(storage, base_path).partitions()
-            _delete_files(self.table, time, partitions, logs_of=self.groups)
-        delete_instant(storage, base_path, self.pending)
-        delete_markers(storage, base_path, time)
+            _delete_files(self.table, time, self.table.listing().partitions(), logs_of=self.groups)
+        delete_instant(self.table.storage, self.table.base_path, self.pending)
+        delete_markers(self.table, time)
 
 
 class ServiceAttempt(Attempt):
@@ -217,10 +215,10 @@ def _delete_files(table: Table, instant: str, partitions: Iterable[str], *, logs
     `logs_of`: log files go, too, of slices that the instant began and of these file groups. None for a
     service: writers put logs on top of what it makes, under its instant.
     """
-    storage, base_path, folders = table.storage, table.base_path, list(partitions)
-    reconcile.delete_unreported(storage, base_path, instant, ())
-    files = list(reconcile.base_files_of(storage, base_path, instant, folders))
+    folders = list(partitions)
+    reconcile.delete_unreported(table, instant, ())
+    files = list(reconcile.base_files_of(table, instant, folders))
     if logs_of is not None:
-        files += reconcile.log_files_of(storage, base_path, instant, folders, logs_of)
-    storage.delete_many([join(base_path, file) for file in files])
-    delete_markers(storage, base_path, instant)
+        files += reconcile.log_files_of(table, instant, folders, logs_of)
+    table.storage.delete_many([join(table.base_path, file) for file in files])
+    delete_markers(table, instant)

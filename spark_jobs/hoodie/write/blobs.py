@@ -1,7 +1,7 @@
-"""The frames that travel between the steps of a write: rows as opaque Arrow blobs.
+"""The frames between the steps of a write: rows in blobs, each an Arrow IPC message of up to a few MiB.
 
-Whole rows cross into Python once, and from there on move as IPC messages of up to a few MiB, so that caching,
-shuffling and sorting them costs the JVM a memory copy instead of a conversion of every row.
+Rows are converted for Python once; caching, shuffling and sorting blobs costs the JVM a copy of memory
+instead of a conversion of every row.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _COLUMNS: dict[str, pa.DataType] = {
 }
 BLOB_SCHEMA = pa.schema(_COLUMNS)
 
-#: rows that the index has not seen yet, their keys, and where these were found. `number` counts the blobs of
-#: the input task `task`; `digest` is one of the blob's keys, so that no answer is used for other rows;
+#: rows that were not looked up yet, their keys, and where these were found. `number` counts the blobs of the
+#: input task `task`; `digest` is a hash of the blob's keys, so that no answer is used for other rows;
 #: `partitions` is a JSON list of the partition paths that the rows' codes stand for
 _STAGED: dict[str, pa.DataType] = {
     "kind": pa.int32(),
@@ -43,7 +43,7 @@ _STAGED: dict[str, pa.DataType] = {
     "payload": pa.binary(),
 }
 STAGED_SCHEMA = pa.schema(_STAGED)
-#: what tells one blob of staged rows from another
+#: the columns that identify a blob of staged rows
 BLOB_ID = ("task", "number", "digest")
 
 BLOB_BYTES = 4 << 20
@@ -52,7 +52,7 @@ _NOTHING = {pa.int32(): 0, pa.int64(): 0, pa.string(): "", pa.binary(): b""}
 
 
 def message(kind: int, value: dict[str, Any], schema: pa.Schema = BLOB_SCHEMA) -> pa.RecordBatch:
-    """What a task answers (SUMMARY), or that it failed (ERROR), as a row of a frame of the schema."""
+    """One row of a frame of the schema: the answer of a task (SUMMARY), or its error (ERROR)."""
     row: dict[str, Any] = {field.name: _NOTHING[field.type] for field in schema}
     row |= {"kind": kind, "payload": json.dumps(value).encode()}
     return pa.RecordBatch.from_pylist([row], schema=schema)
@@ -77,7 +77,7 @@ def raise_errors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def encode_rows(rows: pa.Table) -> Iterator[tuple[bytes, int]]:
-    """(IPC message, number of rows) pieces of a table, each around BLOB_BYTES."""
+    """(IPC message, number of its rows), each of about BLOB_BYTES, until all rows of the table are in one."""
     if rows.num_rows == 0:
         return
     step = max(1, int(rows.num_rows * BLOB_BYTES / max(BLOB_BYTES, rows.nbytes)))
@@ -93,7 +93,7 @@ def decode_rows(payload: Any, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def values(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """A column of a staged batch as Python values: one a blob, not one a row of data."""
+    """A column of a batch of blobs as Python values, one for each blob."""
     column: list[Any] = batch.column(name).to_pylist()
     return column
 
@@ -123,7 +123,7 @@ def rows_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
 
 
 def in_batches(blobs: Iterable[Blob]) -> Iterator[pa.RecordBatch]:
-    """The blobs, gathered to batches of some megabytes."""
+    """The blobs in batches of about _BATCH_BYTES."""
     held: list[Blob] = []
     size = 0
     for blob in blobs:

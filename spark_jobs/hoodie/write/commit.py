@@ -60,9 +60,9 @@ class Commits:
         writer sweeps.
         """
         made = Commit(table=self.table, instant=attempt.completed, metadata=metadata)
-        storage, base_path, instant = self.table.storage, self.table.base_path, made.instant
+        instant = made.instant
         attempt.check_reconcile()
-        reconcile.delete_unreported(storage, base_path, instant.time, reconcile.paths(metadata))
+        reconcile.delete_unreported(self.table, instant.time, reconcile.paths(metadata))
         if validate is not None:
             attempt.check()
             validate(metadata)
@@ -71,7 +71,7 @@ class Commits:
         with self.gate.publishing():
             _publish(made, attempt)
             _check_published(made, attempt)
-        tried(lambda: delete_markers(storage, base_path, instant.time))
+        tried(lambda: delete_markers(self.table, instant.time))
         event = CommitEvent if attempt.of_service else WriteEvent
         self.events.append(
             event(

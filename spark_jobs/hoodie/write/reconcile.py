@@ -15,7 +15,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, join
 from hoodie.storage import Storage
-from hoodie.table.listing import StorageListing
+from hoodie.table.handle import Table
 from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
 from hoodie.table.view import log_files
 from hoodie.timeline.active import Timeline
@@ -26,10 +26,10 @@ from hoodie.timeline.instant import Action
 Groups = Collection[tuple[str, str]]
 
 
-def delete_unreported(storage: Storage, base_path: str, instant: str, reported: Collection[str]) -> None:
+def delete_unreported(table: Table, instant: str, reported: Collection[str]) -> None:
     """Delete the instant's files that its markers name and `reported` (paths in the table) does not."""
-    partitions: set[str] = set()
-    for marker in read_markers(storage, base_path, instant):
+    storage, base_path, partitions = table.storage, table.base_path, set[str]()
+    for marker in read_markers(table, instant):
         path = join(base_path, marker.file)
         if marker.file in reported:
             continue
@@ -44,7 +44,7 @@ def delete_unreported(storage: Storage, base_path: str, instant: str, reported: 
         storage.sync(join(base_path, partition))
 
 
-def sweep_attempts(storage: Storage, base_path: str, timeline: Timeline) -> bool:
+def sweep_attempts(table: Table, timeline: Timeline) -> bool:
     """Markers of finished instants go, and first the files of late attempts that no task reported.
 
     Returns whether there were any.
@@ -52,14 +52,14 @@ def sweep_attempts(storage: Storage, base_path: str, timeline: Timeline) -> bool
     completed = {instant.time: instant for instant in timeline.commits()}
     kept = {instant.time for instant in timeline.filter([Action.ROLLBACK], completed=True)}
     pending = {instant.time for instant in timeline.pending()}
-    found = [time for time in marker_instants(storage, base_path) if time not in pending]
+    found = [time for time in marker_instants(table) if time not in pending]
     for time in found:
         if not timeline.is_archived(time) and time not in kept:
             reported: frozenset[str] = frozenset()
             if time in completed:
-                reported = paths(timeline.commit(completed[time], storage))
-            delete_unreported(storage, base_path, time, reported)
-        delete_markers(storage, base_path, time)
+                reported = paths(timeline.commit(completed[time], table.storage))
+            delete_unreported(table, time, reported)
+        delete_markers(table, time)
     return bool(found)
 
 
@@ -68,26 +68,26 @@ def paths(metadata: CommitMetadata) -> frozenset[str]:
     return frozenset(stat.path for stat in metadata.write_stats if stat.path)
 
 
-def base_files_of(storage: Storage, base_path: str, instant: str, partitions: Iterable[str]) -> Iterator[str]:
+def base_files_of(table: Table, instant: str, partitions: Iterable[str]) -> Iterator[str]:
     """Base files of one instant in these partitions, relative to the table."""
+    listing = table.listing()
     for partition in partitions:
-        for item in StorageListing(storage, base_path).files(partition):
+        for item in listing.files(partition):
             name = BaseFileName.parse(item.name)
             if name is not None and name.instant == instant:
                 yield join(partition, item.name)
 
 
-def log_files_of(
-    storage: Storage, base_path: str, instant: str, partitions: Iterable[str], groups: Groups
-) -> Iterator[str]:
+def log_files_of(table: Table, instant: str, partitions: Iterable[str], groups: Groups) -> Iterator[str]:
     """Log files with blocks of this instant only, relative to the table: of slices that it began, and of the
     file groups in `groups`.
     """
+    listing = table.listing()
     for partition in partitions:
-        for log in log_files(StorageListing(storage, base_path).files, partition):
+        for log in log_files(listing.files, partition):
             began = log.base_instant == instant
             if began or (partition, log.file_id) in groups:
-                found = Contents.of(storage, log.path, instant)
+                found = Contents.of(table.storage, log.path, instant)
                 if (began or found.mine) and found.disposable(named=False):
                     yield join(partition, log.name)
 

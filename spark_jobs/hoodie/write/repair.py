@@ -40,7 +40,7 @@ class Repair:
         heartbeat, something beside the heartbeats, a pending instant or an unfinished file; where there is
         none of them, nothing is swept. Raises ConflictError for a writer that was overlooked before.
         """
-        table, storage, base_path = self._table, self._table.storage, self._table.base_path
+        table = self._table
         swept = bool(dead) or self._beats.litter
         if swept:
             self._sweep(dead)
@@ -55,17 +55,17 @@ class Repair:
         if self._take_back_late(timeline, dead):
             timeline = table.refresh()
         if timeline.holds(properties.BACKUP_NAME):
-            properties.recover(storage, base_path)
+            properties.recover(table.storage, table.base_path)
             table.read_properties()
         served = self._served(timeline, dead)
-        failed = [] if self.restoring else rollback.due(timeline, storage, served, self._utc)
+        failed = [] if self.restoring else rollback.due(timeline, table.storage, served, self._utc)
         for participant in self._commits.participants:
             participant.begin(table)
         for pending in failed:
             self._roll_back(pending)
         if failed:
             timeline = table.refresh()
-        swept = reconcile.sweep_attempts(storage, base_path, timeline)
+        swept = reconcile.sweep_attempts(table, timeline)
         self.swept = swept or bool(self.rolled_back)
 
     def late(self) -> bool:
@@ -76,14 +76,13 @@ class Repair:
 
     def _take_back_late(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> bool:
         """Take back commits that were published after another process had taken over; were there any."""
-        storage, base_path = self._table.storage, self._table.base_path
         undone = published_late(self._table, timeline)
         for instant in undone:
             self._commits.undo(instant)
-            rollback.unpublish(storage, base_path, instant)
+            rollback.unpublish(self._table, instant)
         planned = [item for item in self._of_dead_successors(timeline, dead) if item not in undone]
         for instant in planned:  # the plan stays
-            delete_states(storage, base_path, [instant])
+            delete_states(self._table.storage, self._table.base_path, [instant])
             self._commits.undo(instant)
         self.rolled_back += [instant.time for instant in (*undone, *planned)]
         return bool(undone or planned)

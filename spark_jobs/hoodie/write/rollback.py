@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
-from hoodie.table.listing import StorageListing
+from hoodie.table.handle import Table
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
 from hoodie.timeline import token_store
 from hoodie.timeline.active import (
@@ -134,7 +134,7 @@ def _read_plan(timeline: Timeline, storage: Storage, instant: Instant, remove: b
         return None
 
 
-def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False) -> RollbackPlan:
+def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
     """Which files an instant wrote: those that its markers and its metadata name, and what a listing shows.
 
     Listed are the partitions of the markers and of the metadata, or the workload profile in the inflight file
@@ -144,27 +144,27 @@ def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False
     """
     if target.time in BOOTSTRAPS:
         raise TableError(
-            f"{target.time} is the bootstrap of {base_path}, which is not rolled back here: its index has to "
-            "go with it; roll it back with Apache Hudi",
+            f"{target.time} is the bootstrap of {table.base_path}, which is not rolled back here: its index "
+            "has to go with it; roll it back with Apache Hudi",
             instant=target.time,
         )
-    markers = read_markers(storage, base_path, target.time)
+    markers = read_markers(table, target.time)
     files = {marker.file for marker in markers if marker.type is not MarkerType.APPEND}
     partitions = {marker.file.rpartition("/")[0] for marker in markers}
     groups: set[tuple[str, str]] = set()
     committed: dict[tuple[str, str], frozenset[str]] = {}
     unknown = False
     if forget or target.state is not State.REQUESTED:
-        wrote = _wrote(storage, base_path, target)
+        wrote = _wrote(table, target)
         unknown = wrote is None
         if wrote is not None:
             partitions.update(wrote.partition_to_write_stats)
             files.update(_named(wrote, target.time))
-            committed = _committed_logs(storage, base_path, wrote) if target.completed else {}
+            committed = _committed_logs(table, wrote) if target.completed else {}
             groups.update(group for group in wrote.file_groups if group not in committed)
         if not partitions or (forget and not target.completed):
-            partitions = set(StorageListing(storage, base_path).partitions())
-        files.update(base_files_of(storage, base_path, target.time, sorted(partitions)))
+            partitions = set(table.listing().partitions())
+        files.update(base_files_of(table, target.time, sorted(partitions)))
     requests = []
     for file in sorted(files):
         partition, _, name = file.rpartition("/")
@@ -174,7 +174,7 @@ def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False
                 partition_path=partition,
                 file_id=parsed.file_id if parsed else "",
                 latest_base_instant=target.time,
-                files_to_delete=(join(base_path, file),),
+                files_to_delete=(join(table.base_path, file),),
             )
         )
     whole = target.completed or forget
@@ -184,16 +184,17 @@ def plan(storage: Storage, base_path: str, target: Instant, forget: bool = False
         if appends:
             suspects = replace(suspects, committed=frozenset().union(*committed.values()))
         every = unknown and appends
-        requests += plan_logs(storage, base_path, target.time, suspects, every_group=every, whole=whole)
+        requests += plan_logs(table, target.time, suspects, every_group=every, whole=whole)
     return RollbackPlan(InstantInfo.of(target), tuple(requests))
 
 
-def put_plan(storage: Storage, base_path: str, pending: PendingRollback) -> RollbackPlan:
+def put_plan(table: Table, pending: PendingRollback) -> RollbackPlan:
     """Put a rollback's plan on the timeline, unless it is there; from here on the rollback will be run."""
     if pending.plan is not None:
         return pending.plan
-    work = plan(storage, base_path, pending.target, pending.forget)
-    begin_instant(storage, base_path, pending.instant.with_state(State.REQUESTED), work.to_bytes())
+    work = plan(table, pending.target, pending.forget)
+    requested = pending.instant.with_state(State.REQUESTED)
+    begin_instant(table.storage, table.base_path, requested, work.to_bytes())
     return work
 
 
@@ -204,10 +205,10 @@ def execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
 
 
 def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
-    storage, base_path = commits.table.storage, commits.table.base_path
+    table, storage, base_path = commits.table, commits.table.storage, commits.table.base_path
     started = time.time()
     requested = pending.instant.with_state(State.REQUESTED)
-    work = put_plan(storage, base_path, pending)
+    work = put_plan(table, pending)
     if pending.instant.state is State.REQUESTED:
         begin_instant(storage, base_path, requested.with_state(State.INFLIGHT))
     completed = storage.exists(_completed_path(base_path, pending.target))
@@ -218,15 +219,15 @@ def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
             f"{base_path}/.hoodie",
             instant=requested.time,
         )
-    service = pending.target.action not in _PLANNED and _service(storage, base_path, pending.target)
+    service = pending.target.action not in _PLANNED and _service(table, pending.target)
     if completed or service or pending.forget:
-        unpublish(storage, base_path, pending.target)
+        unpublish(table, pending.target)
     commits.undo(pending.target)
     done: dict[str, RollbackPartition] = {}
     for request in work.requests:
         partition = request.partition_path
         before = done.get(partition, RollbackPartition(partition))
-        done[partition] = _undo(storage, base_path, pending, request, before)
+        done[partition] = _undo(table, pending, request, before)
     for partition in done:
         storage.sweep_partial(join(base_path, partition))
         storage.sync(join(base_path, partition))
@@ -237,22 +238,23 @@ def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
         partitions=done,
     )
     commits.complete(requested.with_state(State.COMPLETED), metadata)
-    finish(storage, base_path, pending.target)
-    delete_markers(storage, base_path, requested.time)
+    finish(table, pending.target)
+    delete_markers(table, requested.time)
     return metadata
 
 
-def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
+def unpublish(table: Table, target: Instant) -> None:
     """Remove all files of an instant from the timeline, and its token.
 
     The completed file of a write is deleted last, that of a service first: without its plan it would be taken
     for a write's. A compaction's inflight file may not lie there without its plan, either; a clustering's is
     then a failed write's. The token goes before: later its commit would seem to be archived.
     """
+    storage, base_path = table.storage, table.base_path
     with contextlib.suppress(FileNotFoundError, TableError):
         if (made := read_commit(storage, base_path, target.with_state(State.COMPLETED))) is not None:
             token_store.remove(storage, base_path, target.time, made)
-    service = _service(storage, base_path, target)
+    service = _service(table, target)
     if service is not None:
         pending = (Instant(target.time, service, state) for state in (State.INFLIGHT, State.REQUESTED))
         delete_states(storage, base_path, [target.with_state(State.COMPLETED), *pending])
@@ -261,11 +263,11 @@ def unpublish(storage: Storage, base_path: str, target: Instant) -> None:
     delete_states(storage, base_path, [Instant(target.time, action, state) for state in State])
 
 
-def _service(storage: Storage, base_path: str, target: Instant) -> Action | None:
+def _service(table: Table, target: Instant) -> Action | None:
     """The service whose commit, or attempt, this is, by its own files; None for a write's."""
     for action in ONE.plans_of(target.comparable_action):
         for state in (State.REQUESTED, State.INFLIGHT):
-            if storage.exists(instant_path(base_path, Instant(target.time, action, state))):
+            if table.storage.exists(instant_path(table.base_path, Instant(target.time, action, state))):
                 return action
     return None
 
@@ -275,19 +277,15 @@ def _completed_path(base_path: str, target: Instant) -> str:
 
 
 def _undo(
-    storage: Storage,
-    base_path: str,
-    pending: PendingRollback,
-    request: RollbackRequest,
-    before: RollbackPartition,
+    table: Table, pending: PendingRollback, request: RollbackRequest, before: RollbackPartition
 ) -> RollbackPartition:
     """One request of the plan carried out; what it did, added to what was done in the partition `before`."""
     for path in request.files_to_delete:
-        storage.delete(_here(base_path, request.partition_path, path))
+        table.storage.delete(_here(table.base_path, request.partition_path, path))
     after = replace(before, deleted=(*before.deleted, *request.files_to_delete))
     if not request.log_blocks_to_delete:
         return after
-    path, size = void_blocks(storage, base_path, pending.instant.time, pending.target.time, request)
+    path, size = void_blocks(table, pending.instant.time, pending.target.time, request)
     return replace(
         after,
         rollback_log_files={**(before.rollback_log_files or {}), path: size},
@@ -295,19 +293,20 @@ def _undo(
     )
 
 
-def finish(storage: Storage, base_path: str, target: Instant) -> None:
+def finish(table: Table, target: Instant) -> None:
     """Remove a failed instant; a service's plan stays, so that it can be executed again."""
-    if target.action in _PLANNED or _plans_clustering(storage, base_path, target):
+    storage, base_path = table.storage, table.base_path
+    if target.action in _PLANNED or _plans_clustering(table, target):
         delete_states(storage, base_path, [target.with_state(State.INFLIGHT)])
     else:
         delete_instant(storage, base_path, target)
-    delete_markers(storage, base_path, target.time)
+    delete_markers(table, target.time)
 
 
-def _wrote(storage: Storage, base_path: str, target: Instant) -> CommitMetadata | None:
+def _wrote(table: Table, target: Instant) -> CommitMetadata | None:
     """The metadata of a commit, or of its inflight file; None where that is empty or torn."""
     try:
-        return read_commit(storage, base_path, _readable(target))
+        return read_commit(table.storage, table.base_path, _readable(target))
     except (FileNotFoundError, TableError):
         return None
 
@@ -325,9 +324,7 @@ def _named(metadata: CommitMetadata, instant: str) -> Iterator[str]:
         yield from stat.cdc_stats or ()
 
 
-def _committed_logs(
-    storage: Storage, base_path: str, metadata: CommitMetadata
-) -> dict[tuple[str, str], frozenset[str]]:
+def _committed_logs(table: Table, metadata: CommitMetadata) -> dict[tuple[str, str], frozenset[str]]:
     """File groups of which a commit names all files, and they are there -> the logs among them.
 
     In these no other log needs to be looked into.
@@ -338,7 +335,7 @@ def _committed_logs(
             named.setdefault((partition, stat.file_id), set()).add(stat.path)
     found: dict[tuple[str, str], frozenset[str]] = {}
     for group, paths in named.items():
-        there = [path for path in paths if path and storage.exists(join(base_path, path))]
+        there = [path for path in paths if path and table.storage.exists(join(table.base_path, path))]
         if len(there) == len(paths):
             found[group] = frozenset(path for path in there if LogFileName.parse(path.rpartition("/")[2]))
     return found
@@ -353,10 +350,10 @@ def _is_clustering(timeline: Timeline, storage: Storage, instant: Instant) -> bo
     return timeline.kind(instant, storage) is Kind.CLUSTERING
 
 
-def _plans_clustering(storage: Storage, base_path: str, instant: Instant) -> bool:
+def _plans_clustering(table: Table, instant: Instant) -> bool:
     if instant.action is not Action.REPLACECOMMIT:
         return False
-    return clustering_plan(storage, base_path, instant) is not None
+    return clustering_plan(table.storage, table.base_path, instant) is not None
 
 
 def refuse_restore(timeline: Timeline, storage: Storage, remove: bool = False) -> None:

@@ -15,7 +15,7 @@ from hoodie.format.log_block import BlockType, encode_block, rollback_headers
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
-from hoodie.table.listing import StorageListing
+from hoodie.table.handle import Table
 from hoodie.table.markers import Marker, MarkerType, place_marker
 from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.plans import RollbackRequest
@@ -62,8 +62,7 @@ class Suspects:
 
 
 def plan_logs(
-    storage: Storage,
-    base_path: str,
+    table: Table,
     instant: str,
     suspects: Suspects,
     every_group: bool = False,
@@ -75,8 +74,9 @@ def plan_logs(
     """
     requests: list[RollbackRequest] = []
     shared: dict[Slice, dict[str, int]] = {}
+    listing = table.listing()
     for partition in suspects.partitions:
-        for log in log_files(StorageListing(storage, base_path).files, partition):
+        for log in log_files(listing.files, partition):
             path = join(partition, log.name)
             named, committed = path in suspects.files, path in suspects.committed
             began = log.base_instant == instant
@@ -87,7 +87,7 @@ def plan_logs(
             if whole and began:
                 requests.append(RollbackRequest(partition, log.file_id, log.base_instant, (log.path,)))
                 continue
-            found = Contents.of(storage, log.path, instant)
+            found = Contents.of(table.storage, log.path, instant)
             if (named or began or found.mine) and found.disposable(named):
                 requests.append(RollbackRequest(partition, log.file_id, log.base_instant, (log.path,)))
             elif found.mine:
@@ -97,16 +97,14 @@ def plan_logs(
     return sorted(requests, key=lambda item: (item.partition_path, item.file_id or "", item.files_to_delete))
 
 
-def void_blocks(
-    storage: Storage, base_path: str, rollback: str, target: str, request: RollbackRequest
-) -> tuple[str, int]:
+def void_blocks(table: Table, rollback: str, target: str, request: RollbackRequest) -> tuple[str, int]:
     """Write the command block that takes back the target's blocks in the request's slice, unless it is there.
 
     Gives path and size of its file. The file is created whole, so that a kill leaves none or all of it.
     """
-    partition, file_id = request.partition_path, request.file_id or ""
+    storage, partition, file_id = table.storage, request.partition_path, request.file_id or ""
     base_instant = request.latest_base_instant or ""
-    logs = _slice(storage, base_path, partition, file_id, base_instant)
+    logs = _slice(table, partition, file_id, base_instant)
     for log in logs:
         if _takes_back(storage, log.path, target):
             return log.path, log.size
@@ -116,18 +114,16 @@ def void_blocks(
     )
     while True:
         relative = join(partition, str(name))
-        place_marker(storage, base_path, rollback, Marker(relative, MarkerType.APPEND))
-        path = join(base_path, relative)
+        place_marker(storage, table.base_path, rollback, Marker(relative, MarkerType.APPEND))
+        path = join(table.base_path, relative)
         with contextlib.suppress(AlreadyExists):
             storage.create(path, data)
             return path, len(data)
         name = replace(name, version=name.version + 1)
 
 
-def _slice(
-    storage: Storage, base_path: str, partition: str, file_id: str, base_instant: str
-) -> Sequence[LogFile]:
-    logs = log_files(StorageListing(storage, base_path).files, partition)
+def _slice(table: Table, partition: str, file_id: str, base_instant: str) -> Sequence[LogFile]:
+    logs = log_files(table.listing().files, partition)
     return [log for log in logs if (log.file_id, log.base_instant) == (file_id, base_instant)]
 
 

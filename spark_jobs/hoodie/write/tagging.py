@@ -1,8 +1,8 @@
-"""Tagging: where staged rows go. The driver lists their partitions, once, and has the index asked.
+"""Tagging: the index finds the file groups of staged rows. The driver lists their partitions, once.
 
-Whatever the number of input partitions, each file that may have the keys is opened once. The keys are few:
-the driver has them from the first pass, and asks in its own threads. Otherwise, or where that takes longer
-than a job, tasks ask, with the keys gathered by the files that may have them (`locate`).
+Each file that may contain the keys is opened once, whatever the number of input partitions. Few keys, which
+the driver has from the first pass, are looked up in threads of the driver. Many keys, or keys whose look-up
+there would take longer than a job, are looked up in tasks, each with the keys for its files (`locate`).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from hoodie.write.workload import Parallelism, WorkloadProfile, balance_weights,
 
 #: record keys are about this part of a base file
 _KEY_SHARE = 8
-#: what one core does, roughly: bytes of keys that it reads and compares in a second, files that it opens;
-#: and what a job costs beside the work
+#: estimates: bytes of keys that one core reads and compares in a second, files that it opens in a second, and
+#: seconds that a job takes beside that
 _BYTES_A_SECOND, _FILES_A_SECOND, _JOB_SECONDS = 100 << 20, 200, 0.5
-#: stored keys for which another task is worth its price
+#: bytes of stored keys for which another task is started
 _UNIT_BYTES = 4 << 20
-#: answers that are sent to every task, beyond which rows are shuffled to them
+#: answers of at most so many bytes are sent to every task; rows are shuffled to larger ones
 _FEW_BYTES = 64 << 20
 
 BlobId = tuple[int, int, str]
@@ -59,7 +59,7 @@ _Group = tuple[int | None, int, int]
 class Tags:
     """Where the index found the rows of each blob, as `locate.Hits`: in `hits`, or in the frame.
 
-    Labels are positions in `slices`. Both are None where the table has nothing to ask about: all is new.
+    Labels are positions in `slices`. Both are None where the table has no slices to search: all rows are new.
     """
 
     slices: tuple[FileSlice, ...] = ()
@@ -69,7 +69,7 @@ class Tags:
 
 
 def list_slices(table: Table, context: WriteContext, profile: WorkloadProfile) -> None:
-    """Tell the profile what the partitions of its rows contain. Raises InputError for bad partition paths."""
+    """Set the profile's slices, by partition of its rows. Raises InputError for bad partition paths."""
     listing = table.listing()
     entries = listing.many(_partitions(context, listing, profile))
     brings_rows = context.operation.brings_rows
@@ -96,8 +96,8 @@ def _partitions(context: WriteContext, listing: FileListing, profile: WorkloadPr
 def tagged(
     engine: Engine, staged: Frame, rows: list[dict[str, Any]], context: WriteContext, profile: WorkloadProfile
 ) -> Iterator[Tags]:
-    """Asks the index where the staged rows go, and tells the profile. `rows` is what the driver has of the
-    frame: summaries, and keys. Raises what the index finds wrong.
+    """Look up the keys of the staged rows, and count the profile's rows by file group. `rows` are those of
+    the frame that the driver has: summaries, and keys. Raises the errors of the index.
     """
     slices, groups = _asked(context, profile)
     if not groups:
@@ -129,7 +129,7 @@ def tagged(
 
 
 def _asked(context: WriteContext, profile: WorkloadProfile) -> tuple[tuple[FileSlice, ...], list[_Group]]:
-    """(slices by label, groups of them that the index is asked about)."""
+    """(slices by label, groups of them that the index searches)."""
     index = context.index
     assert index is not None
     everything = context.tags and type(index).place is not Index.place
@@ -147,7 +147,7 @@ def _asked(context: WriteContext, profile: WorkloadProfile) -> tuple[tuple[FileS
 
 
 def _oldest_first(index: Index, slices: Sequence[FileSlice]) -> tuple[FileSlice, ...]:
-    """The slices that the index is asked about; of several with a key the last one counts."""
+    """The slices that the index searches; of several that contain a key the last one counts."""
     seen = [slice_ for slice_ in slices if slice_.base or index.sees_logs]
     return tuple(
         sorted(seen, key=lambda slice_: (slice_.base.instant if slice_.base else "", slice_.file_id))
@@ -180,7 +180,7 @@ class _Work:
     partitions: list[str]
 
     def seconds(self, cores: int) -> float:
-        """About what it takes, beside what the engine adds."""
+        """An estimate of the time, without that of starting a job."""
         size = self.key_bytes + self._stored(0, len(self.slices))
         work = size / _BYTES_A_SECOND + len(self.slices) / _FILES_A_SECOND
         return work / max(1, min(cores, len(self.slices)))
@@ -260,7 +260,9 @@ def _count(
     labels: Mapping[int, int],
     found: int,
 ) -> None:
-    """Tell the profile where the rows go: `labels` counts them by label, `found` those with any."""
+    """Count the profile's rows by file group: `labels` has their numbers by label, `found` is the number of
+    rows with any label.
+    """
     partitions, total = profile.partitions, profile.rows
     sizes = {partition: size / rows for (partition, _), (rows, size) in profile.groups.items()}
     left = {partition: rows for (partition, _), (rows, _) in profile.groups.items()}

@@ -26,6 +26,7 @@ from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
+from tests.support.handles import table_at
 
 STORAGE = LocalStorage()
 Ask = Callable[..., Any]
@@ -200,7 +201,7 @@ def gone() -> int:
 def test_unfinished_instants(table: WrittenTimeline, ask: Ask, gone: int) -> None:
     dead, alive, silent = (table.begin().time for _ in range(3))
     beat(table.path, dead, gone)
-    live = heartbeat.Heartbeat(STORAGE, table.path, alive, 60_000, 2)
+    live = heartbeat.Heartbeat(table_at(table.path), alive, 60_000, 2)
     planned = Instant("20290101000000000", Action.COMPACTION, State.REQUESTED)
     create_instant(STORAGE, table.path, planned)
     live.start()

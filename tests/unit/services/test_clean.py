@@ -20,6 +20,7 @@ from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
+from tests.support.handles import table_at
 from tests.support.tables import small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
@@ -110,7 +111,7 @@ def test_hours_are_kept(tmp_path: Path) -> None:
     pair = written(tmp_path / "t", 4)
     loaded, config = timeline(pair), Config.of({"hoodie.cleaner.policy": "KEEP_LATEST_BY_HOURS"})
     times = [instant.time for instant in loaded.commits()]
-    view = View.of(loaded, STORAGE, partitioned=True)
+    view = View.of(table_at(loaded.base_path), loaded, partitioned=True)
 
     def kept(now: int) -> set[str] | None:
         """As of a time, 24 hours after which commits are kept."""
@@ -154,7 +155,7 @@ def test_incremental_planning_looks_where_commits_changed_something(table: Pair)
     keep(table, 2)
     for version in range(7, 11):
         one_region(table, "eu", version)
-    view = View.of(timeline(table), STORAGE, partitioned=True)
+    view = View.of(table_at(table.path), timeline(table), partitioned=True)
     seen: list[str] = []
 
     def spy(partition: str) -> Any:
@@ -171,7 +172,7 @@ def test_incremental_planning_looks_where_commits_changed_something(table: Pair)
         one_region(table, "eu", version)
     config = Config.of({RETAINED: 2})
     planned = make(
-        dataclasses.replace(View.of(timeline(table), STORAGE, True), listing=spy),
+        dataclasses.replace(View.of(table_at(table.path), timeline(table), True), listing=spy),
         Retention.of(config, 0, True),
         config,
     )

@@ -19,7 +19,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.write.transaction import Transaction
 from tests.crash.scenarios import run as write_with
-from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.faults import Change, Faults, Phase, die_at, injected
 from tests.support.storages import Behind, wrapped
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import MANUAL, MOR, files, written
@@ -48,12 +48,22 @@ def run(pair: Pair, only: list[str] | None = None, **more: Any) -> Any:
     return result
 
 
-def failed_write(pair: Pair, at: int = 12) -> None:
-    """Its storage was gone in the middle."""
-    faults = Faults(at=at)
-    with pytest.raises(InjectedFault):
-        write_with(pair.path, small_rows(range(9), 9), faults=faults, options=pair.options)
-    assert faults.tripped
+def failed_write(pair: Pair) -> None:
+    """Its storage was gone when its files were there."""
+    rows = as_table(small_rows(range(9), 9), SMALL_SCHEMA)
+    die_at(
+        pair.path,
+        lambda path: hoodie.write_table(rows, path, options=pair.options),
+        lambda change: change.name == "create" and change.path.endswith(".commit"),
+    )
+
+
+def opens_file(change: Change) -> bool:
+    return change.name == "open_output"
+
+
+def deletes_file(change: Change) -> bool:
+    return change.name == "delete" and change.path.endswith(".parquet")
 
 
 def timeline(pair: Pair) -> Timeline:
@@ -130,14 +140,25 @@ def test_a_failed_write_and_what_it_left(tmp_path: Path) -> None:
     assert run(pair, ["repair"]).status == "skipped"
 
 
-@pytest.mark.parametrize("change", range(4, 12, 2))
-def test_a_stuck_compaction_is_found_and_finished(tmp_path: Path, change: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [
+        ("create", ".marker.CREATE"),
+        ("open_output", ".parquet"),
+        ("close_output", ".parquet"),
+        ("create", ".commit"),
+    ],
+)
+def test_a_stuck_compaction_is_found_and_finished(tmp_path: Path, name: str, ending: str) -> None:
     pair = written(tmp_path / "t", 3, MOR)
     planned = hoodie.compact_table(str(pair.path), mode="schedule", options=DUE).scheduled
     told = plans(pair)["compaction"]
     assert [(item["instant"], item["verdict"]) for item in told.pending] == [(planned, "waiting")]
-    with injected(Faults(at=change)), pytest.raises(InjectedFault):
-        hoodie.compact_table(str(pair.path), mode="execute", options=DUE)
+    die_at(
+        pair.path,
+        lambda path: hoodie.compact_table(path, mode="execute", options=DUE),
+        lambda change: change.name == name and change.path.endswith(ending),
+    )
     told = plans(pair)["compaction"]
     (pending,) = told.pending
     assert (pending["instant"], pending["state"], pending["verdict"]) == (planned, "inflight", "stuck")
@@ -158,8 +179,7 @@ def test_ages_are_those_of_the_storages_clock(tmp_path: Path) -> None:
 
 def test_a_stuck_clean_is_found_and_finished(tmp_path: Path) -> None:
     pair = written(tmp_path / "t", 4)
-    with injected(Faults(at=9)), pytest.raises(InjectedFault):
-        hoodie.clean_table(str(pair.path), options=DUE)
+    die_at(pair.path, lambda path: hoodie.clean_table(path, options=DUE), deletes_file)
     (clean,) = timeline(pair).pending()
     told = plans(pair)["clean"]
     assert [item["verdict"] for item in told.pending] == ["stuck"]
@@ -174,8 +194,7 @@ def test_a_stuck_clustering_is_finished_although_nobody_asks_for_clusterings(tmp
     assert not plans(pair)["clustering"].due
     assert plans(pair, ["clustering"])["clustering"].would == "rewrite 6 file groups as 3"
     planned = hoodie.cluster_table(str(pair.path), mode="schedule").scheduled
-    with injected(Faults(at=6)), pytest.raises(InjectedFault):
-        hoodie.cluster_table(str(pair.path), mode="execute")
+    die_at(pair.path, lambda path: hoodie.cluster_table(path, mode="execute"), opens_file)
     told = plans(pair)["clustering"]
     assert [(item["instant"], item["verdict"]) for item in told.pending] == [(planned, "stuck")]
     assert run(pair).services["clustering"]["clustered"] == [planned]
@@ -187,8 +206,7 @@ def test_a_restore_that_was_begun_is_finished_first(tmp_path: Path) -> None:
     point = timeline(pair).commits()[0].time
     rows = hoodie.read_table(str(pair.path))
     pair.write(small_rows(range(30), 2))
-    with injected(Faults(at=10)), pytest.raises(InjectedFault):
-        hoodie.restore_table(str(pair.path), point)
+    die_at(pair.path, lambda path: hoodie.restore_table(path, point), deletes_file)
     told = plans(pair)
     assert told["restore"].due
     assert told["restore"].would.startswith(f"take the table back to {point}, ")

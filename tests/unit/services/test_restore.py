@@ -22,6 +22,7 @@ from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from hoodie.write import rollback
 from tests.support.faults import Faults, InjectedFault, die_at, injected
+from tests.support.handles import table_at
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
@@ -243,7 +244,7 @@ class TestRefused:
 
     def test_a_writer_or_a_service_at_work(self, history: History) -> None:
         for service in ("", "compaction 20990101000000000"):
-            beat = Heartbeat(STORAGE, str(history.path), "20990101000000000", 60_000, 2, service)
+            beat = Heartbeat(table_at(history.path), "20990101000000000", 60_000, 2, service)
             beat.start()
             try:
                 with pytest.raises(ConflictError, match="another writer is at work"):
@@ -312,7 +313,7 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
     create_instant(STORAGE, path, begun, plan.to_bytes())
     create_instant(STORAGE, path, begun.with_state(State.INFLIGHT))
     for number, time in enumerate(later[:-3:-1], 1):
-        made = rollback.plan(STORAGE, path, commits[time], forget=True)
+        made = rollback.plan(table_at(path), commits[time], forget=True)
         there = f"file:/elsewhere{path}"
         requests = tuple(
             RollbackRequest(
@@ -325,7 +326,7 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
         create_instant(STORAGE, path, planned, data)
         create_instant(STORAGE, path, planned.with_state(State.INFLIGHT))
         if number == 1:
-            rollback.unpublish(STORAGE, path, commits[time])
+            rollback.unpublish(table_at(path), commits[time])
             for name in (name for item in made.requests for name in item.files_to_delete):
                 STORAGE.delete(name)
     result = restore(history, saved)

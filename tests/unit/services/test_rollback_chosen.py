@@ -19,6 +19,7 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from tests.support.faults import die_at
+from tests.support.handles import table_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import STORAGE, files, instants_of, keep, timeline
 from tests.unit.services.undo_support import MERGE_ON_READ, TYPES, History
@@ -301,7 +302,7 @@ def test_a_failed_write(tmp_path: Path, kind: str) -> None:
 def test_beside_a_writer_it_is_refused(history: History) -> None:
     third = history.commits()[-1]
     before = {name: text for name, text in listing(history.path).items() if "heartbeat" not in name}
-    beat = Heartbeat(STORAGE, str(history.path), "20990101000000000", 60_000, 2)
+    beat = Heartbeat(table_at(history.path), "20990101000000000", 60_000, 2)
     beat.start()
     try:
         with pytest.raises(ConflictError, match="another writer is at work"):

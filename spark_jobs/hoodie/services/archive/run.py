@@ -30,6 +30,7 @@ from hoodie.services.retention import check_retention
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table import properties, schema_history
+from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.timeline import token_store
@@ -138,8 +139,7 @@ def facts(target: ServiceTable, timeline: Timeline) -> Facts:
 
 
 def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
-    storage, base_path = target.storage, target.base_path
-    folder = target.table.archive_folder
+    storage, folder = target.storage, target.table.archive_folder
     with target.transaction(progress) as transaction:
         transaction.claim(repair=False)
         with transaction.publishing():
@@ -150,13 +150,13 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
             timeline = target.timeline()
             done = _Done(choose(timeline, target.config, facts(target, timeline)), mended=mended)
             if done.choice.instants:
-                reconcile.sweep_attempts(storage, base_path, timeline)
+                reconcile.sweep_attempts(target.table, timeline)
                 files = _files(timeline, done.choice.instants)
                 progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
                 token_store.preserve(timeline, storage, done.choice.instants)
                 _write(target, folder, timeline, files, done)
                 transaction.check_claim()
-                _sweep_aux(storage, base_path, done.choice.instants)
+                _sweep_aux(target.table, done.choice.instants)
                 _delete(storage, timeline, files)
                 _settle_tokens(target)
             transaction.check_claim()
@@ -230,13 +230,13 @@ def _delete(storage: Storage, timeline: Timeline, files: list[Instant]) -> None:
         storage.delete_many([timeline.path(instant) for instant in stage])
 
 
-def _sweep_aux(storage: Storage, base_path: str, archived: Iterable[Instant]) -> None:
+def _sweep_aux(table: Table, archived: Iterable[Instant]) -> None:
     """Copies of compaction plans, which releases before table version 6 kept in `.aux`."""
     newest = max((item.time for item in archived if item.action is not Action.CLEAN), default="")
-    for item in storage.list(join(meta_path(base_path), ".aux")):
+    for item in table.storage.list(join(meta_path(table.base_path), ".aux")):
         found = None if item.is_dir else ONE.parse(item.name)
         if found is not None and not found.is_after(newest):
-            storage.delete(item.path)
+            table.storage.delete(item.path)
 
 
 def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bool:

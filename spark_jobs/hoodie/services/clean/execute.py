@@ -21,8 +21,7 @@ from hoodie.progress import ProgressCallback
 from hoodie.services.clean.slices import is_side_file
 from hoodie.services.planned import ExecutedPlan
 from hoodie.services.service_table import ServiceTable
-from hoodie.storage import Storage
-from hoodie.table.listing import StorageListing
+from hoodie.table.handle import Table
 from hoodie.timeline.active import again, begin_instant, instant_path
 from hoodie.timeline.clean_plan import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Instant, State
@@ -97,7 +96,7 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         with contextlib.suppress(AlreadyExists):
             inflight = instant.with_state(State.INFLIGHT)
             again(partial(begin_instant, storage, base_path, inflight, plan.to_bytes()))
-        done = _delete_files(storage, base_path, plan)
+        done = _delete_files(target.table, plan)
         folders = _delete_folders(target, plan)
         partitions = {
             partition: _cleaned(partition, plan.policy, group, partition in folders)
@@ -130,8 +129,9 @@ def _refuse_bootstrap(plan: CleanPlan, path: str) -> None:
         )
 
 
-def _delete_files(storage: Storage, base_path: str, plan: CleanPlan) -> list[_Deleted]:
+def _delete_files(table: Table, plan: CleanPlan) -> list[_Deleted]:
     """Each file of the plan, in this table: plans hold absolute paths, and a copied table is elsewhere."""
+    storage, base_path = table.storage, table.base_path
 
     def one(item: tuple[str, CleanFile]) -> _Deleted:
         partition, file = item
@@ -159,7 +159,7 @@ def _delete_folders(target: ServiceTable, plan: CleanPlan) -> list[str]:
     storage, base_path = target.storage, target.base_path
 
     def empty(partition: str) -> bool:
-        items = StorageListing(storage, base_path).files(partition)
+        items = target.table.listing().files(partition)
         return bool(items) and all(is_side_file(item.name) and not item.is_dir for item in items)
 
     wanted = [partition for partition in plan.delete_partitions if partition]

@@ -15,7 +15,7 @@ from hoodie.services.clean.settings import INCREMENTAL, MAX_COMMITS
 from hoodie.services.clean.slices import Group, Holds, PartitionClean, PartitionFiles, choose
 from hoodie.services.planned import DuePlan
 from hoodie.storage import FileInfo, Storage
-from hoodie.table.listing import StorageListing
+from hoodie.table.handle import Table
 from hoodie.table.view import Listing, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
@@ -47,10 +47,10 @@ class View:
     failed: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, timeline: Timeline, storage: Storage, partitioned: bool) -> View:
+    def of(cls, table: Table, timeline: Timeline, partitioned: bool) -> View:
         """Reads the metadata of savepoints, replacecommits and pending plans. Raises TableError."""
-        base_path = timeline.base_path
-        last, listing = last_clean(timeline, storage), StorageListing(storage, base_path)
+        storage, listing = table.storage, table.listing()
+        last = last_clean(timeline, storage)
         savepoints = [item.time for item in timeline.filter([Action.SAVEPOINT], completed=True)]
         holds = Holds(
             frozenset(savepointed_files(timeline, storage)),
@@ -67,7 +67,7 @@ class View:
             listing.partitions,
             partitioned,
             tuple(savepoints),
-            frozenset() if last is None else still_there(last, storage, base_path),
+            frozenset() if last is None else still_there(last, table),
         )
 
 
@@ -122,12 +122,12 @@ def last_clean(timeline: Timeline, storage: Storage) -> CleanMetadata | None:
     return CleanMetadata.from_bytes(data) if data else None
 
 
-def still_there(last: CleanMetadata, storage: Storage, base_path: str) -> frozenset[str]:
+def still_there(last: CleanMetadata, table: Table) -> frozenset[str]:
     """Partitions with files that a clean could not delete, and that are still there."""
     return frozenset(
         partition
         for partition, done in last.partitions.items()
-        if any(storage.exists(join(base_path, partition, _bare(name))) for name in done.failed)
+        if any(table.storage.exists(join(table.base_path, partition, _bare(name))) for name in done.failed)
     )
 
 

@@ -67,7 +67,7 @@ class Cleaning(PlannedService[CleanPlan, CleanedPlan]):
         reason = why_nothing(timeline, retention)
         if reason:
             return DuePlan(None, reason)
-        view = View.of(timeline, target.storage, bool(target.props.partition_fields))
+        view = View.of(target.table, timeline, bool(target.props.partition_fields))
         reason = why_not_due(view, target.config)
         return DuePlan(None, reason) if reason else make(view, retention, target.config)
 

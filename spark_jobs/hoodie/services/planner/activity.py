@@ -48,7 +48,7 @@ class Activity:
     @classmethod
     def of(cls, target: ServiceTable) -> Activity:
         interval, misses = target.config[INTERVAL_MS], target.config[TOLERABLE_MISSES]
-        beats = read_heartbeats(target.storage, target.base_path)
+        beats = read_heartbeats(target.table)
         live = {beat.instant: beat for beat in beats if beat.alive(interval, misses)}
         dead = {beat.instant: beat for beat in beats if beat.instant not in live}
         timeline = target.timeline()

@@ -14,7 +14,7 @@ from hoodie.services.planner.activity import Activity
 from hoodie.services.request import Request
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
-from hoodie.storage import Storage
+from hoodie.table.handle import Table
 from hoodie.table.markers import marker_instants
 from hoodie.timeline.plans import RollbackPlan
 from hoodie.write import rollback
@@ -78,23 +78,22 @@ def repair(request: Request) -> RepairResult:
 
 def _look(target: ServiceTable) -> _Found:
     """Reads only. Raises TableError for what can't be rolled back."""
-    storage, base_path = target.storage, target.base_path
     activity = Activity.of(target)
     timeline, live = activity.timeline, frozenset(activity.live)
-    failed = rollback.due(timeline, storage, live, target.props.timeline_utc, remove=False)
+    failed = rollback.due(timeline, target.storage, live, target.props.timeline_utc, remove=False)
     pending = {instant.time for instant in timeline.pending()}
     return _Found(
-        [_described(storage, base_path, item) for item in failed],
-        [time for time in marker_instants(storage, base_path) if time not in pending],
+        [_described(target.table, item) for item in failed],
+        [time for time in marker_instants(target.table) if time not in pending],
         # those of plans are their next run's to remove
         [instant for instant in activity.dead if instant not in activity.plans],
     )
 
 
-def _described(storage: Storage, base_path: str, item: PendingRollback) -> dict[str, Any]:
-    plan = item.plan or rollback.plan(storage, base_path, item.target)
-    files = _files(plan)
-    sizes = [info.size for info in map(storage.info, (join(base_path, file) for file in files)) if info]
+def _described(table: Table, item: PendingRollback) -> dict[str, Any]:
+    plan = item.plan or rollback.plan(table, item.target)
+    paths = (join(table.base_path, file) for file in _files(plan))
+    sizes = [info.size for info in map(table.storage.info, paths) if info]
     return {
         "instant": item.target.time,
         "action": item.target.action.value,

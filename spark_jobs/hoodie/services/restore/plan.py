@@ -67,7 +67,7 @@ def make(target: ServiceTable, timeline: Timeline, point: str) -> RestorePlan:
             f"Take {archived[-1]} or a later commit",
             instant=point,
         )
-    lost = lost_slices(timeline, target.storage, point, later)
+    lost = lost_slices(target.table, timeline, point, later)
     refuse_lost(lost, f"going back to {point}")
     clusterings = [item for item in later if _is_pending_clustering(timeline, target, item)]
     ordered = [*clusterings, *(item for item in later if item not in clusterings)]

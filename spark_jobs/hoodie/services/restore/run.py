@@ -81,9 +81,7 @@ def restore(request: RestoreRequest) -> RestoreResult:
     done = _Done(found.plan if found else plans.make(target, timeline, point), resumed=found is not None)
     reason = "" if found or done.plan.instants else f"{point} is the newest commit already"
     if dry_run and not reason:
-        done.work = RollbackReport.of(
-            target.storage, target.base_path, _planned(target, timeline, done.plan.instants)
-        )
+        done.work = RollbackReport.of(target.table, _planned(target, timeline, done.plan.instants))
     elif not reason:
         _run(target, point, request.progress, done)
     status = "skipped" if reason else "planned" if dry_run else "restored"
@@ -153,18 +151,18 @@ def _take_back(
     target: ServiceTable, restore_time: str, transaction: Transaction, progress: ProgressCallback, done: _Done
 ) -> None:
     """Roll back every instant of the plan that is left; rollbacks of them that were begun come first."""
-    storage, base_path, utc = target.storage, target.base_path, target.props.timeline_utc
+    utc = target.props.timeline_utc
     wanted = {info.time for info in done.plan.instants}
     works: list[RollbackReport] = []
 
     def run(pending: PendingRollback) -> None:
         transaction.check_claim()
         with transaction.publishing():
-            plan = rollback.put_plan(storage, base_path, pending)
-            works.append(RollbackReport.of(storage, base_path, [plan]))
+            plan = rollback.put_plan(target.table, pending)
+            works.append(RollbackReport.of(target.table, [plan]))
             transaction.roll_back(replace(pending, plan=plan))
 
-    for time_, begun in sorted(rollback.begun(target.timeline(), storage).items(), reverse=True):
+    for time_, begun in sorted(rollback.begun(target.timeline(), target.storage).items(), reverse=True):
         if time_ in wanted:
             run(replace(begun, forget=True))
     for info in done.plan.instants:
@@ -184,15 +182,14 @@ def _on_timeline(timeline: Timeline, info: InstantInfo) -> Instant | None:
 
 
 def _planned(target: ServiceTable, timeline: Timeline, instants: Sequence[InstantInfo]) -> list[RollbackPlan]:
-    storage, base_path = target.storage, target.base_path
-    begun = rollback.begun(timeline, storage, remove=False)
+    begun = rollback.begun(timeline, target.storage, remove=False)
     found: list[RollbackPlan] = []
     for info in instants:
         instant, pending = _on_timeline(timeline, info), begun.get(info.time)
         if pending is not None and pending.plan is not None:
             found.append(pending.plan)
         elif instant is not None:
-            found.append(rollback.plan(storage, base_path, instant, forget=True))
+            found.append(rollback.plan(target.table, instant, forget=True))
     return found
 
 

@@ -181,7 +181,7 @@ def _check_completed(target: ServiceTable, timeline: Timeline, instant: Instant)
             instant=time,
         )
     undone = [instant] if before else []
-    lost = lost_slices(timeline, target.storage, before, undone)
+    lost = lost_slices(target.table, timeline, before, undone)
     refuse_lost(lost, f"the rollback of {instant.action.value} {time}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hoodie.format.names import join
-from hoodie.storage import Storage
+from hoodie.table.handle import Table
 from hoodie.timeline.plans import RollbackPlan
 
 
@@ -23,7 +23,7 @@ class RollbackReport:
     bytes: int = 0
 
     @classmethod
-    def of(cls, storage: Storage, base_path: str, plans: Iterable[RollbackPlan]) -> RollbackReport:
+    def of(cls, table: Table, plans: Iterable[RollbackPlan]) -> RollbackReport:
         files: set[str] = set()
         voided: set[str] = set()
         partitions: set[str] = set()
@@ -32,7 +32,7 @@ class RollbackReport:
             files.update(join(partition, _name(path)) for path in request.files_to_delete)
             voided.update(join(partition, _name(path)) for path in request.log_blocks_to_delete or ())
             partitions.add(partition)
-        found = (storage.info(join(base_path, path)) for path in files)
+        found = (table.storage.info(join(table.base_path, path)) for path in files)
         size = sum(item.size for item in found if item is not None)
         return cls(tuple(sorted(partitions)), tuple(sorted(files)), tuple(sorted(voided - files)), size)
 

@@ -14,7 +14,7 @@ from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.services.clean.pending import pending_files
 from hoodie.storage import Storage
-from hoodie.table.listing import StorageListing
+from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
@@ -37,17 +37,18 @@ class Lost:
         return f"file group {self.file_id} of partition {self.partition!r}{slice_}"
 
 
-def lost_slices(timeline: Timeline, storage: Storage, point: str, undone: Sequence[Instant]) -> list[Lost]:
+def lost_slices(table: Table, timeline: Timeline, point: str, undone: Sequence[Instant]) -> list[Lost]:
     """Slices of the table as of the commit `point` that are gone; `undone` are the instants after it.
 
     Reads the metadata of the completed ones, and lists the partitions that they changed.
     """
-    needed = _needed(timeline, storage, point, undone)
-    to_delete = {(partition, name): clean for partition, name, clean in pending_files(timeline, storage)}
+    needed = _needed(timeline, table.storage, point, undone)
+    planned = pending_files(timeline, table.storage)
+    to_delete = {(partition, name): clean for partition, name, clean in planned}
     partitions = sorted({partition for partition, _ in needed})
     lost: list[Lost] = []
     for partition in partitions:
-        found, to_be_cleaned = _slices(storage, timeline.base_path, partition, to_delete)
+        found, to_be_cleaned = _slices(table, partition, to_delete)
         for (place, file_id), instant in sorted(needed.items()):
             if place != partition:
                 continue
@@ -103,12 +104,12 @@ def _needed(timeline: Timeline, storage: Storage, point: str, undone: Sequence[I
 
 
 def _slices(
-    storage: Storage, base_path: str, partition: str, to_delete: dict[tuple[str, str], str]
+    table: Table, partition: str, to_delete: dict[tuple[str, str], str]
 ) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
     """(file id, instant) of the slices with files that stay, and, of those that don't, the pending clean."""
     found: set[tuple[str, str]] = set()
     to_be_cleaned: dict[tuple[str, str], str] = {}
-    for key, name in _named(storage, base_path, partition):
+    for key, name in _named(table, partition):
         clean = to_delete.get((partition, name))
         if clean is None:
             found.add(key)
@@ -117,8 +118,8 @@ def _slices(
     return found - to_be_cleaned.keys(), to_be_cleaned
 
 
-def _named(storage: Storage, base_path: str, partition: str) -> Iterator[tuple[tuple[str, str], str]]:
-    for item in StorageListing(storage, base_path).files(partition):
+def _named(table: Table, partition: str) -> Iterator[tuple[tuple[str, str], str]]:
+    for item in table.listing().files(partition):
         name = item.name
         if base := BaseFileName.parse(name):
             yield (base.file_id, base.instant), name

@@ -115,8 +115,8 @@ def _planned(target: ServiceTable, timeline: Timeline, chosen: Chosen) -> Rollba
     begun = rollback.begun(timeline, target.storage, remove=False).get(chosen.instant.time)
     plan = begun.plan if begun else None
     if plan is None:
-        plan = rollback.plan(target.storage, target.base_path, chosen.instant, chosen.forget)
-    return RollbackReport.of(target.storage, target.base_path, [plan])
+        plan = rollback.plan(target.table, chosen.instant, chosen.forget)
+    return RollbackReport.of(target.table, [plan])
 
 
 def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Done) -> None:
@@ -143,11 +143,11 @@ def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Do
 def _roll_back(
     target: ServiceTable, timeline: Timeline, transaction: Transaction, done: _Done
 ) -> RollbackMetadata:
-    storage, base_path, chosen = target.storage, target.base_path, done.chosen
+    chosen = done.chosen
     assert chosen.instant is not None
     pending = PendingRollback.new(timeline, chosen.instant, target.props.timeline_utc, chosen.forget)
-    plan = rollback.put_plan(storage, base_path, pending)
-    done.work = RollbackReport.of(storage, base_path, [plan])
+    plan = rollback.put_plan(target.table, pending)
+    done.work = RollbackReport.of(target.table, [plan])
     _refuse_new_savepoint(target, pending.instant, chosen.instant)
     return transaction.roll_back(replace(pending, plan=plan))
 
