@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +44,34 @@ def test_a_run_that_ended_early_is_a_failure() -> None:
     said = total(["7 passed in 2.50s\n", "Killed\n"])
     assert "a run ended before pytest did\n" in said
     assert "1 error, 7 passed in 2.50s" in said
+
+
+ORPHAN = """#!/usr/bin/env bash
+sleep 300 &
+echo $! >>orphans
+echo "== 3 passed in 1.00s =="
+exit {code}
+"""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_ci_does_not_wait_for_what_tests_leave_behind(tmp_path: Path, code: int) -> None:
+    """... which holds the output of the tests."""
+    for name in (".ci/run", "scripts/closing_line.py"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "scripts/test").write_text(ORPHAN.format(code=code))
+    (tmp_path / "scripts/test").chmod(0o755)
+    (tmp_path / "Makefile").write_text("test:\n\t@scripts/test\n")
+    try:
+        command = [tmp_path / ".ci/run"]
+        run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=60)
+    finally:
+        for pid in (tmp_path / "orphans").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    assert run.returncode == (code and 2 if shutil.which("make") else code), run.stdout
+    assert run.stdout.count("== 3 passed in 1.00s ==\n") == 2, run.stdout
+    assert run.stdout.splitlines()[-1].strip("= ") == "6 passed in 2.00s (0:00:02)"
 
 
 def test_all_cases_but_the_kept_are_full() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import socket
 import sys
 import traceback
 
@@ -18,8 +19,20 @@ def session(mode: str) -> SparkSession:
     builder = SparkSession.builder.config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.driver.memory", "1g")
     if mode == "connect":
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+
+        port = _free_port()
+        DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
+        builder = builder.config("spark.connect.grpc.binding.port", str(port))
         return builder.remote("local[2]").getOrCreate()
     return builder.master("local[2]").getOrCreate()
+
+
+def _free_port() -> int:
+    """The server's default port may be taken by a server whose test process was killed."""
+    with socket.create_server(("localhost", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
 
 
 def main() -> None:

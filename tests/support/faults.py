@@ -50,10 +50,10 @@ class Change:
 class Faults:
     """The plan of a failure, shared by all wrapped storages of a run, and the log of its changes.
 
-    `at` counts changing operations from 1, or those for which `of` is true; 0 never fails. `kill`: the process
-    dies. `once`: later operations work again (a hiccup); else every later change fails too (a dead disk),
-    while reads still work. `pause`: no failure, but the process waits: it makes the file `holding` in that
-    folder, and goes on at `go`.
+    `at` counts changing operations from 1, or those for which `of` is true; 0 never fails. `kill`: the
+    process dies. `once`: later operations work again (a hiccup); else every later change fails too (a dead
+    disk), while reads still work. `pause`: no failure, but the process waits: it makes the file `holding` in
+    that folder, and goes on at `go`.
     """
 
     at: int = 0

@@ -143,7 +143,7 @@ def test_a_failed_write_and_what_it_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "ending"),
     [
-        ("create", ".marker.CREATE"),
+        ("create", ".marker.MERGE"),
         ("open_output", ".parquet"),
         ("close_output", ".parquet"),
         ("create", ".commit"),
