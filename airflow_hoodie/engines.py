@@ -95,8 +95,8 @@ def refuse_spark_arguments(given: Mapping[str, Any]) -> None:
 
 
 def task_memory(memory: int) -> dict[str, str]:
-    """The setting by which the tasks of a local job spill before the job has allocated `memory` bytes."""
-    return {MERGE_MEMORY: str(min(_MERGE_MOST, memory // (4 * (os.cpu_count() or 1))))}
+    """The setting by which a local job spills before it has allocated `memory` bytes."""
+    return {MERGE_MEMORY: str(min(_MERGE_MOST, memory // 4))}
 
 
 def missing_packages(options: Mapping[str, Any]) -> list[str]:

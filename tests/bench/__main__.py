@@ -6,7 +6,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import backfill, checks, codec, engines, layout, model, output, poll, pruning, report, tokens, year
+from . import (
+    backfill,
+    bounded,
+    checks,
+    codec,
+    engines,
+    layout,
+    model,
+    output,
+    poll,
+    pruning,
+    report,
+    tokens,
+    year,
+)
 from .contestants import CODEC, CONTESTANTS, chosen
 from .runner import Runner, Settings
 from .scenarios import SCENARIOS, Late
@@ -14,6 +28,7 @@ from .scenarios import SCENARIOS, Late
 #: scenarios that are no contest of contestants; each has arguments of its own
 LONG_RUNS = {
     backfill.NAME: backfill.main,
+    bounded.NAME: bounded.main,
     checks.NAME: checks.main,
     engines.NAME: engines.main,
     layout.NAME: layout.main,

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from hoodie.engine.streams import Stream
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source
 from hoodie.source.arrow import read
@@ -170,6 +171,76 @@ def test_dates_and_times_in_json_become_the_tables(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match="2024-02-30"):
         rows(write(tmp_path / "b.json", '{"d": "2024-02-30"}\n'), pa.schema([("d", pa.date32())]))
+
+
+MANY = range(60)
+CSV_BLOCKS = "id,real,late,when,word,flag,day,zoned,odd\n" + "".join(
+    f"{i},{i if i < 40 else i + 0.5},{'' if i < 50 else i},2024-01-01{'' if i < 30 else ' 10:00:00'},"
+    f"{i if i < 50 else 'N/A'},{0 if i < 55 else 'true'},2024-01-01,2024-01-01T10:00:00Z,"
+    f"{'12:30' if i < 58 else '2024-01-01'}\n"
+    for i in MANY
+)
+JSON_BLOCKS = "".join(
+    f'{{"id": {i}, "t": "{"2024-01-01 10:00:00" if i < 50 else "x"}", '
+    f'"s": {{"x": {i if i < 30 else i + 0.5}}}, "a": [{"" if i < 10 else i}], "z": null'
+    + ("}\n" if i < 40 else ', "late": 1}\n')
+    for i in MANY
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "known"),
+    [
+        ("a.csv", CSV_BLOCKS, {}, None),
+        ("a.csv", CSV_BLOCKS, {"inferSchema": False}, None),
+        ("a.csv", CSV_BLOCKS, {}, arrow_schema([("id", pa.int32()), ("real", pa.decimal128(9, 2))])),
+        ("a.csv", CSV_BLOCKS.replace("\n", "\r\n"), {"encoding": "utf-16"}, None),
+        ("a.csv", "id,q\n" + "".join(f'{i},"a\n""{i}"" , b"\n' for i in MANY), {"multiLine": True}, None),
+        ("a.csv", "id,q\n" + "".join(f"{i},'a\\'\n'\n" for i in MANY),
+         {"multiLine": True, "quote": "'", "escape": "\\"}, None),
+        ("a.csv.gz", CSV_BLOCKS, {}, None),
+        ("a.json", JSON_BLOCKS, {}, None),
+        ("a.json", JSON_BLOCKS, {}, arrow_schema([("id", pa.float64()), ("none", pa.int32())])),
+        ("a.json", '{"d": "2024-02-29", "s": {"ds": ["2024-01-01"]}}\n' * 9,
+         {}, arrow_schema([("d", pa.date32()), ("s", pa.struct([("ds", pa.list_(pa.date32()))]))])),
+    ],
+)  # fmt: skip
+def test_a_large_source_is_read_in_blocks_and_is_the_same(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    text: str,
+    options: dict[str, Any],
+    known: pa.Schema | None,
+) -> None:
+    for file in ("1-" + name, "2-" + name):
+        data = text.encode(options.get("encoding", "utf8"))
+        (tmp_path / file).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    source = {"path": str(tmp_path), "options": options}
+    expected = rows(source, known)
+    monkeypatch.setattr("hoodie.source.text.BLOCK_BYTES", 100)
+    monkeypatch.setattr("hoodie.source.text.HELD_BYTES", 0)
+    monkeypatch.setattr("hoodie.source.text._PART_BYTES", 100)
+    found = read(Source.of(source), known)
+    assert isinstance(found, Stream)
+    assert len(found.parts) == 2
+    batches = [batch for part in found.parts for batch in part()]
+    # with an escape character the end of a value is not looked for
+    assert "escape" in options or max(batch.num_rows for batch in batches) < len(MANY)
+    assert pa.Table.from_batches(batches, found.schema) == expected
+    assert found.to_table() == expected
+
+
+def test_a_value_in_a_later_block_that_is_not_of_the_tables_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.source.text.BLOCK_BYTES", 64)
+    path = write(tmp_path / "a.csv", "id,n\n" + "1,2\n" * 50 + "1,many\n")
+    with pytest.raises(InputError, match=r"a\.csv.*many"):
+        rows(path, pa.schema([("n", pa.int32())]))
+    path = write(tmp_path / "a.json", '{"id": 1}\n' * 50 + '{"id": "x"}\n')
+    with pytest.raises(InputError, match=r"can't read .*a\.json as json"):
+        rows(path)
 
 
 def test_parquet_files_of_different_schemas_are_united(tmp_path: Path) -> None:

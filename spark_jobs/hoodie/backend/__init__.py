@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
+    from hoodie.engine.streams import Stream
     from hoodie.read.query import Query
     from hoodie.source import Source
 
@@ -84,14 +85,16 @@ BACKENDS = Plugins(
 )
 
 
-def arrow_rows(rows: Any) -> pa.Table | pa.RecordBatchReader | ds.Dataset:
+def arrow_rows(rows: Any) -> pa.Table | pa.RecordBatchReader | ds.Dataset | Stream:
     """Rows that Arrow holds. Raises InputError for others."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
+    from hoodie.engine.streams import Stream
+
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
-    if isinstance(rows, (pa.Table, pa.RecordBatchReader, ds.Dataset)):
+    if isinstance(rows, (pa.Table, pa.RecordBatchReader, ds.Dataset, Stream)):
         return rows
     raise InputError(
         f"can't write a {type(rows).__name__}; pass a Spark DataFrame, a pyarrow Table, "

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hoodie.engine.files import FileFrame
+    from hoodie.engine.spool import Refusal
 
 Frame = Any
 
@@ -108,6 +109,20 @@ class Engine(ABC):
     def batches(self, *, blobs: bool) -> AbstractContextManager[None]:
         """Arrow batches of many rows while the input is read, of few while rows are blobs of thousands."""
         return nullcontext()
+
+    def limited(self, memory: int, folder: str, refusal: Refusal) -> Engine:
+        """An engine of the same frames that holds at most so many bytes of rows: what steps leave for one
+        another, and what its tasks hold, each `task_memory`. The rest goes to files in the folder, "" for
+        the system's folder for temporary files; `refusal` makes the error where it can't. An engine whose
+        tasks are processes elsewhere has limits of its own, and is returned as it is.
+        """
+        return self
+
+    def task_memory(self, memory: int) -> int:
+        """What each task may hold where tasks are allowed so many bytes: of all of them together where they
+        share a process.
+        """
+        return memory
 
     @abstractmethod
     def _schema(self, frame: Frame) -> pa.Schema:

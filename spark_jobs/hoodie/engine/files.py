@@ -6,8 +6,7 @@ reading rows.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,13 +16,19 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from hoodie.config.cores import usable_cores
 from hoodie.engine.task import BatchFunction, Task, task_numbers
 
 #: statistics of longer texts may be cut by the writer
 _EXACT_BYTES = 32
 #: compressed bytes that a task reads at most, and at least
 _LARGEST, _SMALLEST = 128 << 20, 4 << 20
-_BATCH_ROWS = 131072
+_BATCH_ROWS, _BATCH_BYTES = 131072, 16 << 20
+#: uncompressed bytes beyond which a row group is decoded batch by batch: Arrow's datasets decode it as a
+#: whole
+_WHOLE_BYTES = 16 << 20
+#: compressed bytes that are read at once of each column of such a row group
+_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,9 @@ class FileScan:
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """Rows of the pieces in the frame's schema, piece after piece."""
         for piece in pieces:
+            if piece.memory > _WHOLE_BYTES:
+                yield from self._decoded(piece)
+                continue
             fragment = self.files[piece.file].subset(row_group_ids=[piece.row_group])
             scanner = fragment.scanner(
                 schema=self.schema,
@@ -56,6 +64,32 @@ class FileScan:
                 fragment_readahead=1,
             )
             yield from scanner.to_batches()
+
+    def _decoded(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """The rows as the scanner gives them, of which one batch is held."""
+        fragment = self.files[piece.file]
+        in_path = ds.get_partition_keys(fragment.partition_expression)
+        rows = max(1, min(_BATCH_ROWS, piece.rows * _BATCH_BYTES // max(1, piece.memory)))
+        with (
+            fragment.filesystem.open_input_file(fragment.path) as source,
+            pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+        ):
+            stored = frozenset(file.schema_arrow.names) - in_path.keys()
+            # a batch without columns has no number of rows
+            names = [name for name in self.schema.names if name in stored] or file.schema_arrow.names[:1]
+            for batch in file.iter_batches(rows, [piece.row_group], names, use_threads=False):
+                yield pa.RecordBatch.from_arrays(
+                    [_column(batch, field, in_path) for field in self.schema], schema=self.schema
+                )
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field[Any], in_path: Mapping[str, Any]) -> pa.Array[Any]:
+    if field.name not in in_path and field.name in batch.schema.names:
+        stored: Any = batch.column(field.name)
+    else:
+        stored = pa.repeat(pa.scalar(in_path.get(field.name), field.type), batch.num_rows)
+    found: pa.Array[Any] = stored if stored.type == field.type else stored.cast(field.type)
+    return found
 
 
 @dataclass(frozen=True)
@@ -164,7 +198,7 @@ class FileFrame:
 
 def read_footers(fragments: Sequence[Any]) -> list[pq.FileMetaData]:
     """Footers of Parquet fragments, several at a time. Fragments keep theirs: asked again, none is read."""
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         return list(pool.map(lambda fragment: fragment.metadata, fragments))
 
 

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from hoodie.config.cores import usable_cores
 from hoodie.engine import Engine, Scan
 from hoodie.engine.files import FileFrame
+from hoodie.engine.spool import Refusal, Room, Spool
+from hoodie.engine.streams import Stream
 from hoodie.engine.task import BatchFunction, Task
 from hoodie.errors import JobError
 
 #: rows of one batch handed to a function
 BATCH_ROWS = 65536
+#: values that are read from a spool at once, save where one is larger
+_VALUE_BYTES = 1 << 20
+#: a task is worth a thread where it may hold so much, beside what every task needs
+_TASK_BYTES = 32 << 20
+_T = TypeVar("_T")
 Source = Callable[[], Iterator[pa.RecordBatch]]
 
 
@@ -32,11 +41,34 @@ class LocalFrame:
     partitions: list[Source]
 
 
+@dataclass
+class StoredFrame(LocalFrame):
+    """Rows that were computed. `tables` are the partitions, with numbers for the values of the columns that
+    have spools.
+    """
+
+    tables: list[pa.Table]
+    spools: Mapping[str, Spool]
+
+    @classmethod
+    def of(cls, schema: pa.Schema, tables: Iterable[pa.Table], spools: Mapping[str, Spool]) -> StoredFrame:
+        held = list(tables)
+        return cls(schema, [partial(_values, schema, table, spools) for table in held], held, spools)
+
+    @property
+    def rows(self) -> pa.Table:
+        """Of all partitions."""
+        return pa.concat_tables([_numbered(self.schema, self.spools).empty_table(), *self.tables])
+
+
 class LocalEngine(Engine):
+    """With a `room` steps leave no more in memory than fits into it."""
+
     name = "local"
 
-    def __init__(self, parallelism: int | None = None) -> None:
-        self._parallelism = parallelism or os.cpu_count() or 1
+    def __init__(self, parallelism: int | None = None, room: Room | None = None) -> None:
+        self._parallelism = parallelism or usable_cores()
+        self._room = room or Room()
         self._attempts = itertools.count()
         self._stages = itertools.count()
         self._lock = threading.Lock()
@@ -45,14 +77,24 @@ class LocalEngine(Engine):
     def parallelism(self) -> int:
         return self._parallelism
 
-    def frame(self, rows: pa.Table | pa.RecordBatchReader | ds.Dataset) -> LocalFrame | Scan:
+    def limited(self, memory: int, folder: str, refusal: Refusal) -> LocalEngine:
+        """Half is for what steps leave, half for the tasks, of which fewer run at once where it is little."""
+        tasks = max(1, min(self._parallelism, memory // _TASK_BYTES))
+        return LocalEngine(tasks, Room(memory // 2, folder, refusal))
+
+    def task_memory(self, memory: int) -> int:
+        return memory // 2 // self._parallelism
+
+    def frame(self, rows: pa.Table | pa.RecordBatchReader | ds.Dataset | Stream) -> LocalFrame | Scan:
         """A frame of the rows; a reader is read once. A dataset of all rows of Parquet files is scanned."""
+        if isinstance(rows, Stream):
+            return LocalFrame(rows.schema, list(rows.parts))
         if isinstance(rows, pa.Table):
             return LocalFrame(rows.schema, [_batches(piece) for piece in _split(rows, self._parallelism)])
         if isinstance(rows, pa.RecordBatchReader):
             return LocalFrame(rows.schema, [_once(rows)])
         files = FileFrame.of(rows)
-        return self.scan(files) if files else LocalFrame(rows.schema, [lambda: iter(rows.to_batches())])
+        return self.scan(files) if files else LocalFrame(rows.schema, [lambda: _scanned(rows)])
 
     def _schema(self, frame: LocalFrame) -> pa.Schema:
         return frame.schema
@@ -86,7 +128,6 @@ class LocalEngine(Engine):
         rows_of = {key: row for row, key in enumerate(zip(*keys.values(), strict=True))}
         added = [field for field in table.schema if field.name not in on]
         kept = [field for field in frame.schema if field.name not in table.column_names or field.name in on]
-        schema = pa.schema([*kept, *added])
 
         def joined(rows: pa.RecordBatch) -> pa.RecordBatch:
             found = zip(*(rows.column(name).to_pylist() for name in on), strict=True)
@@ -95,46 +136,98 @@ class LocalEngine(Engine):
                 *(rows.column(field.name) for field in kept),
                 *(matches.column(field.name).combine_chunks() for field in added),
             ]
-            return pa.RecordBatch.from_arrays(columns, schema=schema)
+            return pa.RecordBatch.from_arrays(columns, names=[field.name for field in (*kept, *added)])
 
-        return _each_batch(frame, schema, joined)
+        return _each_batch(frame, pa.schema([*kept, *added]), joined, table.column_names)
 
     def attach(
         self, frame: LocalFrame, other: LocalFrame, on: Sequence[str], column: str, name: str, few: bool
     ) -> LocalFrame:
-        rows = pa.Table.from_batches(list(itertools.chain(*self._run(other))), other.schema)
-        table = rows.select([*on, column]).rename_columns([*on, name])
-        return self.left_join(frame, table, on)
+        rows, found = self._stored(frame), self._stored(other)
+        values = found.rows.select([*on, column]).rename_columns([*on, name])
+        joined = self._stored(self.left_join(rows, values, on))
+        place = joined.schema.get_field_index(name)
+        schema = joined.schema.set(place, pa.field(name, other.schema.field(column).type))
+        added = {name: found.spools[column]} if column in found.spools else {}
+        return StoredFrame.of(schema, joined.tables, {**joined.spools, **added})
 
     def shuffle(self, frame: LocalFrame, by: str, partitions: int, sort: str) -> LocalFrame:
-        rows = pa.Table.from_batches(list(itertools.chain(*self._run(frame))), frame.schema)
+        stored = self._stored(frame)
+        rows = stored.rows
         keys = rows.column(by)
-        out = []
-        for number in range(partitions):
-            mine = rows.filter(pc.equal(keys, pa.scalar(number, pa.int32())))
-            out.append(_batches(mine.sort_by(sort)))
-        return LocalFrame(frame.schema, out)
+        mine = (rows.filter(pc.equal(keys, pa.scalar(number, pa.int32()))) for number in range(partitions))
+        return StoredFrame.of(frame.schema, [part.sort_by(sort) for part in mine], stored.spools)
 
     def persist(self, frame: LocalFrame) -> LocalFrame:
-        held = self._run(frame)
-        return LocalFrame(frame.schema, [_held(batches) for batches in held])
+        return self._stored(frame)
 
     def unpersist(self, frame: LocalFrame) -> None:
         frame.partitions.clear()
+        if isinstance(frame, StoredFrame):
+            frame.tables.clear()
+            for spool in frame.spools.values():
+                spool.close()
 
     def collect(self, frame: LocalFrame) -> list[dict[str, Any]]:
-        return [row for batches in self._run(frame) for batch in batches for row in batch.to_pylist()]
+        return [row for rows in self._run(frame, _dicts) for row in rows]
 
-    def _run(self, frame: LocalFrame) -> list[list[pa.RecordBatch]]:
+    def _stored(self, frame: LocalFrame) -> StoredFrame:
+        """The frame, computed, if it is not, by one thread a partition."""
+        if isinstance(frame, StoredFrame):
+            return frame
+        spools = {field.name: Spool(self._room) for field in frame.schema if pa.types.is_binary(field.type)}
+        schema = _numbered(frame.schema, spools)
+
+        def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+            columns = [
+                spools[name].add(batch.column(name)) if name in spools else batch.column(name)
+                for name in schema.names
+            ]
+            return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        def table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
+            return pa.Table.from_batches([numbered(batch) for batch in batches], schema)
+
+        return StoredFrame.of(frame.schema, self._run(frame, table), spools)
+
+    def _run(self, frame: LocalFrame, function: Callable[[Iterator[pa.RecordBatch]], _T]) -> list[_T]:
+        """The function of the batches of each partition."""
         if len(frame.partitions) <= 1:
-            return [list(source()) for source in frame.partitions]
+            return [function(source()) for source in frame.partitions]
         with ThreadPoolExecutor(self._parallelism) as pool:
-            return list(pool.map(lambda source: list(source()), frame.partitions))
+            return list(pool.map(lambda source: function(source()), frame.partitions))
+
+
+def _dicts(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def _values(schema: pa.Schema, table: pa.Table, spools: Mapping[str, Spool]) -> Iterator[pa.RecordBatch]:
+    """The rows with their values, which are read some megabytes at a time."""
+    for rows in table.combine_chunks().to_batches(max_chunksize=BATCH_ROWS):
+        sizes = sum(
+            (spool.sizes(rows.column(name)) for name, spool in spools.items()), np.zeros(rows.num_rows)
+        )
+        numbers = (np.cumsum(sizes) // _VALUE_BYTES).astype(np.int64)
+        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), rows.num_rows]
+        for start, end in itertools.pairwise(edges):
+            piece = rows.slice(start, end - start)
+            columns = [
+                spools[name].read(piece.column(name)) if name in spools else piece.column(name)
+                for name in schema.names
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _split(rows: pa.Table, parts: int) -> list[pa.Table]:
     step = max(BATCH_ROWS, -(-rows.num_rows // parts))
     return [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
+
+
+def _scanned(rows: ds.Dataset) -> Iterator[pa.RecordBatch]:
+    """The rows of a dataset, of which Arrow holds no more than it must."""
+    scanner = rows.scanner(batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False)
+    return iter(scanner.to_batches())
 
 
 def _once(reader: pa.RecordBatchReader) -> Source:
@@ -153,14 +246,31 @@ def _once(reader: pa.RecordBatchReader) -> Source:
 
 
 def _each_batch(
-    frame: LocalFrame, schema: pa.Schema, function: Callable[[pa.RecordBatch], pa.RecordBatch]
+    frame: LocalFrame,
+    schema: pa.Schema,
+    function: Callable[[pa.RecordBatch], pa.RecordBatch],
+    replaced: Sequence[str] = (),
 ) -> LocalFrame:
-    """The frame whose batches are those of `frame`, each as `function` returns it."""
+    """The frame whose batches are those of `frame`, each as `function` returns it, which looks at no large
+    value; `replaced` are the columns that it has from elsewhere.
+    """
+    if not isinstance(frame, StoredFrame):
+        return LocalFrame(schema, [_mapped(function, source) for source in frame.partitions])
+    spools = {name: spool for name, spool in frame.spools.items() if name not in replaced}
+    numbered = _numbered(schema, spools)
+    tables = [pa.Table.from_batches(map(function, table.to_batches()), numbered) for table in frame.tables]
+    return StoredFrame.of(schema, tables, spools)
 
-    def changed(source: Source) -> Source:
-        return lambda: map(function, source())
 
-    return LocalFrame(schema, [changed(source) for source in frame.partitions])
+def _mapped(function: Callable[[pa.RecordBatch], pa.RecordBatch], source: Source) -> Source:
+    return lambda: map(function, source())
+
+
+def _numbered(schema: pa.Schema, spools: Container[str]) -> pa.Schema:
+    """The schema with numbers for the columns that have spools."""
+    return pa.schema(
+        [pa.field(field.name, pa.int64()) if field.name in spools else field for field in schema]
+    )
 
 
 def _held(batches: list[pa.RecordBatch]) -> Source:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.codec.ahead import side_by_side
+from hoodie.config.cores import usable_cores
 from hoodie.config.key import Config
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.evolution import read_as
@@ -115,7 +115,7 @@ def _tables(
             yield _within(view, rows)
 
     # one more than there are cores: none idles while the last slice, often the largest, is merged
-    many = (os.cpu_count() or 1) + 1
+    many = usable_cores() + 1
     return side_by_side(map(read, slices), many, lambda rows: rows.nbytes, _READ_AHEAD)
 
 

@@ -32,7 +32,9 @@ HOLES_POLICY = enum_key(
 MERGE_BUDGET = int_key(
     "hoodie.memory.merge.max.size",
     1073741824,
-    "Bytes of rows that one task holds in memory while it merges them with those of a file; more is spilled.",
+    "Bytes of rows that one task holds in memory while it merges them with those of a file; more is spilled. "
+    "On the local engine, whose tasks share a process: that a write holds, staged rows and those of all "
+    "tasks, of which fewer run at once where it is little.",
     minimum=1 << 16,
     group="memory",
 )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import shutil
+import stat
 import tempfile
+import time
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +20,9 @@ from hoodie.errors import StorageError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.settings import SPILL_PATH
 
+_PREFIX = "hoodie-spill-"
+#: a folder that was made just now may not be locked yet
+_YOUNG_SECONDS = 60
 #: open files of one spill
 _MOST_PARTS = 512
 
@@ -24,20 +32,31 @@ def part_count(expected: int, budget: int) -> int:
     return min(_MOST_PARTS, max(2, -(-expected // budget)))
 
 
+def spill_error(spill_path: str, error: OSError) -> StorageError:
+    """The error for a folder that rows can't be spilled to."""
+    folder = spill_path or tempfile.gettempdir()
+    return StorageError(
+        f"can't spill to {folder}: {error.strerror}; set {SPILL_PATH.name} to one with free space",
+        path=folder,
+    )
+
+
 class SpillFolder:
-    """A temporary folder for one merge: a context manager. StorageError when it can't be made."""
+    """A temporary folder for one merge: a context manager. StorageError when it can't be made.
+
+    It is locked while its process lives: the next process that spills there removes those that a killed one
+    left.
+    """
 
     def __init__(self, spill_path: str) -> None:
         try:
             if spill_path:
                 os.makedirs(spill_path, exist_ok=True)
-            self._folder = tempfile.TemporaryDirectory(prefix="hoodie-spill-", dir=spill_path or None)
+            _sweep(spill_path or tempfile.gettempdir())
+            self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=spill_path or None)
+            self._lock = _locked(self._folder.name)
         except OSError as error:
-            folder = spill_path or tempfile.gettempdir()
-            raise StorageError(
-                f"can't spill to {folder}: {error.strerror}; set {SPILL_PATH.name} to one with free space",
-                path=folder,
-            ) from error
+            raise spill_error(spill_path, error) from error
         self.path = self._folder.name
 
     def __enter__(self) -> SpillFolder:
@@ -50,6 +69,38 @@ class SpillFolder:
 
     def close(self) -> None:
         self._folder.cleanup()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _sweep(parent: str) -> None:
+    """Remove the folders of this user whose processes are gone: no process holds their lock."""
+    with contextlib.suppress(OSError), os.scandir(parent) as items:
+        found = [item for item in items if item.name.startswith(_PREFIX)]
+        for item in found:
+            with contextlib.suppress(OSError):
+                info = item.stat(follow_symlinks=False)
+                young = time.time() - info.st_mtime < _YOUNG_SECONDS
+                if young or info.st_uid != os.getuid() or not stat.S_ISDIR(info.st_mode):
+                    continue
+                lock = os.open(item.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(item.path, ignore_errors=True)
+                finally:
+                    os.close(lock)
+
+
+def _locked(folder: str) -> int | None:
+    """The descriptor that locks the folder; None where folders have no locks."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
 
 
 class SpilledRows:

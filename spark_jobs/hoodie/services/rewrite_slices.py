@@ -58,9 +58,12 @@ class RewriteContext:
         return carried(self.file_schema, *others)
 
 
-def rewrite_context(target: ServiceTable, instant: str, verb: str) -> RewriteContext:
-    """The context for the table as it is now. `verb` is what the service does, for the errors: raises
-    TableError for a table whose schema is unknown, or that keeps a change log.
+def rewrite_context(
+    target: ServiceTable, instant: str, verb: str, engine: Engine | None = None
+) -> RewriteContext:
+    """The context for the table as it is now, for tasks of the engine if there are any. `verb` is what the
+    service does, for the errors: raises TableError for a table whose schema is unknown, or that keeps a
+    change log.
     """
     config, timeline = target.config, target.timeline()
     table_schema = TableSchema.load(timeline, target.storage, target.props)
@@ -85,7 +88,7 @@ def rewrite_context(target: ServiceTable, instant: str, verb: str) -> RewriteCon
         snapshot=TimelineView.of(timeline, target.storage),
         merger=table_merger(target.props, config, schema) if merged else None,
         ordering=target.props.precombine_field,
-        budget=config[MERGE_BUDGET],
+        budget=config[MERGE_BUDGET] if engine is None else engine.task_memory(config[MERGE_BUDGET]),
         spill_path=config[SPILL_PATH] or "",
         evolution=table_schema.evolution,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hoodie.config.cores import usable_cores
 from hoodie.errors import HoodieError
 from hoodie.format.log_block import DATA_TYPES, BlockType, LogBlock
 from hoodie.format.log_data import read_data_block, read_delete_block
@@ -59,7 +59,7 @@ def check_contents(table: Table) -> Contents:
             found += _log(storage, log, parts, snapshot)
         return found
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         findings = [finding for group in pool.map(look, work) for finding in group]
     bases = sum(item.base is not None for item, _ in work)
     logs = sum(len(item.logs) for item, latest in work if latest)

@@ -15,18 +15,28 @@ from hoodie.write.workload import Assignment, FileGroupWrite, Parallelism, Workl
 
 #: rows in memory are about this many times larger than in a compressed file
 COMPRESSION = 4
+#: sorting needs the rows and a copy of them
+SORT_COPIES = 2
 
 
 def bulk_assignment(
-    profile: WorkloadProfile, config: Config, parallelism: Parallelism, *, streamed: bool = False
+    profile: WorkloadProfile,
+    config: Config,
+    parallelism: Parallelism,
+    *,
+    streamed: bool = False,
+    task_memory: int | None = None,
 ) -> Assignment:
     """File-group writes of about one file; the tasks roll files by their real size.
 
-    The rows of one fit in memory, unless they are `streamed` from where they are to their file.
+    The rows of one fit in memory, unless they are `streamed` from where they are to their file: rows to
+    sort into the memory of a task, None for all that is allowed.
     """
     target = config[MAX_FILE_SIZE] * COMPRESSION
     if not streamed:
         target = min(target, config[MERGE_BUDGET] // 3)
+        if config[SORT_MODE].sorts and task_memory is not None:
+            target = min(target, task_memory // SORT_COPIES)
     ordered = config[SORT_MODE] is SortMode.GLOBAL_SORT
     writes: list[FileGroupWrite] = []
     inserts: dict[str, tuple[tuple[int, float], ...]] = {}

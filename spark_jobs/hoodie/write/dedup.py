@@ -17,17 +17,21 @@ from hoodie.read.matching import Part
 from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
 
 #: de-duplicating needs the rows, a copy of them and the sort order
-_COPIES = 3
+COPIES = 3
 
 
 class DedupRows:
-    """Context manager; the spill files live until it is left."""
+    """Context manager; the spill files live until it is left. `copies` of the rows fit into the budget; of
+    rows that are only streamed there is one.
+    """
 
-    def __init__(self, schema: pa.Schema, budget: int, spill_path: str, expected: int) -> None:
+    def __init__(
+        self, schema: pa.Schema, budget: int, spill_path: str, expected: int, copies: int = COPIES
+    ) -> None:
         self._schema = schema
-        self._budget = budget
+        self._most = budget // copies
         self._spill_path = spill_path
-        self._count = part_count(expected * _COPIES, budget)
+        self._count = part_count(expected * copies, budget)
         self._folder: SpillFolder | None = None
         self._spilled: SpilledRows | None = None
         self._held: list[pa.RecordBatch] = []
@@ -58,7 +62,7 @@ class DedupRows:
                 continue
             self._held.append(batch)
             self._bytes += batch.nbytes
-            if self._bytes > self._budget:
+            if self._bytes > self._most:
                 self._start_spilling()
 
     def stream(self) -> Iterator[pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from hoodie.write.context import STORED_ROW, WriteContext
 
 CHUNK_BYTES = 128 << 20
 CHUNK_ROWS = 1 << 20
+#: with less a chunk costs more than its rows
+_LEAST_BYTES = 1 << 20
 
 
 def key_columns(context: WriteContext, rows: pa.Table) -> pa.Table:
@@ -53,14 +56,17 @@ def travelling(
     return pa.Table.from_arrays(columns, schema=pa.schema([*leading, *rows.schema]))
 
 
-def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches gathered to tables of at most CHUNK_BYTES or CHUNK_ROWS, whichever comes first."""
+def chunk_bytes(context: WriteContext) -> int:
+    """Rows that are worked on at once: there are about three copies of them then."""
+    return min(CHUNK_BYTES, max(_LEAST_BYTES, context.merge_budget // 4))
+
+
+def chunks(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+    """Batches gathered, and cut, to tables of at most so many bytes or CHUNK_ROWS, whichever comes first."""
     held: list[pa.RecordBatch] = []
     size = rows = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        if held and (size + batch.nbytes > CHUNK_BYTES or rows + batch.num_rows > CHUNK_ROWS):
+    for batch in itertools.chain.from_iterable(_cut(batch, most) for batch in batches):
+        if held and (size + batch.nbytes > most or rows + batch.num_rows > CHUNK_ROWS):
             yield pa.Table.from_batches(held)
             held, size, rows = [], 0, 0
         held.append(batch)
@@ -68,3 +74,10 @@ def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         rows += batch.num_rows
     if held:
         yield pa.Table.from_batches(held)
+
+
+def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """The batch in slices of about so many bytes at most, one row at least."""
+    step = max(1, batch.num_rows * most // max(most, batch.nbytes))
+    for start in range(0, batch.num_rows, step):
+        yield batch.slice(start, step)

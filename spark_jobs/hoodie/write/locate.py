@@ -4,7 +4,7 @@ Keys are gathered by the files that may have them, each file is asked about once
 the blob of rows that they belong to. Three functions for `map_batches`, with shuffles between them:
 `RouteKeys`, by locator; `LocateKeys`, by input task; `MergeHits`. Rows do not move.
 
-Memory: a locator holds keys up to LOCATED_BYTES, beyond which it asks about its files again, and the key
+Memory: a locator holds keys up to `located_bytes`, beyond which it asks about its files again, and the key
 columns of some files; `MergeHits` holds the answers for one input task.
 """
 
@@ -34,10 +34,15 @@ from hoodie.write.settings import Known
 from hoodie.write.stage import KEY_SCHEMA, grouped
 from hoodie.write.workload import slice_from_json
 
-#: bytes of keys that a locator holds at once
 LOCATED_BYTES = 128 << 20
+_LEAST_BYTES = 1 << 20
 #: keys on their way to a locator: the number of the partition in the whole write, the row in the blob
 _ROUTED = pa.schema([*KEY_SCHEMA, pa.field("row", pa.int32())])
+
+
+def located_bytes(context: WriteContext) -> int:
+    """Bytes of keys that a locator holds at once; it has several copies of them then."""
+    return min(LOCATED_BYTES, max(_LEAST_BYTES, context.merge_budget // 8))
 
 
 class Hits(NamedTuple):
@@ -129,7 +134,7 @@ class LocateKeys:
             for locator, messages in itertools.groupby(
                 _messages(batches), key=lambda item: item[0]["reducer"]
             ):
-                for held in _held(messages):
+                for held in _held(messages, located_bytes(self.context)):
                     yield self._answers(self.units[locator], held)
         except HoodieError as error:
             yield error_message(error, STAGED_SCHEMA)
@@ -315,13 +320,13 @@ def _messages(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[dict[str, Any
 
 
 def _held(
-    messages: Iterator[tuple[dict[str, Any], pa.RecordBatch]],
+    messages: Iterator[tuple[dict[str, Any], pa.RecordBatch]], most: int
 ) -> Iterator[list[tuple[dict[str, Any], pa.RecordBatch]]]:
-    """The messages, as many at once as LOCATED_BYTES lets."""
+    """The messages, as many at once as there may be bytes of keys."""
     held: list[tuple[dict[str, Any], pa.RecordBatch]] = []
     size = 0
     for row, keys in messages:
-        if held and size + keys.nbytes > LOCATED_BYTES:
+        if held and size + keys.nbytes > most:
             yield held
             held, size = [], 0
         held.append((row, keys))

@@ -21,7 +21,7 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
 from hoodie.write.blobs import BLOB_BYTES, BLOB_ID, Blob, decode_rows, in_batches
 from hoodie.write.context import LEADING, PARTITION_CODE, WriteContext
-from hoodie.write.incoming import CHUNK_BYTES, CHUNK_ROWS, travelling
+from hoodie.write.incoming import CHUNK_ROWS, chunk_bytes, travelling
 from hoodie.write.locate import Hits
 from hoodie.write.place_rows import chosen_shares, shares_of
 from hoodie.write.stage import grouped
@@ -54,12 +54,12 @@ class PlaceTagged:
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         writes: list[Positions] = []
-        size = rows = 0
+        size, rows, most = 0, 0, chunk_bytes(self.context)
         for batch in batches:
             payloads: Any = batch.column("payload")
             for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
                 staged = decode_rows(payloads[number].as_buffer(), self.context.staged_schema)
-                if held and (size + staged.nbytes > CHUNK_BYTES or rows + staged.num_rows > CHUNK_ROWS):
+                if held and (size + staged.nbytes > most or rows + staged.num_rows > CHUNK_ROWS):
                     yield from in_batches(self._cut(held, writes))
                     held, writes, size, rows = [], [], 0, 0
                 table, targets = self._placed(row, staged)

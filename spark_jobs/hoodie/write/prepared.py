@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hoodie.engine import Engine, Frame
 from hoodie.errors import JobError
 from hoodie.progress import ProgressCallback
+from hoodie.read.settings import MERGE_BUDGET
+from hoodie.read.spill import spill_error
 from hoodie.table.handle import Table
 from hoodie.timeline.commit import WriteStat, stats_by_partition
 from hoodie.write.blobs import BLOB_ID, BLOB_SCHEMA, ERROR, KEYS, ROWS, SUMMARY, answers, raise_errors
@@ -77,7 +79,8 @@ class _Staged(Prepared):
     def assignment(self) -> Assignment:
         plan = self.plan
         if plan.context.operation.fills_new_groups:
-            return bulk_assignment(self.profile, plan.config, self._parallelism)
+            task_memory = plan.context.merge_budget
+            return bulk_assignment(self.profile, plan.config, self._parallelism, task_memory=task_memory)
         appends = plan.context.logs is not None
         return assign(self.profile, plan.config, plan.record_size, self._parallelism, appends)
 
@@ -120,8 +123,10 @@ class _InFiles(Prepared):
 def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table) -> Iterator[Prepared]:
     """The first pass over the rows of `frame`; None for a write that brings none. Writes nothing.
 
-    What it holds is freed at the end. Raises what a task finds wrong with a row.
+    What it holds, in memory within the limits of the settings, is freed at the end. Raises what a task finds
+    wrong with a row.
     """
+    engine, plan = _limited(engine, plan)
     if frame is None:
         yield _Staged(engine=engine, plan=plan)
         return
@@ -134,6 +139,14 @@ def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table)
         if not plan.context.operation.brings_rows:
             frame = engine.scan(files.only(plan.context.keys.key_columns))
     yield from _staged(engine, frame, plan, table)
+
+
+def _limited(engine: Engine, plan: WritePlan) -> tuple[Engine, WritePlan]:
+    """Both within the memory that the settings allow."""
+    memory, context = plan.config[MERGE_BUDGET], plan.context
+    engine = engine.limited(memory, context.spill_path, spill_error)
+    context = replace(context, merge_budget=engine.task_memory(memory))
+    return engine, replace(plan, context=context)
 
 
 def _staged(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Iterator[Prepared]:

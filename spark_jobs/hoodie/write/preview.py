@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from hoodie.config.cores import usable_cores
 from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
@@ -64,7 +64,7 @@ def _rows(storage: Storage, slices: Iterable[FileSlice]) -> Counter[str]:
             return found.partition, reader.rows
 
     total = Counter[str]()
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         for partition, rows in pool.map(count, slices):
             total[partition] += rows
     return total

@@ -37,7 +37,7 @@ from hoodie.write.blobs import (
     message,
 )
 from hoodie.write.context import PARTITION_CODE, WriteContext
-from hoodie.write.incoming import chunks, keyed_rows, travelling
+from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, travelling
 
 #: bytes of keys that the first task may send to the driver; the n-th one may send an n-th of it, so that
 #: ten thousand tasks send ten times as much
@@ -71,7 +71,7 @@ class StageRows:
 
     @classmethod
     def of(cls, context: WriteContext, sample_keys: bool) -> StageRows:
-        return cls(context, sample_keys, DRIVER_KEY_BYTES)
+        return cls(context, sample_keys, min(DRIVER_KEY_BYTES, context.merge_budget // 16))
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,7 +95,7 @@ class _Stager:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = self.context
-        for chunk in chunks(batches):
+        for chunk in chunks(batches, chunk_bytes(context)):
             keys, paths, rows = keyed_rows(context, chunk)
             if context.duplicates.combine or context.duplicates.merge:
                 context.merger.check(rows)

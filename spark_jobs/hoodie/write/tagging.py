@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hoodie.config.cores import usable_cores
 from hoodie.engine import Engine, Frame
 from hoodie.engine.local import LocalEngine
 from hoodie.index import Index, Scope
@@ -35,7 +35,7 @@ from hoodie.write.blobs import (
     raise_errors,
 )
 from hoodie.write.context import WriteContext
-from hoodie.write.locate import LOCATED_BYTES, LocateKeys, MergeHits, RouteKeys, Unit
+from hoodie.write.locate import LocateKeys, MergeHits, RouteKeys, Unit, located_bytes
 from hoodie.write.partition_check import check_apart, check_partition
 from hoodie.write.settings import Known
 from hoodie.write.workload import Parallelism, WorkloadProfile, balance_weights, slice_to_json
@@ -107,7 +107,7 @@ def tagged(
     summaries = raise_errors(rows)
     key_bytes = sum(summary["key_bytes"] for summary in summaries)
     work = _Work(context, profile, slices, groups, key_bytes, profile.partitions)
-    cores, tasks = os.cpu_count() or 1, len(summaries)
+    cores, tasks = usable_cores(), len(summaries)
     here = not any(summary["more_keys"] for summary in summaries)
     if here and work.seconds(cores) <= work.seconds(engine.parallelism) + _JOB_SECONDS:
         local = LocalEngine()
@@ -190,7 +190,7 @@ class _Work:
         units = [unit for group in self.groups for unit in self._units(*group, cores)]
         weights = [self._stored(first, end) + self._incoming(code) for code, first, end in units]
         routed = sum(self._incoming(code) for code, _, _ in units)
-        limit = max(cores * 2, math.ceil(2 * routed / LOCATED_BYTES))
+        limit = max(cores * 2, math.ceil(2 * routed / located_bytes(self.context)))
         chosen, count = balance_weights([weight + 1 for weight in weights], Parallelism(cores, limit))
         by_locator: list[list[Unit]] = [[] for _ in range(count)]
         routes: list[set[int]] = [set() for _ in self.partitions]

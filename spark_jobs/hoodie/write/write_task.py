@@ -16,7 +16,7 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.timeline.commit import WriteStat
 from hoodie.write.blobs import SUMMARY, decode_rows, error_message, message, values
 from hoodie.write.context import WriteContext
-from hoodie.write.dedup import DedupRows
+from hoodie.write.dedup import COPIES, DedupRows
 from hoodie.write.duplicates import LAST
 from hoodie.write.handles import Handles
 from hoodie.write.workload import FileGroupWrite
@@ -45,7 +45,11 @@ class WriteFileGroups:
         self, handles: Handles, write: FileGroupWrite, rows: Iterator[pa.RecordBatch]
     ) -> tuple[int, list[WriteStat]]:
         context = self.context
-        with DedupRows(context.travel_schema, context.merge_budget, context.spill_path, write.bytes) as held:
+        merges = write.slice is not None and (write.append or context.duplicates.merge)
+        copies = COPIES if merges or context.duplicates.combine else 1
+        with DedupRows(
+            context.travel_schema, context.merge_budget, context.spill_path, write.bytes, copies
+        ) as held:
             held.extend(rows)
             merger = context.merger if context.duplicates.combine else LAST
             if write.slice is not None and write.append:

@@ -54,7 +54,7 @@ def execute(
     requested, plan = read_plan(target, instant)
     with target.transaction() as transaction:
         transaction.resume(instant, plan.partitions)
-        context = rewrite_context(target, instant.time, "cluster")
+        context = rewrite_context(target, instant.time, "cluster", engine)
         _refuse_changed(target, instant, plan)
         order = Order.of(plan.params, target.config)
         if order is not None:

@@ -54,7 +54,7 @@ def execute(
     plan = read_plan(target, instant)
     with target.transaction() as transaction:
         transaction.resume(instant, plan.partitions)
-        context = rewrite_context(target, instant.time, "compact")
+        context = rewrite_context(target, instant.time, "compact", engine)
         logs = sum(len(operation.log_files) for operation in plan.operations)
         progress("compact", f"instant {instant.time}: {len(plan.operations)} file slices, {logs} log files")
         task = CompactSlices(context, packed(plan.operations, _read_bytes))

@@ -1,0 +1,366 @@
+"""CSV and JSON files for the local engine: types are inferred from all of a file, and its rows are streamed.
+
+Files are read in blocks of whole records, the first time for the types. A small source is held from then
+on; of a large one nothing is, and its blocks are read again where its rows are used.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from hoodie.engine.streams import Stream
+from hoodie.errors import ConfigError, InputError
+from hoodie.source import Source, local_files
+
+#: bytes of text that are parsed at once; a longer record is a block of its own
+BLOCK_BYTES = 16 << 20
+#: bytes of rows of a source that are kept from the first reading
+HELD_BYTES = 32 << 20
+#: bytes of small files that are one part of a stream
+_PART_BYTES = 64 << 20
+_ERRORS = (pa.ArrowException, UnicodeDecodeError)
+
+
+@dataclass(frozen=True)
+class _File(ABC):
+    """One file of a source; the names of its columns, and their types as far as they are known."""
+
+    source: Source
+    path: str
+    known: pa.Schema | None
+    names: tuple[str, ...] = ()
+    types: tuple[pa.DataType, ...] = ()
+
+    @abstractmethod
+    def blocks(self) -> Iterator[bytes]:
+        """The text in UTF-8."""
+
+    @abstractmethod
+    def inferred(self, block: bytes, first: bool) -> pa.Table:
+        """The rows of a block in the types that its values have, where the table's are not known."""
+
+    @abstractmethod
+    def settled(self, found: Sequence[pa.Schema]) -> _File:
+        """The file with the types of all of its blocks, each of which has one of these schemas."""
+
+    @abstractmethod
+    def rows(self, block: bytes, first: bool) -> pa.Table:
+        """The rows of a block in the file's types."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(name, kind) for name, kind in zip(self.names, self.types, strict=True)])
+
+    def unreadable(self, error: Exception) -> InputError:
+        return Source((self.path,), self.source.format, self.source.options).unreadable(error)
+
+
+def csv_rows(source: Source, known: pa.Schema | None) -> pa.Table | Stream:
+    """Types that were inferred from too little, and times of day, become text."""
+    if known is not None and not source.flag("header", True):
+        raise ConfigError(
+            "a CSV source without header has no column names; add a header line", option="header"
+        )
+    files = [_CsvFile(source, path, known) for path in _paths(source, "without even a header")]
+    return _read(files, lambda dtype: pa.string() if _is_odd(dtype) else dtype)
+
+
+def json_rows(source: Source, known: pa.Schema | None) -> pa.Table | Stream:
+    files = [_JsonFile(source, path, known) for path in _paths(source, "so its columns are unknown")]
+    return _read(files, lambda dtype: dtype)
+
+
+def _paths(source: Source, lacks: str) -> Iterator[str]:
+    for path in (path for paths in local_files(source).values() for path in paths):
+        if os.path.getsize(path) == 0:
+            raise source.no_such(f"{path} is empty, {lacks}")
+        yield path
+
+
+def _read(files: Sequence[_File], settle: Callable[[pa.DataType], pa.DataType]) -> pa.Table | Stream:
+    known: list[_File] = []
+    held: list[pa.Table] = []
+    left = HELD_BYTES
+    for file in files:
+        try:
+            found, rows = _settled(file)
+        except _ERRORS as error:
+            raise file.unreadable(error) from error
+        known.append(found)
+        left -= HELD_BYTES + 1 if rows is None else rows.nbytes
+        if rows is None or left < 0:
+            held.clear()
+        else:
+            held.append(rows)
+    united = pa.unify_schemas([file.schema for file in known], promote_options="permissive")
+    schema = pa.schema([pa.field(field.name, settle(field.type)) for field in united])
+    if left >= 0:
+        return pa.concat_tables(held, promote_options="permissive").cast(schema)
+    return Stream(schema, tuple(_Part(part, united, schema) for part in _parts(known)))
+
+
+def _settled(file: _File) -> tuple[_File, pa.Table | None]:
+    """The file with the types of all its blocks; its rows, if it is one block."""
+    found: dict[pa.Schema, None] = {}
+    for block in file.blocks():
+        table = file.inferred(block, first=not found)
+        if not found:
+            names = table.column_names
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise InputError(f"the source has the column {twice[0]!r} more than once; rename one of them")
+            file, only = replace(file, names=tuple(names)), table
+        else:
+            only = None
+        found[table.schema] = None
+    file = file.settled(list(found))
+    if only is not None and only.schema != file.schema:
+        only = file.rows(next(file.blocks()), first=True)
+    return file, only
+
+
+def _parts(files: Sequence[_File]) -> Iterator[tuple[_File, ...]]:
+    """Neighbours together, up to some size."""
+    part: list[_File] = []
+    size = 0
+    for file in files:
+        more = os.path.getsize(file.path)
+        if part and size + more > _PART_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(file)
+        size += more
+    yield tuple(part)
+
+
+@dataclass(frozen=True)
+class _Part:
+    files: tuple[_File, ...]
+    united: pa.Schema
+    schema: pa.Schema
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        for file in self.files:
+            try:
+                for number, block in enumerate(file.blocks()):
+                    rows = [self.united.empty_table(), file.rows(block, first=number == 0)]
+                    whole = pa.concat_tables(rows, promote_options="permissive")
+                    yield from whole.cast(self.schema).to_batches()
+            except _ERRORS as error:
+                raise file.unreadable(error) from error
+
+
+def _blocks(path: str, encoding: str, end: Callable[[bytes], int]) -> Iterator[bytes]:
+    """Of the text, in UTF-8, cut where `end` finds the end of the last whole record of a part; 0: it has
+    none.
+    """
+    with pa.input_stream(path) as plain:
+        text: Any = plain if encoding == "utf8" else pa.transcoding_input_stream(plain, encoding, "utf8")
+        left, first = b"", True
+        while more := text.read(BLOCK_BYTES):
+            part = left + more
+            if cut := end(part):
+                yield part[:cut]
+                first = False
+            left = part[cut:]
+        if left or first:
+            yield left
+
+
+def _reader(block: bytes) -> Any:
+    return pa.BufferReader(block)
+
+
+def _line_end(text: bytes) -> int:
+    return text.rfind(b"\n") + 1 or text.rfind(b"\r") + 1
+
+
+class _CsvFile(_File):
+    def blocks(self) -> Iterator[bytes]:
+        encoding = self.source.options.get("encoding", "utf8")
+        return _blocks(
+            self.path, encoding, _record_end(self._parse) if self._parse.newlines_in_values else _line_end
+        )
+
+    def inferred(self, block: bytes, first: bool) -> pa.Table:
+        return self._table(block, first, self._given(block, first))
+
+    def settled(self, found: Sequence[pa.Schema]) -> _File:
+        if len(found) == 1:
+            return replace(self, types=tuple(found[0].types))
+        types = [_common({schema.types[place] for schema in found}) for place in range(len(self.names))]
+        unclear = [name for name, kind in zip(self.names, types, strict=True) if kind is None]
+        if unclear:
+            looked = self._whole(unclear)
+            types = [
+                looked.field(name).type if kind is None else kind
+                for name, kind in zip(self.names, types, strict=True)
+            ]
+        return replace(self, types=tuple(kind for kind in types if kind is not None))
+
+    def rows(self, block: bytes, first: bool) -> pa.Table:
+        return self._table(block, first, dict(zip(self.names, self.types, strict=True)))
+
+    def _given(self, block: bytes, first: bool) -> dict[str, pa.DataType]:
+        """The types that are not inferred."""
+        known = (
+            {} if self.known is None else {item.name: item.type for item in self.known if _in_csv(item.type)}
+        )
+        if self.source.flag("inferSchema", True):
+            return known
+        names = self.names
+        if first:
+            with pa.csv.open_csv(_reader(block), self._head(first), self._parse) as stream:
+                names = tuple(stream.schema.names)
+        return {**dict.fromkeys(names, pa.string()), **known}
+
+    def _table(self, block: bytes, first: bool, types: dict[str, pa.DataType]) -> pa.Table:
+        return pa.csv.read_csv(_reader(block), self._head(first), self._parse, self._convert(types))
+
+    def _whole(self, names: list[str]) -> pa.Schema:
+        """The types of these columns, read at once: Arrow infers a type from all values of a column."""
+        convert = self._convert({})
+        convert.include_columns = names
+        head = self._head(first=True)
+        head.encoding = self.source.options.get("encoding", "utf8")
+        return pa.csv.read_csv(self.path, head, self._parse, convert).schema
+
+    def _head(self, first: bool) -> pa.csv.ReadOptions:
+        if first:
+            return pa.csv.ReadOptions(autogenerate_column_names=not self.source.flag("header", True))
+        return pa.csv.ReadOptions(column_names=list(self.names))
+
+    @property
+    def _parse(self) -> pa.csv.ParseOptions:
+        options = self.source.options
+        return pa.csv.ParseOptions(
+            delimiter=options.get("sep", options.get("delimiter", ",")),
+            quote_char=options.get("quote", '"') or False,
+            escape_char=options.get("escape") or False,
+            newlines_in_values=self.source.flag("multiLine", False),
+        )
+
+    def _convert(self, types: dict[str, pa.DataType]) -> pa.csv.ConvertOptions:
+        null = self.source.options.get("nullValue")
+        return pa.csv.ConvertOptions(
+            column_types=types, null_values=[""] if null is None else ["", null], strings_can_be_null=True
+        )
+
+
+def _record_end(parse: pa.csv.ParseOptions) -> Callable[[bytes], int]:
+    """The end of the last record in a text whose values may hold line ends, in quotes."""
+    if parse.escape_char:
+        return lambda text: 0  # a quote may be escaped: the file is one block
+    if not parse.quote_char:
+        return _line_end
+    quote = ord(parse.quote_char)
+
+    def end(text: bytes) -> int:
+        letters = np.frombuffer(text, dtype=np.uint8)
+        ends = np.flatnonzero(letters == ord("\n"))
+        quotes = np.searchsorted(np.flatnonzero(letters == quote), ends)
+        outside = ends[quotes % 2 == 0]
+        return int(outside[-1]) + 1 if len(outside) else 0
+
+    return end
+
+
+#: types that Arrow infers, in the order in which it gives up one for the next, that take all values of one
+#: another
+_WIDER = (
+    (pa.int64(), pa.float64()),
+    (pa.date32(), pa.timestamp("s"), pa.timestamp("ns")),
+    (pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC")),
+)
+
+
+def _common(types: set[pa.DataType]) -> pa.DataType | None:
+    """The type that Arrow infers from values together of which parts have these types; None: it depends."""
+    types = types - {pa.null()} or {pa.null()}
+    if len(types) == 1:
+        return next(iter(types))
+    for text in (pa.binary(), pa.string()):
+        if text in types:
+            return text
+    for order in _WIDER:
+        if types <= {*order}:
+            return max(types, key=order.index)
+    return None
+
+
+def _in_csv(dtype: pa.DataType) -> bool:
+    """Timestamps are left to inference, which distinguishes those with a zone from those without."""
+    return not (pa.types.is_nested(dtype) or pa.types.is_timestamp(dtype))
+
+
+def _is_odd(dtype: pa.DataType) -> bool:
+    """Inferred from nothing, or a time of day, which no table column can hold: kept as text."""
+    return pa.types.is_null(dtype) or pa.types.is_time(dtype)
+
+
+class _JsonFile(_File):
+    def blocks(self) -> Iterator[bytes]:
+        return _blocks(self.path, "utf8", _line_end)
+
+    def inferred(self, block: bytes, first: bool) -> pa.Table:
+        return pa.json.read_json(_reader(block))
+
+    def settled(self, found: Sequence[pa.Schema]) -> _File:
+        types = {} if self.known is None else {item.name: item.type for item in self.known}
+        parts = [pa.schema([(item.name, _without_times(item.type)) for item in schema]) for schema in found]
+        # a column that the table has takes its type, whatever it looks like
+        own = [pa.schema([item for item in part if item.name not in types]) for part in parts]
+        united = pa.unify_schemas(own, promote_options="permissive")
+        names = tuple(dict.fromkeys(name for schema in found for name in schema.names))
+        wanted = [types[name] if name in types else _as_text(united.field(name).type) for name in names]
+        return replace(self, names=names, types=tuple(wanted))
+
+    def rows(self, block: bytes, first: bool) -> pa.Table:
+        wanted = self.schema
+        flat = pa.schema([item for item in wanted if not _has_map(item.type)])
+        asked = pa.schema([pa.field(item.name, _dates_as_text(item.type)) for item in flat])
+        options = pa.json.ParseOptions(explicit_schema=asked)
+        rows = pa.json.read_json(_reader(block), parse_options=options)
+        for name in wanted.names:
+            if name not in rows.schema.names:
+                rows = rows.append_column(name, pa.nulls(rows.num_rows))
+        rows = rows.select(wanted.names)
+        return rows.cast(
+            pa.schema([flat.field(item.name) if item.name in flat.names else item for item in rows.schema])
+        )
+
+
+def _without_times(dtype: pa.DataType) -> pa.DataType:
+    """What looks like a time is a text, and so the same in blocks that have others."""
+    return _changed(dtype, lambda kind: pa.string() if pa.types.is_timestamp(kind) else kind)
+
+
+def _as_text(dtype: pa.DataType) -> pa.DataType:
+    """JSON has no timestamps: what looks like one is a text, as in Spark; so is a column of nulls."""
+    return _changed(dtype, lambda kind: pa.string() if pa.types.is_timestamp(kind) or _is_odd(kind) else kind)
+
+
+def _dates_as_text(dtype: pa.DataType) -> pa.DataType:
+    """The type as which Arrow's JSON reader takes it: it reads no dates, and casts do."""
+    return _changed(dtype, lambda kind: pa.string() if pa.types.is_date(kind) else kind)
+
+
+def _changed(dtype: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with another one for each that is not nested."""
+    if pa.types.is_list(dtype):
+        return pa.list_(_changed(dtype.value_type, change))
+    if pa.types.is_struct(dtype):
+        return pa.struct([pa.field(item.name, _changed(item.type, change)) for item in dtype])
+    return change(dtype)
+
+
+def _has_map(dtype: pa.DataType) -> bool:
+    return pa.types.is_map(dtype) or any(_has_map(dtype.field(i).type) for i in range(dtype.num_fields))
