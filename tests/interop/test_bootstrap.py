@@ -82,6 +82,7 @@ def test_clustering(hudi_015: HudiServer, tmp_path: Path) -> None:
     table.check("its upsert")
 
 
+@pytest.mark.full
 def test_merge_on_read(hudi_015: HudiServer, tmp_path: Path) -> None:
     table = Judged(hudi_015, tmp_path, "mor")
     table.ours(table.put(rows(range(2, 4), 2, region="eu")))

@@ -15,7 +15,6 @@ from tests.support.hudi_client import HudiServer
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import KEYS, OFF, PAYLOAD, TYPE, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
-from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -94,7 +93,8 @@ def test_deletes_in_turns(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiSer
     table.check("we deleted what they wrote, and compacted", servers)
 
 
-@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
 def test_overwrites_in_turns(tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     table, servers = Operated(tmp_path / f"overwritten_{kind.lower()}", kind), (hudi_015, hudi_12)
     table.we("upsert", small_rows(range(60), 5))

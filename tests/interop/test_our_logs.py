@@ -293,7 +293,8 @@ ORDERINGS: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", full_but({"timestamp"}, ORDERINGS))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ORDERINGS)
 def test_late_rows_by_ordering_columns_of_every_type(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:

@@ -13,7 +13,6 @@ import hoodie
 from tests.support.evolved import adopt, alter, ask, changed, commits, evolving
 from tests.support.hudi_client import HudiServer
 from tests.support.rows import assert_same_rows
-from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -35,7 +34,8 @@ def _ours(table: Path) -> pa.Table:
     return found
 
 
-@pytest.mark.parametrize("name", full_but({"evolved_mor"}, ["evolved_cow", "evolved_mor"]))
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["evolved_cow", "evolved_mor"])
 def test_apache_hudi_reads_and_continues_what_we_wrote(
     hudi_015: HudiServer, hudi_12: HudiServer, evolved_tables: Path, tmp_path: Path, name: str
 ) -> None:

@@ -21,7 +21,6 @@ from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import KEYS, OFF, STORAGE, TYPE, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
-from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -84,7 +83,8 @@ def upgrading(server: HudiServer) -> Iterator[None]:
             server.sql(f"set {name}={value}")
 
 
-@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
 def test_apache_hudi_upgrades_a_table_with_all_that_we_write(
     tmp_path: Path, kind: str, hudi_12: HudiServer
 ) -> None:

@@ -14,7 +14,6 @@ from tests.spark.test_spark_compaction import OPTIONS, SCHEMA, compact, files
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import as_table, full_rows
-from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +24,8 @@ CURVE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("mode", full_but({"classic"}, ["classic", "connect"]))
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_plans_and_executions(tmp_path: Path, servers: Servers, mode: str) -> None:
     """First one partition alone, whose group is cut in two, then all; a plan of another size of files."""
     path = tmp_path / "t"

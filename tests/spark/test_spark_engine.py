@@ -81,7 +81,14 @@ def test_rows_of_every_type(
     assert not Path(f"{table}_bad").exists(), "a refused write leaves nothing behind"
 
 
-@pytest.mark.parametrize(("version", "mode"), [("4", "classic"), ("4", "connect"), ("3.5", "classic")])
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [
+        ("4", "classic"),
+        ("4", "connect"),
+        pytest.param("3.5", "classic", marks=pytest.mark.full),
+    ],
+)
 def test_verbs(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
     python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
     require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
@@ -101,14 +108,8 @@ def test_labels_place_rows_as_spark_hashes_them() -> None:
     assert (_murmur3_int(np.array(labels, dtype=np.uint32)).astype(np.int64) % 7).tolist() == list(range(7))
 
 
-@pytest.mark.parametrize(
-    ("version", "mode"),
-    [
-        ("4", "classic"),
-        pytest.param("4", "connect", marks=pytest.mark.full),
-        pytest.param("3.5", "classic", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("version", "mode"), [("4", "classic"), ("4", "connect"), ("3.5", "classic")])
 def test_candidate_files_are_opened_once(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
     """Whether the driver or tasks ask the index, and however the answers come back to the rows."""
     python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)

@@ -42,8 +42,6 @@ NAMES = ["eu", "it's", "${env:HOME}", "a+b", "100%", "x=y", "\u00fc", 'a\\b`"', 
 #: skeletons alone, beside whole files, and with logs
 BOOTSTRAPPED = ("mixed", "mor", "updated")
 ANSWERS[:0] = [(name, "snapshot") for name in BOOTSTRAPPED]
-#: with and without logs, originals elsewhere, an incremental query
-FEW = ("mor", "all_instants", "cow_droppartcol")
 #: columns renamed, moved and retyped by schema-on-read evolution; one has files that are the newest's already
 EVOLVED = ["evolved_cow", "evolved_mor"]
 #: predicates on partitions by a decimal, a point in time and a date, and the rows that they find
@@ -124,25 +122,16 @@ def _typed_partitions(folder: Path) -> list[Any]:
     return asked
 
 
-@pytest.mark.parametrize(
-    ("mode", "few"),
-    [
-        pytest.param("classic", False, id="classic"),
-        pytest.param("connect", True, id="connect-few"),
-        pytest.param("connect", False, id="connect", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.parametrize("mode", ["classic", pytest.param("connect", marks=pytest.mark.full)])
 def test_queries_equal_what_apache_hudi_answers(
-    golden_tables: Path, evolved_tables: Path, tmp_path: Path, servers: Servers, mode: str, few: bool
+    golden_tables: Path, evolved_tables: Path, tmp_path: Path, servers: Servers, mode: str
 ) -> None:
     asked: list[tuple[Path, Path, dict[str, Any], str]] = []
     bootstrapped = unpacked(tmp_path / "bootstrapped")
-    for name in EVOLVED[few:]:
+    for name in EVOLVED:
         file = evolved_tables / f"{name}_answers" / "snapshot.parquet"
         asked.append((evolved_tables / name, file, {}, str(tmp_path / name)))
     for number, (name, answer) in enumerate(ANSWERS):
-        if few and name not in FEW:
-            continue
         folder = bootstrapped if name in BOOTSTRAPPED else golden_tables / "0.15.0-v6"
         file = folder / name / "expected" / f"{answer}.parquet"
         more: dict[str, Any] = {}
@@ -186,11 +175,12 @@ def test_queries_equal_what_apache_hudi_answers(
     ("mode", "count", "settings"),
     [
         ("classic", 120, {"spark.sql.ansi.enabled": "false"}),
-        ("classic", 60, {"spark.sql.ansi.enabled": "true"}),
-        (
+        pytest.param("classic", 60, {"spark.sql.ansi.enabled": "true"}, marks=pytest.mark.full),
+        pytest.param(
             "classic",
             60,
             {"spark.sql.session.timeZone": "America/New_York", "spark.sql.ansi.enabled": "false"},
+            marks=pytest.mark.full,
         ),
         pytest.param("connect", 60, {"spark.sql.ansi.enabled": "false"}, marks=pytest.mark.full),
     ],
