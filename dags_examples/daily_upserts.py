@@ -93,7 +93,9 @@ with DAG(
         import hoodie
 
         instant = commit["instant"]
-        rows = hoodie.read_table(FLIGHTS.path, where=f"_hoodie_commit_time = '{instant}'", meta=False)
+        rows = hoodie.read_table(
+            FLIGHTS.path, columns=["status", "arr_delay"], where=f"_hoodie_commit_time = '{instant}'"
+        )
         answer = flights.summary(rows)
         print(f"commit {instant}: {answer}")
         return answer

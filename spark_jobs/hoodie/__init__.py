@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         instants,
         read_batches,
         read_table,
+        sql,
         write_table,
     )
     from hoodie.service_api import (
@@ -49,6 +50,7 @@ __all__ = [
     "rollback_table",
     "run_services",
     "savepoint_table",
+    "sql",
     "write_table",
 ]
 

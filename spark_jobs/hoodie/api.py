@@ -120,6 +120,22 @@ def read_table(
     )
 
 
+def sql(
+    text: str, *, tables: Mapping[str, Any], spark: Any = None, options: Mapping[str, Any] | None = None
+) -> Any:
+    """The answer of one SELECT over tables: a DataFrame of `spark`, or a pa.Table without it.
+
+    `tables` has a path for each name, or a mapping of parameters of `read_table`: `path`, `query`, `begin`,
+    `end`, `as_of`, `options`. Of each table the columns are read that the text needs, and the files that its
+    predicates leave. Spark plans the text, or DuckDB, whose dialect it is in then. The text has the rights of
+    the Spark session; in DuckDB it reaches nothing but the tables.
+    `options` are settings for reading, for all tables.
+    """
+    from hoodie.read.sql_tables import sql_tables
+
+    return backend_of(spark).sql(text, sql_tables(tables, options or {}))
+
+
 def read_batches(
     path: str,
     *,

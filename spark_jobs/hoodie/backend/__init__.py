@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.plugins import Plugins
 from hoodie.engine import Engine, Frame
-from hoodie.errors import InputError
+from hoodie.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from hoodie.engine.streams import Stream
     from hoodie.read.query import Query
+    from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
 
 
@@ -72,6 +73,10 @@ class Backend(ABC):
         options: Mapping[str, Any],
     ) -> Any:
         """Rows of a table; parameters as of `hoodie.read_table`."""
+
+    def sql(self, text: str, tables: Mapping[str, SqlTable]) -> Any:
+        """The answer of one SELECT over tables; parameters as of `hoodie.sql`."""
+        raise ConfigError(f"{type(self).__name__} runs no SQL over tables; read them with read_table")
 
     def application(self) -> dict[str, str]:
         """What a job reports about its session: `application_id`, and `spark_ui`, its address."""

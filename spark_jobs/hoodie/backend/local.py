@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hoodie.engine import Engine, Frame
     from hoodie.read.query import Query
+    from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
 
 
@@ -52,3 +53,8 @@ class LocalBackend(Backend):
 
         found = read_batches(path, query=query, columns=columns, where=where, meta=meta, options=options)
         return found.read_all()
+
+    def sql(self, text: str, tables: Mapping[str, SqlTable]) -> pa.Table:
+        from hoodie.read.duckdb_sql import sql_batches
+
+        return sql_batches(text, tables).read_all()

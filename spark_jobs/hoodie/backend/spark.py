@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from hoodie.engine import Engine, Frame
     from hoodie.read.query import Query
+    from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
 
 
@@ -79,6 +80,11 @@ class SparkBackend(Backend):
         return read_frame(
             self._session, path, query=query, columns=columns, where=where, meta=meta, options=options
         )
+
+    def sql(self, text: str, tables: Mapping[str, SqlTable]) -> Any:
+        from hoodie.read.spark_sql import sql_frame
+
+        return sql_frame(self._session, text, tables)
 
     def application(self) -> dict[str, str]:
         """Nothing with Spark Connect, which has no context."""

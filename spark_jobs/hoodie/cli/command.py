@@ -124,6 +124,8 @@ def parser() -> Parser:
     _add_delete_partition(_add(commands, "delete-partition", text, _delete_partition, table, common))
     text = "rows of the newest snapshot, of an earlier time, or written in a period"
     _add_read(commands.add_parser("read", help=text, description=text, parents=[table, common]))
+    text = "one SELECT over tables, of which it reads the columns and rows that it needs"
+    _add_sql(_add(commands, "sql", text, _sql, common))
     for service in public().values():
         command = _add(commands, service.name, service.doc, partial(run, service), table, common)
         _add_service(command, service)
@@ -206,6 +208,12 @@ def _add_read(command: argparse.ArgumentParser) -> None:
     add("--columns", metavar="A,B", help="columns, in this order (default: all)")
     add("--where", metavar="PREDICATE", help="SQL predicate, as after WHERE")
     add("--no-meta", action="store_true", help="without the _hoodie_* columns")
+    _add_rows(command)
+    command.set_defaults(run=show.read)
+
+
+def _add_rows(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
     add(
         "--limit",
         type=_count,
@@ -215,7 +223,18 @@ def _add_read(command: argparse.ArgumentParser) -> None:
     add("--output", metavar="FILE.parquet", help="write the rows to a Parquet file")
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
     add("--option", help="a setting for reading, such as hoodie.memory.merge.max.size; repeatable", **pair)
-    command.set_defaults(run=show.read)
+
+
+def _add_sql(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("text", metavar="SELECT", help="one SELECT in DuckDB's SQL over the tables by their names")
+    pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair}
+    add("--table", required=True, metavar="NAME=PATH", help="a table of the text; repeatable", **pair)
+    add("--query", metavar="NAME=TYPE", help="of a table, as of `hoodie read`; repeatable", **pair)
+    add("--begin", metavar="NAME=T", help="rows of a table written after this instant; repeatable", **pair)
+    add("--end", metavar="NAME=T", help="up to this instant; repeatable", **pair)
+    add("--as-of", metavar="NAME=T", help="a table as of this instant; repeatable", **pair)
+    _add_rows(command)
 
 
 def _add_write(command: argparse.ArgumentParser) -> None:
@@ -297,6 +316,12 @@ def _write(args: argparse.Namespace) -> Answer:
     from hoodie.cli.write import write
 
     return write(args)
+
+
+def _sql(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.sql import sql
+
+    return sql(args)
 
 
 def _delete_partition(args: argparse.Namespace) -> Answer:

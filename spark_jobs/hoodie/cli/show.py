@@ -40,12 +40,17 @@ def read(args: argparse.Namespace) -> Answer:
         meta=not args.no_meta,
         options=dict(args.option),
     )
+    return rows_answer(reader, args, {"base_path": normalize(args.table)})
+
+
+def rows_answer(reader: pa.RecordBatchReader, args: argparse.Namespace, about: dict[str, Any]) -> Answer:
+    """Rows as --limit, --output and --json ask for them; `about` comes first in the document."""
     if args.output is not None:
         return _saved(reader, args.limit, args.output)
     limit = _SHOWN if args.limit is None and not args.json else args.limit
     rows, total = _first(reader, limit)
     document = {
-        "base_path": normalize(args.table),
+        **about,
         "columns": [{"name": field.name, "type": str(field.type)} for field in rows.schema],
         "num_rows": total,
         "rows": rows.to_pylist(maps_as_pydicts="strict") if args.json else [],

@@ -18,6 +18,7 @@ from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read import duckdb_predicate
+from hoodie.read.binding import Where
 from hoodie.read.duckdb_predicate import NoPredicate, wrong
 from hoodie.read.file_slice import read_slice, read_through
 from hoodie.read.pruning import asks_files, row_groups
@@ -29,6 +30,8 @@ from hoodie.table.view import BaseFile, FileSlice
 
 if TYPE_CHECKING:
     import duckdb
+
+    from hoodie.read.arrow_filter import ArrowFilter
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
@@ -68,7 +71,7 @@ def read_batches(
                 raise wrong(where, str(error), columns_there) from None
             view = TableView.load(table, query, config, predicate)
             names = view.columns(columns, meta)
-            answer = _reader(view, names, _filtered(view, storage, names, where, connection))
+            answer = _reader(view, names, _filtered(view, storage, names, predicate, connection))
             stack.pop_all()
             return answer
     view = TableView.load(table, query, config)
@@ -90,6 +93,31 @@ def slice_tables(
 def view_batches(view: TableView, storage: Storage) -> pa.RecordBatchReader:
     """All rows and columns of a view."""
     return _reader(view, view.schema.names, _tables(view, storage, view.slices, view.schema.names))
+
+
+def scan(
+    view: TableView, storage: Storage, names: Sequence[str], condition: ArrowFilter | None
+) -> pa.RecordBatchReader:
+    """The rows for which the condition is true, in these columns, which may be none, while they are read."""
+    import pyarrow.dataset as ds
+
+    in_memory: Any = ds.InMemoryDataset  # the stubs give it no arguments
+    asked: Any = None if condition is None else condition.expression
+    if view.span is not None:
+        time: Any = ds.field(COMMIT_TIME)
+        within = (time > view.span.begin) & (time <= view.span.end)
+        asked = within if asked is None else within & asked
+    wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, condition)
+    target = _schema(view, names)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for _, source in _sources(view, storage, wanted or view.schema.names[:1]):
+            pieces = [source] if isinstance(source, ds.Dataset) else map(in_memory, source)
+            for piece in pieces:
+                for batch in piece.scanner(columns=list(names), filter=asked).to_batches():
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=target) if names else batch
+
+    return pa.RecordBatchReader.from_batches(target, batches())
 
 
 def _with_time(view: TableView, names: Sequence[str]) -> list[str]:
@@ -120,11 +148,16 @@ def _tables(
 
 
 def _filtered(
-    view: TableView, storage: Storage, names: list[str], where: str, connection: duckdb.DuckDBPyConnection
+    view: TableView,
+    storage: Storage,
+    names: list[str],
+    predicate: Where,
+    connection: duckdb.DuckDBPyConnection,
 ) -> Iterator[pa.Table]:
     import duckdb
 
-    wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, where)
+    where = predicate.text
+    wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, predicate)
     if not view.slices:
         wanted = list(view.schema.names)
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
@@ -163,9 +196,14 @@ def _cause(view: TableView, storage: Storage, names: list[str], error: Exception
         duckdb.ConversionException,
     )
     if not isinstance(error, of_predicate):
-        for item in view.slices:
-            read_through(storage, item, view.context, names)
+        broken_file(view, storage, names)
     return None if isinstance(error, duckdb.Error) else error
+
+
+def broken_file(view: TableView, storage: Storage, names: Sequence[str]) -> None:
+    """Reads all slices for the TableError of a file that can't be read, if there is one."""
+    for item in view.slices:
+        read_through(storage, item, view.context, names)
 
 
 def _sources(view: TableView, storage: Storage, names: list[str]) -> Iterator[tuple[str, Any]]:

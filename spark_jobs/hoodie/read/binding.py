@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from hoodie.read.predicate import (
     LiteralKind,
     Node,
     Not,
+    Opaque,
     Or,
     Step,
 )
@@ -60,20 +61,44 @@ class Dialect:
     in_as_texts: bool = False
 
 
+class Predicate(Protocol):
+    """What rows are filtered by, once it is known which table it is about."""
+
+    def bound(self, schema: pa.Schema) -> Node:
+        """Its tree for a table."""
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """The columns of a table that it may look at."""
+
+
 @dataclass(frozen=True)
 class Where:
-    """A parsed predicate. `words` are keywords in it that might be columns of these names instead."""
+    """A parsed predicate. `words` are keywords in it that might be columns of these names instead.
+
+    `names` are the names in it, as `folded`, those of columns among them; None where it looks at whole rows.
+    """
 
     text: str
     tree: Node = ANY
     dialect: Dialect = Dialect()
     words: frozenset[str] = frozenset()
+    names: frozenset[str] | None = None
 
     def bound(self, schema: pa.Schema) -> Node:
         """The tree with the columns of a table; names match without their case, if only one does."""
         if any(name.lower() in self.words for name in schema.names):
             return ANY
         return _Binder(schema, self.dialect).node(self.tree)
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """The columns of a table that the predicate may look at."""
+        names = self.names
+        return [name for name in schema.names if names is None or folded(name) in names]
+
+
+def folded(name: str) -> str:
+    """Equal for names that an engine may take for the same; the upper case of the long s is an S."""
+    return name.upper().lower()
 
 
 def checked_text(where: str) -> str:
@@ -95,7 +120,7 @@ class _Binder:
         self._left = COMPARISONS
 
     def node(self, node: Node) -> Node:
-        if isinstance(node, Constant):
+        if isinstance(node, (Constant, Opaque)):
             return node
         if isinstance(node, And):
             return And(tuple(map(self.node, node.terms)))

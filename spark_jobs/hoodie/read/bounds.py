@@ -31,6 +31,7 @@ from hoodie.read.predicate import (
     Literal,
     Node,
     Not,
+    Opaque,
     Or,
     Step,
 )
@@ -103,6 +104,8 @@ def outcomes(node: Node, lookup: Lookup) -> int:
     if isinstance(node, Answers):
         answers = outcomes(node.term, lookup)
         return (TRUE if answers & node.among else 0) | (FALSE if answers & ~node.among else 0)
+    if isinstance(node, Opaque):
+        return FALSE | NULL | (TRUE if node.may_hold(lookup) else 0)
     if isinstance(node, Comparison):
         return _compared(node.sign, bounds_of(node.left, lookup), bounds_of(node.right, lookup))
     value = bounds_of(node.value, lookup)

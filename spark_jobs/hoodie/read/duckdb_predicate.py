@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoodie.errors import ConfigError
 from hoodie.read import duckdb_tree
-from hoodie.read.binding import Where, checked_text
+from hoodie.read.binding import Where, checked_text, folded
 
 if TYPE_CHECKING:
     import duckdb
@@ -25,7 +25,6 @@ _SETTINGS = (
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET memory_limit = '1GiB'",
-    "SET temp_directory = ''",
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
@@ -96,12 +95,15 @@ _CLASSES = frozenset(_EXPRESSIONS.split())
 _FUNCTIONS = frozenset(_COMPUTING.split())
 
 
-def connection() -> duckdb.DuckDBPyConnection:
-    """A database in memory that reaches nothing but what is registered with it."""
+def connection(folder: str = "", *more: str) -> duckdb.DuckDBPyConnection:
+    """A database in memory that reaches nothing but what is registered with it, and the folder, to which it
+    spills. `more` are settings.
+    """
     import duckdb
 
+    quoted = folder.replace("'", "''")
     made = duckdb.connect()
-    for setting in _SETTINGS:
+    for setting in (f"SET temp_directory = '{quoted}'", *more, *_SETTINGS):
         made.execute(setting)
     return made
 
@@ -130,16 +132,19 @@ def parsed(made: duckdb.DuckDBPyConnection, where: str) -> Where:
     plain.pop("where_clause")
     if whole != plain:
         raise _refused("more than one expression")
-    pending = [predicate]
+    pending, paths = [predicate], set[tuple[str, ...]]()
     while pending:
         item = pending.pop()
         if isinstance(item, dict):
             if (what := _not_allowed(item)) is not None:
                 raise _refused(what)
+            if item.get("class") == "COLUMN_REF":
+                paths.add(tuple(folded(name) for name in item["column_names"]))
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)
-    return Where(where, duckdb_tree.tree(predicate))
+    names = None if (duckdb_tree.TABLE,) in paths else frozenset(name for path in paths for name in path)
+    return Where(where, duckdb_tree.tree(predicate), names=names)
 
 
 def wrong(where: str, why: str, columns: Sequence[str]) -> ConfigError:

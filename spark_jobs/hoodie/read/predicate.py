@@ -177,7 +177,15 @@ class Or:
     terms: tuple[Node, ...]
 
 
-Node: TypeAlias = Constant | Comparison | In | Like | IsNull | Answers | Not | And | Or
+@dataclass(frozen=True)
+class Opaque:
+    """A predicate of another form. `may_hold` is given what is known of `fields`: their bounds by path."""
+
+    fields: tuple[Field, ...]
+    may_hold: Callable[[Callable[[tuple[str, ...]], Any]], bool] = field(compare=False)
+
+
+Node: TypeAlias = Constant | Comparison | In | Like | IsNull | Answers | Not | And | Or | Opaque
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

@@ -20,6 +20,7 @@ from hoodie.engine.packing import packed
 from hoodie.engine.session import to_spark_schema
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.read import spark_predicate
+from hoodie.read.binding import Where
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
@@ -33,6 +34,8 @@ from hoodie.table.view import BaseFile, FileSlice
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _DRIVER_LISTS = 10000
 _ALONE = 1 << 30
+#: before the number of a column that is not read
+_FAILS = "_hoodie_not_read_"
 #: of Hadoop's globs, which Spark's sources take paths for; a backslash escapes them
 _PATTERN_CHARACTERS = re.compile(r"([\\\[\]{}*?])")
 
@@ -57,7 +60,7 @@ def read_frame(
     table = Table(TableRef.of(path, config))
     view = TableView.load(table, query, config, predicate)
     names = view.columns(columns, meta)
-    wanted = view.referenced([*names, *_computed_from(view, names, where)], where)
+    wanted = view.referenced([*names, *_computed_from(view, names, predicate)], predicate)
     frame = view_frame(spark, table.storage, view, wanted)
     if view.span is not None:
         frame = frame.where(view.span.predicate())
@@ -66,18 +69,33 @@ def read_frame(
     return frame.select(*[f"`{name}`" for name in names])
 
 
-def view_frame(spark: Any, storage: Storage, view: TableView, names: Sequence[str]) -> Any:
-    """DataFrame of these columns of a view; rows outside its span are not left out yet."""
+def view_frame(
+    spark: Any,
+    storage: Storage,
+    view: TableView,
+    names: Sequence[str],
+    unread: Mapping[str, str] | None = None,
+) -> Any:
+    """DataFrame of these columns of a view; rows outside its span are not left out yet.
+
+    Spark itself reads those columns of files that a query needs. Of slices that Python tasks merge they
+    convert all but `unread`, which has the error for a row where such a column is needed.
+    """
     target = to_spark_schema(pa.schema([view.schema.field(name) for name in names]))
     with _listing_on_the_driver(spark):
         frames = []
         for schema, files, partitions in _by_types(view, storage, names):
-            paths = [_PATTERN_CHARACTERS.sub(r"\\\1", file.path) for file in files]
+            paths = [plain_path(file.path) for file in files]
             stored = spark.read.schema(to_spark_schema(schema)).parquet(*paths)
             frames.append(_with_values(_cast(stored, target), view.path_columns, partitions))
     if view.merged:
-        frames.append(_merged(spark, view, names, target))
+        frames.append(_merged(spark, view, names, target, unread or {}))
     return _union(frames) if frames else spark.createDataFrame([], target)
+
+
+def plain_path(path: str) -> str:
+    """A path as Spark's sources take it for itself, and not for a pattern."""
+    return _PATTERN_CHARACTERS.sub(r"\\\1", path)
 
 
 @contextlib.contextmanager
@@ -115,11 +133,25 @@ class _MergeTask:
                         yield from columns.put(rows, place, schema).to_batches()
 
 
-def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any) -> Any:
+def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any, unread: Mapping[str, str]) -> Any:
     """Rows of the slices that are no plain files."""
     slices = packed(view.merged, _weight)
-    task = _MergeTask(view.ref, slices, view.context, tuple(names), view.path_columns)
-    return spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, target)
+    read = [name for name in names if name not in unread] or list(names[:1])
+    task = _MergeTask(view.ref, slices, view.context, tuple(read), view.path_columns)
+    kinds = to_spark_schema(pa.schema([view.schema.field(name) for name in read]))
+    rows = spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, kinds)
+    if len(read) == len(names):
+        return rows
+    failing = [f"raise_error('{unread.get(name, '')}') AS `{_FAILS}{at}`" for at, name in enumerate(names)]
+    rows, there = rows.selectExpr("*", *failing), frozenset(read)
+    return rows.select(
+        *[
+            rows[f"`{field.name}`"]
+            if field.name in there
+            else rows[f"{_FAILS}{at}"].cast(field.dataType).alias(field.name)
+            for at, field in enumerate(target)
+        ]
+    )
 
 
 def _weight(item: FileSlice) -> int:
@@ -127,7 +159,7 @@ def _weight(item: FileSlice) -> int:
     return _ALONE if item.base and item.base.skeleton else item.size
 
 
-def _computed_from(view: TableView, names: Sequence[str], where: str | None) -> list[str]:
+def _computed_from(view: TableView, names: Sequence[str], where: Where | None) -> list[str]:
     """Columns that an answer is computed from, in addition to those that it has."""
     found = [COMMIT_TIME] if view.span else []
     if any(name in view.path_columns.types for name in view.referenced(names, where)):

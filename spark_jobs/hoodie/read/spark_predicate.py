@@ -10,12 +10,13 @@ are Spark's and the session's own; some describe the session (`current_user`), o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hoodie.errors import ConfigError
 from hoodie.read import spark_tree
-from hoodie.read.binding import Dialect, Where, checked_text
+from hoodie.read.binding import Dialect, Where, checked_text, folded
 from hoodie.read.predicate import ANY
 from hoodie.read.spark_tree import Token
 
@@ -52,7 +53,19 @@ def parsed(where: str, session: Any) -> Where:
     texts = str(session.conf.get("spark.sql.legacy.typeCoercion.datetimeToString.enabled", "false"))
     words = frozenset(token.text for token in tokens if token.kind == "name") & spark_tree.KEYWORDS
     tree = found.tree if _of_spark(session, found.functions) else ANY
-    return Where(where, tree, Dialect(utc, texts.lower() != "true", in_as_texts=True), words)
+    return Where(
+        where, tree, Dialect(utc, texts.lower() != "true", in_as_texts=True), words, names_in(tokens)
+    )
+
+
+def names_in(tokens: Sequence[Token]) -> frozenset[str] | None:
+    """The names in a predicate; None where a star stands for all columns."""
+    for before, token in pairwise(tokens):
+        if token.raw == "*" and before.raw in ("(", ",", "."):
+            return None
+    quoted = (token.raw for token in tokens if token.kind == "quoted")
+    unquoted = (raw[1:-1].replace(raw[0] * 2, raw[0]) for raw in quoted)
+    return frozenset([*map(folded, unquoted), *(token.text for token in tokens if token.kind == "name")])
 
 
 def _of_spark(session: Any, functions: Iterable[str]) -> bool:

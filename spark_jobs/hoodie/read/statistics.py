@@ -19,6 +19,7 @@ from hoodie.read.predicate import (
     Field,
     Node,
     Not,
+    Opaque,
     Or,
 )
 
@@ -56,6 +57,8 @@ def _fields(node: Node) -> Iterator[Field]:
             yield from _fields(term)
     elif isinstance(node, (Not, Answers)):
         yield from _fields(node.term)
+    elif isinstance(node, Opaque):
+        yield from node.fields
     elif isinstance(node, Comparison):
         yield from _of_value(node.left)
         yield from _of_value(node.right)

@@ -15,7 +15,7 @@ from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without
 from hoodie.format.schema import from_avro
 from hoodie.merge import Merger, merger
 from hoodie.merge.settings import PAYLOAD_CLASS
-from hoodie.read.binding import Where
+from hoodie.read.binding import Predicate
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
@@ -82,7 +82,7 @@ class TableView:
         table: Table,
         query: Query | None = None,
         config: Config | None = None,
-        where: Where | None = None,
+        where: Predicate | None = None,
     ) -> TableView:
         """`where` leaves out partitions and files that it rules out; the rows of the others are not filtered.
 
@@ -189,10 +189,10 @@ class TableView:
             )
         return list(columns)
 
-    def referenced(self, names: Sequence[str], where: str | None) -> list[str]:
-        """Columns to read: those asked for and those whose name occurs in the predicate."""
-        text, wanted = (where or "").lower(), frozenset(names)
-        return [name for name in self.schema.names if name in wanted or (text and name.lower() in text)]
+    def referenced(self, names: Sequence[str], where: Predicate | None) -> list[str]:
+        """Columns to read: those asked for and those that the predicate may look at."""
+        wanted = frozenset([*names, *(where.columns(self.schema) if where else ())])
+        return [name for name in self.schema.names if name in wanted]
 
 
 def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> Merger:
@@ -213,6 +213,17 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
             value=given,
         )
     return made
+
+
+def known_schema(table: Table, query: Query, config: Config) -> pa.Schema | None:
+    """The schema of a query's rows, as the timeline has it; None where only files have one.
+
+    Raises as `load`.
+    """
+    as_of, _ = _period(query, config, table)
+    known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
+    text = TableSchema.load(table.timeline, table.storage, table.properties, known_as).avro
+    return _schema(table.properties, text, [], table.storage, config[FROM_PATH])[0] if text else None
 
 
 def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Schema]:
@@ -272,7 +283,7 @@ def _touched(table: Table, span: Span | None) -> Touched:
     return frozenset(group for instant in within for group in groups(instant))
 
 
-def _bound(where: Where | None, schema: pa.Schema) -> Node:
+def _bound(where: Predicate | None, schema: pa.Schema) -> Node:
     return ANY if where is None else where.bound(schema)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError
-from hoodie.read import spark_predicate
+from hoodie.read import duckdb_predicate, spark_predicate
+from hoodie.read.binding import Where
 
 ROWS = pa.table(
     {
@@ -182,3 +183,38 @@ def test_spark_is_not_asked_for_more_than_a_predicate(where: str, what: str) -> 
 )
 def test_spark_decides_on_all_other_predicates(where: str) -> None:
     spark_predicate.check(where)
+
+
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        ("id = 'n d s' AND N > 1", {"id", "n"}),
+        ("s.x = 1 OR l[1] = 2", {"s", "l"}),
+        ("snapshot.n = 1", {"n"}),
+        ("len(list_filter(l, lambda x: x > 1)) = 1", {"l"}),
+        ("\"ID\" = 'a' -- n", {"id"}),
+        ("row_to_json(snapshot)::VARCHAR <> 's'", {"id", "n", "d", "s", "l"}),
+    ],
+)
+def test_columns_that_a_predicate_names_are_read(where: str, names: set[str]) -> None:
+    with duckdb_predicate.connection() as connection:
+        predicate = duckdb_predicate.parsed(connection, where)
+    assert set(predicate.columns(ROWS.schema)) == names
+
+
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        ("id = 'n d s' AND N > 1", {"id", "n"}),
+        ("s.x = 1 OR l[0] = 2", {"s", "l"}),
+        ("`Id` = 'a' AND exists(l, x -> x > 1)", {"id", "l"}),
+        ('"d" = id', {"id", "d"}),
+        ("n * 2 > 1", {"n"}),
+        ("hash(*) > 1", {"id", "n", "d", "s", "l"}),
+        ("to_json(struct(n, *)) <> ''", {"id", "n", "d", "s", "l"}),
+    ],
+)
+def test_columns_that_spark_is_asked_about_are_read(where: str, names: set[str]) -> None:
+    tokens = spark_predicate.check(where)
+    found = Where(where, names=spark_predicate.names_in(tokens))
+    assert set(found.columns(ROWS.schema)) == names

@@ -1,0 +1,110 @@
+"""SQL over tables, which DuckDB plans: it scans of each the columns and rows that the query needs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hoodie.errors import ConfigError, HoodieError
+from hoodie.format.base_file import READ_BATCH_ROWS
+from hoodie.read import duckdb_predicate
+from hoodie.read.settings import SPILL_PATH
+from hoodie.read.sql_tables import SqlTable, query_text
+from hoodie.read.table_dataset import TableDataset
+
+if TYPE_CHECKING:
+    import duckdb
+
+#: nulls are ordered as Spark does, and Python's variables are no tables
+_SETTINGS = (
+    "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",
+    "SET python_enable_replacements = false",
+)
+
+
+def sql_batches(text: str, tables: Mapping[str, SqlTable]) -> pa.RecordBatchReader:
+    """The answer of one SELECT while it is read. What DuckDB sorts, joins and groups takes 1 GiB of memory,
+    and spills beyond that. A sum of whole numbers is a long, as in Spark.
+
+    Raises ConfigError for a text that is no SELECT, or that DuckDB refuses, and TableError.
+    """
+    import duckdb
+
+    query = query_text(text)
+    spill = next((item.config[SPILL_PATH] for item in tables.values()), None)
+    datasets = {name: TableDataset(name, asked) for name, asked in tables.items()}
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hoodie-sql-", dir=spill or None))
+        connection = stack.enter_context(duckdb_predicate.connection(folder, *_SETTINGS))
+        for name, dataset in datasets.items():
+            connection.register(name, dataset)
+        try:
+            _check(connection, query)
+            rows = connection.sql(query)
+            longs = [str(kind) == "HUGEINT" for kind in rows.types]
+            answer = rows.to_arrow_reader(READ_BATCH_ROWS)
+        except duckdb.Error as error:
+            raise _wrong(query, datasets, error) from None
+        target = _with_longs(answer.schema, longs)
+        kept = stack.pop_all()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with kept:
+            try:
+                for batch in answer:
+                    yield pa.RecordBatch.from_arrays(_cast(batch, target), schema=target)
+            except (duckdb.Error, pa.ArrowException, OSError) as error:
+                raise _wrong(query, datasets, error) from None
+
+    return pa.RecordBatchReader.from_batches(target, batches())
+
+
+def _check(connection: duckdb.DuckDBPyConnection, query: str) -> None:
+    statements = connection.extract_statements(query)
+    kinds = [statement.type.name.upper() for statement in statements]
+    if len(kinds) != 1 or "SELECT" not in kinds[0]:
+        raise ConfigError(
+            f"the SQL text has {', '.join(kinds) or 'no statement'}; give one SELECT", sql=query
+        )
+
+
+def _with_longs(schema: pa.Schema, longs: list[bool]) -> pa.Schema:
+    fields = [
+        field.with_type(pa.int64()) if long else field for field, long in zip(schema, longs, strict=True)
+    ]
+    return pa.schema(fields)
+
+
+def _cast(batch: pa.RecordBatch, target: pa.Schema) -> list[Any]:
+    columns = zip(batch.columns, target, strict=True)
+    return [
+        column if column.type.equals(field.type) else column.cast(field.type) for column, field in columns
+    ]
+
+
+def _wrong(query: str, datasets: Mapping[str, TableDataset], error: Exception) -> Exception:
+    """The error of a scan, if one failed; else of a file that can't be read; else that of the text."""
+    failed = [dataset.error for dataset in datasets.values() if dataset.error is not None]
+    known = next((found for found in failed if isinstance(found, HoodieError)), None)
+    if known is not None:
+        return known
+    if not _of_text(error):
+        for dataset in datasets.values():
+            dataset.broken()
+    if failed:
+        return failed[0]
+    columns = "; ".join(f"{name}: {', '.join(found.schema.names)}" for name, found in datasets.items())
+    return ConfigError(
+        f"the SQL text can't be evaluated: {str(error).splitlines()[0]}; columns are {columns}", sql=query
+    )
+
+
+def _of_text(error: Exception) -> bool:
+    import duckdb
+
+    kinds = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+    return isinstance(error, (*kinds, duckdb.ConversionException))

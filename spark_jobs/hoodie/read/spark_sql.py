@@ -1,0 +1,141 @@
+"""SQL over tables, which Spark plans: of slices that Python tasks merge they convert what the query needs.
+
+The query is planned over stand-ins, whose plan says which columns and rows it needs (`spark_plan`), and then
+over the tables. There, columns of merged slices that are not to be read are errors, which have a name: where
+the plan needs one after all, as Spark knows less of an error than of a column, it is read, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.engine.session import spark_context, to_spark_schema
+from hoodie.errors import ConfigError
+from hoodie.format.meta_fields import COMMIT_TIME
+from hoodie.read.spark import plain_path, view_frame
+from hoodie.read.spark_plan import Needed, Stand, needed
+from hoodie.read.sql_tables import SqlTable, query_text
+from hoodie.read.table_view import TableView, known_schema
+from hoodie.table.handle import Table
+from hoodie.table.properties import properties_path
+
+#: of Spark's own errors, those of a text
+_OF_TEXT = frozenset({"AnalysisException", "ParseException"})
+_FIELDS = "spark.sql.debug.maxToStringFields"
+_MANY = "1000000"
+
+
+def sql_frame(spark: Any, text: str, tables: Mapping[str, SqlTable]) -> Any:
+    """DataFrame of one query of Spark SQL. The names of `tables` go before the session's.
+
+    Which files are read is decided now. With Spark Connect, which plans the query again whenever the
+    DataFrame is used, temporary views stay in the session; without it they are dropped.
+
+    Raises ConfigError for a text that Spark can't plan as a query, and TableError.
+    """
+    query, mark = query_text(text), f"hoodie_{uuid.uuid4().hex}"
+    opened = {name: asked.open() for name, asked in tables.items()}
+    stands = {
+        name: Stand(f"{mark}_{number}", _schema(opened[name], asked))
+        for number, (name, asked) in enumerate(tables.items())
+    }
+    with _views(
+        spark, {name: _stand_in(spark, opened[name], stand) for name, stand in stands.items()}
+    ) as views:
+        known = needed(_plan(spark, query, views), stands)
+    parts = {
+        name: _Part(stands[name], known[name], TableView.load(opened[name], asked.query, asked.config, where))
+        for name, asked in tables.items()
+        for where in [known[name].where()]
+    }
+    while True:
+        frames = {name: part.frame(spark, opened[name]) for name, part in parts.items()}
+        with _views(spark, frames) as views:
+            plan = _plan(spark, query, views)
+            if not [name for name, part in parts.items() if part.lacks(plan)]:
+                frame = _asked(spark, query, views)
+                if spark_context(spark) is None:
+                    views.clear()
+                return frame
+
+
+@dataclass
+class _Part:
+    """A table's part of a query: what is known to be needed of its slices."""
+
+    stand: Stand
+    known: Needed
+    view: TableView
+
+    def frame(self, spark: Any, table: Table) -> Any:
+        frame = view_frame(spark, table.storage, self.view, self.view.schema.names, self._unread())
+        return frame if self.view.span is None else frame.where(self.view.span.predicate())
+
+    def lacks(self, plan: str) -> bool:
+        """Does the plan need columns that are not read? They are known to be needed from now on."""
+        found = [name for name, error in self._unread().items() if error in plan]
+        self.known.columns.update(found)
+        return bool(found)
+
+    def _unread(self) -> dict[str, str]:
+        needed = {*self.known.columns, *([COMMIT_TIME] if self.view.span else [])}
+        named = zip(self.view.schema.names, self.stand.names(), strict=True)
+        text = "a column was not read, as the plan did not show that the query needs it"
+        return {name: f"{mark}: {text}" for name, mark in named if name not in needed}
+
+
+def _schema(table: Table, asked: SqlTable) -> pa.Schema:
+    known = known_schema(table, asked.query, asked.config)
+    return TableView.load(table, asked.query, asked.config).schema if known is None else known
+
+
+def _stand_in(spark: Any, table: Table, stand: Stand) -> Any:
+    """A file that is there and never read, as Parquet with the table's columns."""
+    fields = zip(stand.schema, stand.names(), strict=True)
+    marked = pa.schema([pa.field(name, field.type) for field, name in fields])
+    frame = spark.read.schema(to_spark_schema(marked)).parquet(plain_path(properties_path(table.base_path)))
+    return frame.toDF(*stand.schema.names)
+
+
+@contextlib.contextmanager
+def _views(spark: Any, frames: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The names of temporary views, by those in the text; dropped at the end are those that are left."""
+    mark, views = uuid.uuid4().hex, dict[str, str]()
+    try:
+        for name, frame in frames.items():
+            views[name] = f"hoodie_{mark}_{name}"
+            frame.createOrReplaceTempView(views[name])
+        yield views
+    finally:
+        for view in views.values():
+            with suppress(Exception):
+                spark.catalog.dropTempView(view)
+
+
+def _plan(spark: Any, query: str, views: Mapping[str, str]) -> str:
+    before = spark.conf.get(_FIELDS)
+    spark.conf.set(_FIELDS, _MANY)
+    try:
+        return "\n".join(row[0] for row in _asked(spark, query, views, "EXPLAIN FORMATTED ").collect())
+    finally:
+        spark.conf.set(_FIELDS, before)
+
+
+def _asked(spark: Any, query: str, views: Mapping[str, str], before: str = "") -> Any:
+    named = ", ".join(f"{name} AS (SELECT * FROM {view})" for name, view in views.items())
+    try:
+        frame = spark.sql(f"{before}WITH {named} (\n{query}\n)")
+        frame.columns  # noqa: B018  Connect analyses it now
+        return frame
+    except Exception as error:
+        if type(error).__name__ not in _OF_TEXT:
+            raise
+        first = next((line for line in str(error).splitlines() if line.strip()), repr(error))
+        raise ConfigError(f"the SQL text can't be planned: {first}", sql=query) from None
