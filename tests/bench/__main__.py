@@ -11,6 +11,7 @@ from . import (
     bounded,
     checks,
     codec,
+    curve,
     engines,
     layout,
     model,
@@ -18,6 +19,7 @@ from . import (
     poll,
     pruning,
     report,
+    scale,
     tokens,
     year,
 )
@@ -30,10 +32,12 @@ LONG_RUNS = {
     backfill.NAME: backfill.main,
     bounded.NAME: bounded.main,
     checks.NAME: checks.main,
+    curve.NAME: curve.main,
     engines.NAME: engines.main,
     layout.NAME: layout.main,
     model.NAME: model.main,
     pruning.NAME: pruning.main,
+    scale.NAME: scale.main,
     tokens.NAME: tokens.main,
     year.NAME: year.main,
 }

@@ -85,6 +85,25 @@ def _upsert(rows: int, late: Late) -> list[Case]:
     return [Case("upsert", "upsert", daily(rows, late))]
 
 
+def _large(rows: int, late_in: Late) -> list[Case]:
+    """A fortieth of the table, in 200 partitions: half of it updates of the last 20 days, nine twentieths a
+    new day, the rest late, in older days or in those that are updated.
+    """
+    days, updated, batch = 200, 20, rows // 40
+    late, updates = batch // 20, batch // 2
+    last, old = (days - updated, days), (0, days - updated)
+    work = Workload(
+        rows=rows,
+        days=days,
+        updates=updates,
+        update_days=last,
+        new=batch - updates - late,
+        late=late,
+        late_days=old if late_in is Late.OLD else last,
+    )
+    return [Case("large_upsert", "upsert", work)]
+
+
 def _bulk_insert(rows: int, late: Late) -> list[Case]:
     return [Case("bulk_insert", "bulk_insert", daily(rows, late))]
 
@@ -197,6 +216,7 @@ SCENARIOS = {
             ("ours", "ours-3.5", "hudi-0.15.0-simple", "hudi-1.2.0-simple", "spark-floor", "spark-floor-3.5"),
             _bulk_insert,
         ),
+        Scenario("large", 40_000_000, ("ours", "ours-local", "hudi-0.15.0-simple"), _large),
         Scenario("mor", 4_000_000, ("ours", "hudi-0.15.0-simple"), _merge_on_read),
         Scenario("clustering", 2_000_000, ("ours", "ours-local", "hudi-0.15.0-simple"), _clustering),
         Scenario("partitions", 2_000_000, ("ours", "ours-local", *HUDI[:2]), _partitions),

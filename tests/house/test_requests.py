@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import hoodie
 from scripts.environment import ROOT
+from tests.support.large_table import OPTIONS as LARGE
+from tests.support.large_table import LargeTable
 from tests.support.requests import counted
 
 HOODIE = ROOT / "spark_jobs" / "hoodie"
@@ -65,6 +69,22 @@ def test_an_upsert(table: str) -> None:
     assert len(requests.about_the_table()) <= UPSERT, f"\n{requests}"
     # a file is opened where its keys are looked up, and where it is merged
     assert (requests.count("open_input"), requests.count("output")) == (4, 2)
+
+
+def test_an_upsert_and_a_query_ask_for_what_they_touch(tmp_path: Path) -> None:
+    """Beside 8 partitions and beside 198 others; the table's own folder lists them."""
+    asked = []
+    for partitions in (10, 200):
+        large = LargeTable(str(tmp_path / f"{partitions}"), partitions, files=3, commits=4, rows=2)
+        large.make()
+        with counted(large.path) as upsert:
+            done = hoodie.write_table(large.upsert(range(2), 1), large.path, options=LARGE)
+        assert (done.num_updates, done.num_files) == (12, 6)
+        with counted(large.path) as query:
+            found = hoodie.read_table(large.path, where="part = 'p000001'", columns=["val"])
+        assert sorted(found.column("val").to_pylist()) == [0, 2, 4, 6, 8, 10]
+        asked.append([Counter(name for name, _, _ in requests.calls) for requests in (upsert, query)])
+    assert asked[0] == asked[1]
 
 
 def test_one_module_lists_data_files() -> None:

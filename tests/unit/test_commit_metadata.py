@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hoodie.errors import TableError
+from hoodie.timeline import commit_details
 from hoodie.timeline.commit import (
     CommitMetadata,
     PlannedFile,
@@ -20,7 +21,7 @@ from hoodie.timeline.commit import (
     inflight_metadata,
     pretty_json,
 )
-from hoodie.timeline.commit_details import CommitDetails
+from hoodie.timeline.commit_details import CommitDetails, base_file_totals, schema_text, stats_of
 
 
 def test_every_golden_commit_comes_back_byte_for_byte(golden_tables: Path) -> None:
@@ -32,6 +33,53 @@ def test_every_golden_commit_comes_back_byte_for_byte(golden_tables: Path) -> No
             seen += 1
             assert CommitMetadata.parse(data).to_json() == data, path
     assert seen > 1000
+
+
+def _commits(folder: Path) -> list[bytes]:
+    kinds = ("commit", "deltacommit", "replacecommit")
+    files = [path for kind in kinds for path in folder.rglob(f".hoodie/*.{kind}")]
+    return [data for data in map(Path.read_bytes, files) if data.startswith(b"{")]
+
+
+def test_what_is_searched_in_a_commit_is_what_parsing_it_shows(
+    golden_tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_details, "_SMALL", 0)
+    seen = 0
+    for data in _commits(golden_tables):
+        value, metadata = json.loads(data), CommitMetadata.parse(data)
+        stats = value["partitionToWriteStats"]
+        for partition in [*stats, "", "other", "path", "logFiles"]:
+            expected = {partition: stats[partition]} if partition in stats else {}
+            assert stats_of(data, [partition]) == expected
+        assert stats_of(data, None) == stats
+        assert stats_of(data, list(stats)) == stats
+        bases = [stat for stat in metadata.write_stats if stat.log_version is None]
+        written = sum(stat.num_writes for stat in bases), sum(stat.total_write_bytes for stat in bases)
+        assert base_file_totals(data) == ((0, 0) if metadata.operation_type == "BOOTSTRAP" else written)
+        assert schema_text(data) == (metadata.schema_text() or "")
+        seen += bool(stats)
+    assert seen > 100
+
+
+@pytest.mark.parametrize(
+    "partition",
+    ["", "eu", " : ", 'a"b', "a\\b", "größe", "path", "logFiles", "partitionToWriteStats", "extraMetadata"],
+)
+def test_a_partition_of_any_name_is_found(partition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_details, "_SMALL", 0)
+    stats = {name: (WriteStat(file_id=f"f{name}", path="p"),) for name in ("us", partition)}
+    extra = {"eu": '"eu" : [ { } ]', "schema": f'{{"{partition}" : [ ]}}'}
+    found = ReplaceCommitMetadata(
+        stats, extra_metadata=extra, partition_to_replace_file_ids={partition: ("f1",), "eu": ()}
+    ).to_json()
+    expected = json.loads(found)["partitionToWriteStats"]
+    for name in ("us", partition, "eu"):
+        wanted = {name: expected[name]} if name in expected else {}
+        assert {key: group for key, group in stats_of(found, [name]).items() if group} == wanted
+    # as another writer may lay it out
+    for text in (json.dumps(json.loads(found)), json.dumps(json.loads(found), separators=(",", ":"))):
+        assert stats_of(text.encode(), [partition]) == {partition: expected[partition]}
 
 
 def test_totals_and_schema(golden_tables: Path) -> None:

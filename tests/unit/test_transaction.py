@@ -18,6 +18,7 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.participant import Commit, CommitParticipant
+from hoodie.timeline import active
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
@@ -215,6 +216,14 @@ def test_not_published_is_withdrawn(base: str) -> None:
     assert states(base) == data(base) == litter(base) == []
 
 
+def test_a_commit_that_no_reader_would_take_is_withdrawn(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(active, "MAX_READ_BYTES", 1000)
+    why = "and a reader takes at most 1000: too many files for one instant"
+    with pytest.raises(TableError, match=why), begun(base) as transaction:
+        transaction.commit(written(base, transaction), "UPSERT", {"note": "x" * 1000})
+    assert states(base) == data(base) == litter(base) == []
+
+
 @pytest.mark.parametrize("token", [True, False])
 @pytest.mark.parametrize("create", [True, False])
 def test_when_nobody_knows_whether_it_was_published_nothing_is_withdrawn(
@@ -387,7 +396,8 @@ def test_a_metadata_table_that_the_properties_do_not_name_goes(base: str) -> Non
 
 
 def test_unfinished_files_are_swept_wherever_writers_make_them(base: str) -> None:
-    folders = [f"{base}/.hoodie", f"{base}/.hoodie/.heartbeat", *swept_folders(base)]
+    folders = [f"{base}/.hoodie{name}" for name in ("", "/.aux", "/.heartbeat")]
+    folders += swept_folders(base)
     for folder in folders:
         STORAGE.create(f"{folder}/.x.1.hoodie-tmp", b"")
     with begun(base) as transaction:

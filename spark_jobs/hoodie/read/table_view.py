@@ -41,6 +41,7 @@ from hoodie.table.view import (
     merged_slices,
 )
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit_details import schema_text
 from hoodie.timeline.instant import Instant
 
 #: (partition path, file id) of touched file groups; None: any
@@ -228,11 +229,15 @@ def known_schema(table: Table, query: Query, config: Config) -> pa.Schema | None
 
 def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Schema]:
     """Schema of the data columns of each of `files`: its commit's, or its footer's when that is archived."""
+    by_text: dict[str, pa.Schema] = {}
     by_instant: dict[str, pa.Schema] = {}
+    wanted = {file.instant for file in view.files}
     for instant in view.timeline.commits():
-        text = view.timeline.commit(instant, storage).schema_text()
+        text = _stored_schema(view.timeline, instant, storage) if instant.time in wanted else None
         if text:
-            by_instant[instant.time] = without_meta(from_avro(text))
+            if text not in by_text:
+                by_text[text] = without_meta(from_avro(text))
+            by_instant[instant.time] = by_text[text]
     out: dict[BaseFile, pa.Schema] = {}
     for file in view.files:
         if file.instant in by_instant:
@@ -241,6 +246,11 @@ def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Sche
         with BaseFileReader(storage, file.path) as reader:
             out[file] = without_meta(reader.schema)
     return out
+
+
+def _stored_schema(timeline: Timeline, instant: Instant, storage: Storage) -> str | None:
+    found = schema_text(timeline.read(instant, storage))
+    return timeline.commit(instant, storage).schema_text() if found is None else found
 
 
 def _period(query: Query, config: Config, table: Table) -> tuple[str | None, Span | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
@@ -152,6 +153,14 @@ class TimelineView:
             as_of,
         )
 
+    @cached_property
+    def compacting_in(self) -> Mapping[str, Mapping[str, str]]:
+        """`compacting` by partition path, then by file id: asked for each of many partitions."""
+        found: dict[str, dict[str, str]] = {}
+        for (partition, file_id), time in self.compacting.items():
+            found.setdefault(partition, {})[file_id] = time
+        return found
+
     def shows(self, instant: str) -> bool:
         """Is a file, or a log block, of this instant committed: completed, or older than the timeline."""
         if instant in self.committed:
@@ -168,6 +177,7 @@ def file_slices(snapshot: TimelineView, listing: Listing, partition: str) -> dic
     """
     bases: dict[tuple[str, str], BaseFile] = {}
     logs: dict[tuple[str, str], list[LogFile]] = {}
+    compacting = snapshot.compacting_in.get(partition, {})
     for item in listing(partition):
         if item.is_dir:
             continue
@@ -177,11 +187,10 @@ def file_slices(snapshot: TimelineView, listing: Listing, partition: str) -> dic
                 bases[name.file_id, name.instant] = base
         elif (log := LogFileName.parse(item.name)) and not log.cdc:
             key = (log.file_id, log.base_instant)
-            if snapshot.shows(log.base_instant) or snapshot.compacting.get((partition, key[0])) == key[1]:
+            if snapshot.shows(log.base_instant) or compacting.get(key[0]) == key[1]:
                 logs.setdefault(key, []).append(LogFile.of(partition, item.path, log, item.size))
-    begun = {(file_id, time) for (place, file_id), time in snapshot.compacting.items() if place == partition}
     groups: dict[str, list[FileSlice]] = {}
-    for file_id, instant in sorted({*bases, *logs, *begun}, reverse=True):
+    for file_id, instant in sorted({*bases, *logs, *compacting.items()}, reverse=True):
         if (partition, file_id) in snapshot.replaced:
             continue
         key = (file_id, instant)

@@ -20,6 +20,7 @@ from hoodie.table.properties import TableProperties
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files
+from hoodie.timeline.commit_details import is_searched, stats_of
 from hoodie.timeline.instant import Instant
 
 #: (partition path, file id)
@@ -74,13 +75,9 @@ def written_files(
 ) -> Iterator[WrittenFile]:
     """The files that a completed commit names in these partitions (None: all). Raises TableError."""
     try:
-        stats: Mapping[str, Sequence[Mapping[str, Any]]] = (
-            (timeline.value(instant, data).get("partitionToWriteStats") or {}) if data.strip() else {}
-        )
-        for partition, group in stats.items():
-            if partitions is None or partition in partitions:
-                for stat in group:
-                    yield from _files(instant.time, partition, stat)
+        for partition, group in stats_of(data, partitions, timeline.value_of(instant)).items():
+            for stat in group:
+                yield from _files(instant.time, partition, stat)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise TableError(
             f"{instant} can't be read ({error}); restore its file in .hoodie from a copy, or roll it back",
@@ -152,6 +149,8 @@ def _adds_files(
     data: bytes, begun: Mapping[Group, str], snapshot: TimelineView, partitions: Collection[str] | None
 ) -> bool:
     """Does a commit name more than base files that were superseded later? Parsing takes ten times longer."""
+    if partitions is not None and is_searched(data, partitions):
+        return True
     for path in _PATH.findall(data):
         if b"\\" in path:
             return True

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from hoodie.config import versions
+from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import ConflictError, HalfUpgraded, TableError, TableNotFound
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import PARTIAL_SUFFIX, Check, Storage, storage_for
@@ -255,7 +256,7 @@ class Timeline:
         found = self.contents.parsed(name)
         if found is None:
             data = self.read(instant, storage)
-            found = CommitMetadata.completed(data, self.path(instant), self._value(instant))
+            found = CommitMetadata.completed(data, self.path(instant), self.value_of(instant))
             self.contents.keep_parsed(name, len(data), found)
         return found
 
@@ -264,19 +265,20 @@ class Timeline:
         Raises FileNotFoundError.
         """
         storage = storage or storage_for(self.base_path)
-        return CommitDetails.parse(storage.read(self.path(instant)), self._value(instant))
+        return CommitDetails.parse(storage.read(self.path(instant)), self.value_of(instant))
 
     def intended(self, instant: Instant, data: bytes) -> CommitMetadata:
         """What the file of a state says: that of a commit in flight may say nothing. Raises TableError."""
         if instant.completed:
-            return CommitMetadata.completed(data, self.path(instant), self._value(instant))
-        return CommitMetadata.parse(data, self._value(instant))
+            return CommitMetadata.completed(data, self.path(instant), self.value_of(instant))
+        return CommitMetadata.parse(data, self.value_of(instant))
 
     def value(self, instant: Instant, data: bytes) -> Mapping[str, Any]:
         """What the file of a commit contains, as an object with Hudi's keys. Raises ValueError."""
         return self.layout.commit_value(instant.action, data)
 
-    def _value(self, instant: Instant) -> ReadValue:
+    def value_of(self, instant: Instant) -> ReadValue:
+        """What makes such an object of the content of the instant's file."""
         return partial(self.layout.commit_value, instant.action)
 
     def plan(self, instant: Instant, storage: Storage | None = None) -> bytes:
@@ -386,9 +388,22 @@ def create_instant(
 ) -> None:
     """Create the file of one state; raises AlreadyExists when another writer took the same instant. `check`:
     see Storage.create. Called for completed instants by hoodie.write.commit alone, for others by
-    `begin_instant`.
+    `begin_instant`. Raises TableError for more than a reader takes.
     """
+    refuse_too_large(instant.time, len(data))
     storage.create(instant_path(base_path, instant), data, check)
+
+
+def refuse_too_large(time: str, size: int) -> None:
+    """Raises TableError where the file of an instant has, or will have, more bytes than a reader takes."""
+    if size > MAX_READ_BYTES:
+        raise TableError(
+            f"a file of instant {time} would have {size} bytes or more, and a reader takes at most "
+            f"{MAX_READ_BYTES}: too many files for one instant. Write fewer partitions at a time, or larger "
+            "files, or set HOODIE_MAX_READ_BYTES in the environment of all that read and write the table",
+            instant=time,
+            size=size,
+        )
 
 
 def again(create: Callable[[], object], check: Callable[[], object] | None = None) -> None:

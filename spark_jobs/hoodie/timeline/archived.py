@@ -9,6 +9,7 @@ Importing this module needs the standard library only; reading and writing entri
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import struct
@@ -126,19 +127,26 @@ def read_file(storage: Storage, path: str) -> Iterator[ArchivedEntry]:
                 yield from _entries(path, block, reader.content(block))
 
 
-def encode_archive(records: Sequence[Mapping[str, Any]], batch: int) -> bytes:
-    """The bytes of an archive file with these records, `batch` of them in a block."""
-    return b"".join(
-        bytes(piece)
-        for start in range(0, len(records), batch)
-        for piece in _block(records[start : start + batch])
-    )
+def encode_archive(records: Iterable[Mapping[str, Any]], batch: int) -> bytes:
+    """The bytes of an archive file with these records, `batch` of them in a block.
+
+    Memory: one record, and the bytes.
+    """
+    pieces, left = list[bytes](), iter(records)
+    while datums := [_datum(record) for record in itertools.islice(left, batch)]:
+        pieces += map(bytes, _block(datums))
+    return b"".join(pieces)
 
 
-def _block(records: Iterable[Mapping[str, Any]]) -> list[Any]:
-    from hoodie.codec.avro import schema_json, write_datum
+def _datum(record: Mapping[str, Any]) -> bytes:
+    from hoodie.codec.avro import write_datum
 
-    datums = [write_datum(MODEL, record) for record in records]
+    return write_datum(MODEL, record)
+
+
+def _block(datums: Sequence[bytes]) -> list[Any]:
+    from hoodie.codec.avro import schema_json
+
     content: list[bytes] = [_INT.pack(_CONTENT_VERSION) + _INT.pack(len(datums))]
     for datum in datums:
         content += [_INT.pack(len(datum)), datum]

@@ -7,11 +7,13 @@ wanted are taken out of the value that hoodie.timeline.commit reads, too, and no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoodie.timeline.commit import SCHEMA_KEY, ReadValue, json_object
+from hoodie.timeline.commit import KEEPS_SCHEMA, SCHEMA_KEY, ReadValue, json_object
 
 #: operation types of table services: they rewrite files and change no row
 SERVICE_OPERATIONS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
@@ -25,6 +27,19 @@ _STAT_KEYS = {
     "num_writes": "numWrites",
     "bytes_written": "totalWriteBytes",
 }
+
+
+#: Hudi's operation type of a bootstrap, whose skeletons have meta columns only
+_BOOTSTRAP = re.compile(rb'"operationType"\s*:\s*"BOOTSTRAP"')
+_OF_LOG = b'"logVersion"'
+_ROWS, _BYTES = (re.compile(rb'"%s"\s*:\s*(\d+)' % name) for name in (b"numWrites", b"totalWriteBytes"))
+#: partitions that are looked for in the text of a commit; for more all of it is parsed
+_FEW = 16
+#: bytes of a commit below which parsing costs nothing
+_SMALL = 1 << 15
+_LIST = re.compile(r"\s*:\s*(?=\[)")
+_OBJECT = re.compile(r"\s*:\s*(?=\{)")
+_OPERATION = re.compile(r'"operationType"\s*:\s*"(\w*)"')
 
 
 #: above Java's longs, which the sums of a table's commits stay far below
@@ -83,3 +98,89 @@ class CommitDetails:
             )
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
+
+
+def base_file_totals(data: bytes) -> tuple[int, int]:
+    """Rows and bytes that a commit of layout one wrote into base files with rows. A commit of files without
+    logs is searched, not parsed. Raises ValueError, AttributeError or TypeError for other content.
+    """
+    if _BOOTSTRAP.search(data):
+        return 0, 0
+    if _OF_LOG not in data:
+        return sum(map(int, _ROWS.findall(data))), sum(map(int, _BYTES.findall(data)))
+    stats = (json_object(data).get("partitionToWriteStats") or {}).values()
+    bases = [stat for group in stats for stat in group if stat.get("logVersion") is None]
+    rows, size = (sum(stat.get(key) or 0 for stat in bases) for key in ("numWrites", "totalWriteBytes"))
+    return rows, size
+
+
+def stats_of(
+    data: bytes, partitions: Collection[str] | None, value: ReadValue = json_object
+) -> Mapping[str, list[Mapping[str, Any]]]:
+    """The statistics in a commit's file by partition, of these partitions (None: all). `value`: as of
+    CommitMetadata.
+
+    Of few partitions only their part of a large commit is parsed. Raises ValueError, AttributeError or
+    TypeError for what is no commit, as far as it was looked at.
+    """
+    if not data.strip():
+        return {}
+    if partitions is not None and is_searched(data, partitions):
+        found = _searched(data, partitions)
+        if found is not None:
+            return found
+    every: Mapping[str, list[Mapping[str, Any]]] = value(data).get("partitionToWriteStats") or {}
+    if partitions is None:
+        return every
+    return {partition: group for partition, group in every.items() if partition in partitions}
+
+
+def is_searched(data: bytes, partitions: Collection[str]) -> bool:
+    """Is a commit searched for the statistics of these partitions, instead of being parsed?"""
+    return len(partitions) <= _FEW and len(data) > _SMALL and data.startswith(b"{")
+
+
+def _searched(data: bytes, partitions: Collection[str]) -> dict[str, list[Mapping[str, Any]]] | None:
+    """None where the text is not clear: a name has escapes, or seems to be there twice.
+
+    Inside a text of JSON a quote follows a backslash, so that a name between quotes is a key or a value.
+    """
+    if b"\\u" in data or b"\\/" in data:
+        return None
+    text, decoder = data.decode(), json.JSONDecoder()
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for partition in partitions:
+        name = json.dumps(partition, ensure_ascii=False)
+        if "\\" in name:
+            return None
+        at = text.find(name)
+        while at >= 0:
+            key = _LIST.match(text, at + len(name))
+            if key is not None:
+                group, _ = decoder.raw_decode(text, key.end())
+                if all(isinstance(stat, dict) for stat in group):  # else ids of file groups that it replaced
+                    if partition in found:
+                        return None
+                    found[partition] = group
+            at = text.find(name, at + len(name))
+    return found
+
+
+def schema_text(data: bytes) -> str | None:
+    """As CommitMetadata.schema_text of a commit of layout one, but "" for none. The statistics are not
+    parsed: None where the text is not clear.
+    """
+    text = data.decode()
+    operations = set(_OPERATION.findall(text))
+    at = text.rfind('"extraMetadata"')
+    start = _OBJECT.match(text, at + len('"extraMetadata"')) if at >= 0 else None
+    if start is None or len(operations) != 1:
+        return None
+    if operations & KEEPS_SCHEMA:
+        return ""
+    try:
+        extra, _ = json.JSONDecoder().raw_decode(text, start.end())
+    except (ValueError, RecursionError):
+        return None
+    found = extra.get(SCHEMA_KEY) or ""
+    return found if isinstance(found, str) else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +37,8 @@ from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import META_FOLDER, Timeline
-from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY, CommitMetadata
+from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
+from hoodie.timeline.commit_details import base_file_totals
 from hoodie.timeline.instant import Action
 from hoodie.write.context import WriteContext
 from hoodie.write.duplicates import Duplicates, dropping_inserts
@@ -67,6 +69,9 @@ from hoodie.write.table_options import (
 )
 from hoodie.write.workload import Parallelism, average_record_size
 
+#: commits that are looked at for the size of a record; an archived timeline has fewer
+_LOOKED_AT = 100
+
 _PARALLELISM = {
     Operation.UPSERT: UPSERT_PARALLELISM,
     Operation.INSERT: INSERT_PARALLELISM,
@@ -88,7 +93,7 @@ class WritePlan:
     table_name: str
     config: Config
     context: WriteContext
-    record_size: int
+    storage: Storage
     extra_metadata: Mapping[str, str]
     new_properties: Mapping[str, str] | None
     timeline_utc: bool
@@ -105,6 +110,11 @@ class WritePlan:
     @property
     def sample_keys(self) -> bool:
         return self.context.sort
+
+    @cached_property
+    def record_size(self) -> int:
+        """Bytes of a record, by which new rows are given to files; commits are read for it."""
+        return average_record_size(self.config, _written(self.timeline, self.storage))
 
     def create_table(self, table: Table) -> None:
         if self.new_properties is None:
@@ -161,7 +171,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     name = _table_name(config, path)
     timeline = Timeline(path, (), {}) if props is None else table.timeline
     snapshot = TimelineView.of(timeline, storage)
-    newest_first = _commits(storage, props, timeline, snapshot, operation)
+    _refuse_buckets(storage, props, timeline, snapshot, operation)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
     if operation.brings_rows:
@@ -199,7 +209,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         table_name=name,
         config=config,
         context=context,
-        record_size=average_record_size(config, newest_first),
+        storage=storage,
         extra_metadata=_extra(request, avro_text if operation.brings_rows or stored else ""),
         new_properties=_new_properties(config, name, shape.keys, shape.merger) if props is None else None,
         timeline_utc=_utc(config, props),
@@ -243,21 +253,24 @@ def _logs(config: Config, shape: _Shape, name: str, full_name: str | None) -> Lo
     return LogFormat.of(config, schema, shape.merger.delete_ordering)
 
 
-def _commits(
+def _refuse_buckets(
     storage: Storage,
     props: TableProperties | None,
     timeline: Timeline,
     snapshot: TimelineView,
     operation: Operation,
-) -> Iterator[CommitMetadata]:
-    """Commits, newest first, each read when it is wanted. Raises ConfigError for a table of the BUCKET index
-    that rows are brought to.
-    """
-    newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
-    newest_first, looked_at = itertools.tee(newest)
+) -> None:
+    """Raises ConfigError for a table of the BUCKET index that rows are brought to."""
     if props is not None and operation.brings_rows:
-        refuse_buckets(storage, props, timeline, snapshot, looked_at)
-    return newest_first
+        newest_first = (timeline.commit(instant, storage) for instant in reversed(timeline.commits()))
+        refuse_buckets(storage, props, timeline, snapshot, newest_first)
+
+
+def _written(timeline: Timeline, storage: Storage) -> Iterator[tuple[int, int]]:
+    """Rows and bytes in base files by commit, newest first, of those that are still on the timeline."""
+    for instant in reversed(timeline.commits()[-_LOOKED_AT:]):
+        with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, TypeError):
+            yield base_file_totals(timeline.read(instant, storage))
 
 
 def _of_rows(

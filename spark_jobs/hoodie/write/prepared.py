@@ -13,6 +13,7 @@ from hoodie.progress import ProgressCallback
 from hoodie.read.settings import MERGE_BUDGET
 from hoodie.read.spill import spill_error
 from hoodie.table.handle import Table
+from hoodie.timeline.active import refuse_too_large
 from hoodie.timeline.commit import WriteStat, stats_by_partition
 from hoodie.write.blobs import BLOB_ID, BLOB_SCHEMA, ERROR, KEYS, ROWS, SUMMARY, answers, raise_errors
 from hoodie.write.bulk import bulk_assignment
@@ -24,6 +25,9 @@ from hoodie.write.stage import StageRows
 from hoodie.write.tagging import Tags, list_slices, tagged
 from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
 from hoodie.write.write_task import WriteFileGroups
+
+#: what a commit says of a file takes so many at least
+LEAST_BYTES = 700
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +86,12 @@ class _Staged(Prepared):
             task_memory = plan.context.merge_budget
             return bulk_assignment(self.profile, plan.config, self._parallelism, task_memory=task_memory)
         appends = plan.context.logs is not None
-        return assign(self.profile, plan.config, plan.record_size, self._parallelism, appends)
+        size = plan.record_size if self.profile.inserts else 1
+        return assign(self.profile, plan.config, size, self._parallelism, appends)
 
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
         engine, context, assignment = self.engine, self.plan.context, self.assignment
+        refuse_too_large(instant, len(assignment.writes) * LEAST_BYTES)
         progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
         rows = engine.filter(self.blobs, "kind", (ROWS,))
         if self.tags is not None:
@@ -113,6 +119,7 @@ class _InFiles(Prepared):
 
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
         task = self.direct.write(self.plan.context, self.assignment, instant)
+        refuse_too_large(instant, len(task.writes) * LEAST_BYTES)
         progress(
             "write", f"instant {instant}: {len(task.writes)} file groups, straight from the source files"
         )

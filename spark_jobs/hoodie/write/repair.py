@@ -121,7 +121,8 @@ class Repair:
             if not self._beats.of_service(beat):
                 self._beats.remove(beat.instant)
         base_path = self._table.base_path
-        for folder in (meta_path(base_path), heartbeat_folder(base_path), *swept_folders(base_path)):
+        meta = meta_path(base_path)
+        for folder in (meta, f"{meta}/.aux", heartbeat_folder(base_path), *swept_folders(base_path)):
             self._table.storage.sweep_partial(folder)
         self._gate.queue.sweep()
 

@@ -51,6 +51,8 @@ def published_late(table: Table, timeline: Timeline) -> list[Instant]:
     """
     storage = table.storage
     found: list[Instant] = []
+    if not timeline.filter([Action.ROLLBACK, Action.RESTORE], completed=True):
+        return found
     for instant in timeline.commits():
         actions = (instant.action, *ONE.plans_of(instant.action))
         states = (Instant(instant.time, action, state) for action in actions for state in _BEGUN)

@@ -98,9 +98,10 @@ class WorkloadProfile:
         """The workload profile kept in the inflight file; duplicates within the batch are counted."""
         files: dict[str, list[PlannedFile]] = {partition: [] for partition in self.partitions}
         inserts: dict[str, int] = {}
+        slices = self.updated
         for (partition, file_id), (rows, _) in sorted(self.groups.items()):
             if file_id:
-                base = self.slice(partition, file_id).base
+                base = slices[partition, file_id].base
                 instant = base.instant if base else ""
                 files[partition].append(PlannedFile(file_id, instant, num_updates=rows))
             else:
@@ -116,8 +117,16 @@ class WorkloadProfile:
     def warnings(self) -> list[str]:
         return [f"no partition {name!r} with rows in the table; nothing to delete" for name in self.absent]
 
-    def slice(self, partition: str, file_id: str) -> FileSlice:
-        return next(found for found in self.slices[partition] if found.file_id == file_id)
+    @property
+    def inserts(self) -> bool:
+        """Has any partition new rows."""
+        return any(not file_id for _, file_id in self.groups)
+
+    @property
+    def updated(self) -> dict[tuple[str, str], FileSlice]:
+        """The slices of partitions with rows to update, by partition and file id."""
+        touched = {partition for partition, file_id in self.groups if file_id}
+        return {(place, item.file_id): item for place in touched for item in self.slices[place]}
 
 
 @dataclass(frozen=True)
@@ -189,21 +198,15 @@ def slice_to_json(slice_: FileSlice) -> list[Any]:
     return [slice_.instant, base, [[log.name, log.size] for log in slice_.logs]]
 
 
-#: Hudi's WriteOperationType of a bootstrap's skeletons, which have meta columns only
-_BOOTSTRAP = "BOOTSTRAP"
+def average_record_size(config: Config, written: Iterable[tuple[int, int]]) -> int:
+    """Bytes of a record in a base file, from the newest commit that wrote enough.
 
-
-def average_record_size(config: Config, commits: Iterable[CommitMetadata]) -> int:
-    """Bytes of a record in a base file, from the newest commit that wrote enough (newest first)."""
+    `written`: rows and bytes in base files, by commit, newest first.
+    """
     limit = config[SMALL_FILE_LIMIT]
-    for commit in commits:
-        if commit.operation_type == _BOOTSTRAP:
-            continue
-        stats = [stat for stat in commit.write_stats if stat.log_version is None]
-        written = sum(stat.total_write_bytes for stat in stats)
-        rows = sum(stat.num_writes for stat in stats)
-        if rows > 0 and written > config[RECORD_SIZE_THRESHOLD] * limit:
-            return max(1, math.ceil(written / rows))
+    for rows, size in written:
+        if rows > 0 and size > config[RECORD_SIZE_THRESHOLD] * limit:
+            return max(1, math.ceil(size / rows))
     return config[RECORD_SIZE_ESTIMATE]
 
 
@@ -236,9 +239,10 @@ def assign(
     writes = _Writes(logs)
     updates: dict[tuple[str, str], int] = {}
     inserts: dict[str, tuple[tuple[int, float], ...]] = {}
+    slices = profile.updated
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if file_id:
-            found = profile.slice(partition, file_id)
+            found = slices[partition, file_id]
             updates[partition, file_id] = writes.add(partition, file_id, found, rows, size)
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if not file_id:

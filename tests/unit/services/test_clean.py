@@ -21,6 +21,9 @@ from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from tests.support.handles import table_at
+from tests.support.large_table import OPTIONS as LARGE
+from tests.support.large_table import LargeTable
+from tests.support.requests import counted
 from tests.support.tables import small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
@@ -179,6 +182,27 @@ def test_incremental_planning_looks_where_commits_changed_something(table: Pair)
     assert seen == ["eu"]
     assert planned.plan is not None
     assert planned.plan.partitions == ["eu"]
+
+
+def test_a_table_that_only_grows_is_not_looked_through_after_each_commit(tmp_path: Path) -> None:
+    """Neither before commits are archived nor afterwards; what is to be cleaned is found all the same."""
+    large = LargeTable(str(tmp_path / "t"), 40, files=1, commits=1, rows=2)
+    large.make()
+    options = {**LARGE, RETAINED: 2, "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 6}
+    looked: list[int] = []
+    for number in range(24):
+        with counted(large.path) as requests:
+            rows = large.upsert(range(40 + number, 41 + number), 1)
+            done = hoodie.write_table(rows, large.path, options=options)
+        assert done.warnings == []
+        looked.append(sum(name == "list" and path.startswith("/p") for name, path, _ in requests.calls))
+    assert max(looked) > 40, "once"
+    assert max(looked[looked.index(max(looked)) + 1 :]) < 10, looked
+    for version in range(2, 8):
+        hoodie.write_table(large.upsert(range(3, 4), version), large.path, options=options)
+    assert len(list((tmp_path / "t" / "p000003").glob("*.parquet"))) <= 4
+    (tmp_path / "t/.hoodie/.aux/airflow-examined.json").write_text("{")
+    assert hoodie.clean_table(large.path, options=options).status == "skipped"
 
 
 def test_a_table_without_partitions(tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from hoodie.errors import TableError
 from hoodie.format.base_file import footer_of
 from hoodie.storage.local import LocalStorage
+from hoodie.timeline import active
+from hoodie.timeline.active import Timeline
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import (
@@ -158,3 +161,19 @@ def test_upsert_on_top_of_a_sorted_load(tmp_path: Path) -> None:
     table.write(small_rows(range(90), 1), "bulk_insert")
     result = table.write(small_rows(range(60, 120), 2))
     assert (result.num_updates, result.num_inserts) == (30, 30)
+
+
+@pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
+def test_more_files_than_a_commit_can_name_are_refused_before_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(as_table(small_rows(range(3), 1), SMALL_SCHEMA), path, options=OPTIONS)
+    before = sorted(file.name for file in tmp_path.rglob("*") if file.suffix in (".parquet", ".commit"))
+    monkeypatch.setattr(active, "MAX_READ_BYTES", 2000)
+    rows = as_table(small_rows(range(3), 2), SMALL_SCHEMA)
+    with pytest.raises(TableError, match="a reader takes at most 2000: too many files for one instant"):
+        hoodie.write_table(rows, path, operation=operation, options=OPTIONS)
+    after = sorted(file.name for file in tmp_path.rglob("*") if file.suffix in (".parquet", ".commit"))
+    assert after == before
+    assert Timeline.load(path, LocalStorage()).pending() == []

@@ -15,6 +15,7 @@ from hoodie.format.names import LogFileName, new_file_id
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.commit import CommitMetadata, WriteStat
+from hoodie.timeline.commit_details import base_file_totals
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.plan import resolve
@@ -200,14 +201,16 @@ def _commit(rows: int, size: int) -> CommitMetadata:
 def test_record_size_from_the_newest_big_commit(
     options: dict[str, Any], commits: list[tuple[int, int]], expected: int
 ) -> None:
-    assert average_record_size(Config.of(options), [_commit(*commit) for commit in commits]) == expected
+    written = [base_file_totals(_commit(*commit).to_json()) for commit in commits]
+    assert average_record_size(Config.of(options), written) == expected
 
 
 def test_record_size_from_base_files_only() -> None:
     logged = WriteStat(path=".f.log.1", num_writes=1, total_write_bytes=300 * MIB, log_version=1)
     base = _commit(2_000_000, 200 * MIB).partition_to_write_stats["p"]
     commits = [CommitMetadata({"p": (logged,)}), CommitMetadata({"p": (logged, *base)})]
-    assert average_record_size(Config.of({}), commits) == 105
+    written = [base_file_totals(commit.to_json()) for commit in commits]
+    assert average_record_size(Config.of({}), written) == 105
 
 
 @pytest.mark.parametrize(
@@ -270,3 +273,12 @@ def test_no_rows_no_writes() -> None:
     empty = WorkloadProfile()
     assert assign(empty, Config.of({}), 1024, CORES).reducer_count == 0
     assert bulk_assignment(empty, Config.of({}), CORES).writes == ()
+
+
+def test_updates_of_many_files_of_a_partition_are_assigned_in_proportion() -> None:
+    """Once the slices of the partition were searched for each file."""
+    files = [_file("p", 10, f"f{number:05d}-0") for number in range(8000)]
+    profile = _profile({("p", file.file_id): 1 for file in files}, *files)
+    assignment = _assign(profile)
+    assert [write.file_id for write in assignment.writes] == [file.file_id for file in files]
+    assert len(profile.inflight("UPSERT").partition_to_write_stats["p"]) == 8001

@@ -190,15 +190,15 @@ def _write(target: ServiceTable, folder: str, timeline: Timeline, files: list[In
     storage, utc = target.storage, target.props.timeline_utc
     existing = archive_files(storage, folder)
     known = _newest(storage, folder)
-    records = [
+    left = [instant for instant in files if instant not in known]
+    records = (
         entry_record(
             instant, timeline.read(instant, storage), format_millis(_changed_ms(timeline, instant), utc)
         )
-        for instant in files
-        if instant not in known
-    ]
+        for instant in left
+    )
     done.num_files = len(files)
-    if not records:
+    if not left:
         return
     data = encode_archive(records, target.config[BATCH])
     version = max((archive_version(item.name) or 0 for item in existing), default=0)

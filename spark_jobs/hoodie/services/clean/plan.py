@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.policy import Retention
 from hoodie.services.clean.settings import INCREMENTAL, MAX_COMMITS
 from hoodie.services.clean.slices import Group, Holds, PartitionClean, PartitionFiles, choose
@@ -23,6 +25,8 @@ from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
 
 _LISTERS = 8
+#: commits since the last clean, up to which it alone says where to look
+_RECENT = 5
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
 
@@ -70,6 +74,32 @@ class View:
             frozenset() if last is None else still_there(last, table),
         )
 
+    @property
+    def recent(self) -> bool:
+        """Does the last clean, a few commits ago, say where to look, so that the file is not needed?"""
+        last, timeline = self.last, self.timeline
+        if last is None or not self._is_known(last.earliest, last.savepoints):
+            return False
+        return len(timeline.after(last.last_completed, timeline.commits())) <= _RECENT
+
+    @cached_property
+    def since(self) -> str | None:
+        """The commit from which on commits may have left behind what can be deleted; None: any."""
+        known = list[str]()
+        if self.last is not None and self._is_known(self.last.earliest, self.last.savepoints):
+            known.append(self.last.earliest)
+        found = None if self.recent else Examined.read(self.storage, self.timeline.base_path)
+        if found is not None and self._is_known(found.earliest, found.savepoints):
+            known.append(found.earliest)
+        return max(known, default=None)
+
+    def _is_known(self, earliest: str, savepoints: Iterable[str]) -> bool:
+        """Where a savepoint was deleted since, files of any partition may be deletable."""
+        timeline = self.timeline
+        if not earliest or timeline.first_time is None or timeline.is_archived(earliest):
+            return False
+        return set(savepoints) <= set(self.savepoints)
+
 
 def why_not_due(view: View, config: Config) -> str:
     """ "" when it is time for a clean. Files that the last clean could not delete make it time, too."""
@@ -113,6 +143,16 @@ def make(view: View, retention: Retention, config: Config) -> DuePlan[CleanPlan]
         else {},
     )
     return DuePlan(plan, "", sum(file.size for group in files.values() for file in group))
+
+
+def examined(view: View, retention: Retention, config: Config) -> Examined | None:
+    """What a plan that found nothing shows, where that is not known and the next one needs it."""
+    earliest = retention.earliest(view.timeline)
+    if earliest is None or not config[INCREMENTAL] or view.failed or view.recent:
+        return None
+    if view.since is not None and not _between(view, view.since, earliest.time):
+        return None
+    return Examined(earliest.time, view.savepoints)
 
 
 def last_clean(timeline: Timeline, storage: Storage) -> CleanMetadata | None:
@@ -187,23 +227,19 @@ def _partitions(view: View, earliest: str | None, incremental: bool) -> list[str
     """Where there can be something to delete.
 
     What commits before the instant that the last clean kept have left behind is gone, so that the commits
-    between it and `earliest` name the partitions. Where a savepoint was deleted since, files of any partition
-    may be deletable.
+    between it and `earliest` name the partitions.
     """
-    last, timeline = view.last, view.timeline
-    if earliest is None or not incremental or last is None or not last.earliest:
+    if earliest is None or not incremental or view.since is None:
         return view.partitions()
-    if (
-        timeline.first_time is None
-        or timeline.is_archived(last.earliest)
-        or not set(last.savepoints) <= set(view.savepoints)
-    ):
-        return view.partitions()
-    touched = set(view.failed)
-    for instant in timeline.commits():
-        if instant.is_before(earliest) and not instant.is_before(last.earliest):
-            touched |= _touched(timeline, view.storage, instant)
-    return sorted(touched)
+    found = set(view.failed)
+    for instant in _between(view, view.since, earliest):
+        found |= _touched(view.timeline, view.storage, instant)
+    return sorted(found)
+
+
+def _between(view: View, since: str, earliest: str) -> list[Instant]:
+    commits = view.timeline.commits()
+    return [item for item in commits if item.is_before(earliest) and not item.is_before(since)]
 
 
 def _touched(timeline: Timeline, storage: Storage, instant: Instant) -> set[str]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hoodie.errors import CommitConflict
+from hoodie.errors import CommitConflict, HoodieError
+from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.execute import CleanedPlan, execute, read_plan
-from hoodie.services.clean.plan import View, make, savepointed_files, why_not_due, why_nothing
+from hoodie.services.clean.plan import (
+    View,
+    examined,
+    make,
+    savepointed_files,
+    why_not_due,
+    why_nothing,
+)
 from hoodie.services.clean.policy import Retention
-from hoodie.services.planned import DuePlan, PlannedService
+from hoodie.services.planned import DuePlan, PlannedService, ScheduledPlan
 from hoodie.services.request import PlannedRequest
 from hoodie.services.results import ServiceResult
 from hoodie.services.retention import check_retention
@@ -57,6 +66,7 @@ class Cleaning(PlannedService[CleanPlan, CleanedPlan]):
     executed_as = "cleaned"
     requested_as = Action.CLEAN
     completes_as = Action.CLEAN
+    _examined: Examined | None = None
 
     def read_plan(self, instant: Instant) -> CleanPlan | None:
         return read_plan(self.target, instant, remove=False)
@@ -69,7 +79,19 @@ class Cleaning(PlannedService[CleanPlan, CleanedPlan]):
             return DuePlan(None, reason)
         view = View.of(target.table, timeline, bool(target.props.partition_fields))
         reason = why_not_due(view, target.config)
-        return DuePlan(None, reason) if reason else make(view, retention, target.config)
+        if reason:
+            return DuePlan(None, reason)
+        due = make(view, retention, target.config)
+        self._examined = examined(view, retention, target.config) if due.plan is None else None
+        return due
+
+    def schedule(self) -> ScheduledPlan[CleanPlan]:
+        """As of all planned services; also notes how far nothing was found, as far as that can be written."""
+        done = super().schedule()
+        if done.due.plan is None and self._examined is not None:
+            with contextlib.suppress(OSError, HoodieError):
+                self._examined.save(self.target.storage, self.target.base_path)
+        return done
 
     def content(self, plan: CleanPlan) -> bytes:
         return plan.to_bytes()

@@ -1,0 +1,43 @@
+"""Up to which commit a clean found nothing to delete.
+
+Such a clean leaves no instant, and the next one would look into all partitions again: after every commit to a
+table that only grows. `.hoodie/.aux/airflow-examined.json` lets it look where commits wrote since. Readers of
+the format ignore the file. Where it is missing or damaged all partitions are looked into; where it says too
+much, old files stay.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from hoodie.storage import Storage
+from hoodie.timeline.active import meta_path
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Nothing that commits before `earliest` left behind can be deleted, as long as these savepoints stay."""
+
+    earliest: str
+    savepoints: tuple[str, ...]
+
+    @classmethod
+    def read(cls, storage: Storage, base_path: str) -> Examined | None:
+        """None where nothing is known."""
+        try:
+            value = json.loads(storage.read(_path(base_path)))
+            earliest, savepoints = value["earliest"], value["savepoints"]
+            if isinstance(earliest, str) and isinstance(savepoints, list):
+                return cls(earliest, tuple(map(str, savepoints)))
+        except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
+            pass
+        return None
+
+    def save(self, storage: Storage, base_path: str) -> None:
+        value = {"earliest": self.earliest, "savepoints": list(self.savepoints)}
+        storage.write(_path(base_path), json.dumps(value).encode())
+
+
+def _path(base_path: str) -> str:
+    return f"{meta_path(base_path)}/.aux/airflow-examined.json"

@@ -1,0 +1,233 @@
+"""Tables of many files, and of many instants: each step in a process of its own, with what it asked for.
+
+`files`: 100,000 base files in 10,000 partitions, which ten commits wrote: the table is opened, an upsert of
+1,000 rows is planned and made, again and again with all services automatic, and one partition is queried.
+
+`instants`: a timeline of 10,000 commits, each of which wrote one file: opened, polled by sensors, queried and
+written to, before and after it is archived.
+
+Storage calls do not depend on the machine's load. Both tables are true ones (tests.support.large_table).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from scripts.environment import ROOT
+from tests.support.large_table import OPTIONS, LargeTable
+
+from . import output
+from .counting import cost
+
+NAME = "scale"
+CASES = ("files", "instants")
+#: partitions that an upsert touches: of ten files of ten rows each
+TOUCHED = 10
+NO_SERVICES = {"hoodie.table.services.enabled": "false"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status 1 when a step fails, or has other rows than it must."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m tests.bench {NAME}",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--case", choices=CASES, help="one of both")
+    parser.add_argument("--partitions", type=int, default=10_000, help="of the table of files (10,000)")
+    parser.add_argument("--instants", type=int, default=10_000, help="of the timeline (10,000)")
+    parser.add_argument("--commits", type=int, default=10, help="that made the table of files (10)")
+    parser.add_argument("--upserts", type=int, default=14, help="into the table of files (14)")
+    parser.add_argument("--work", type=Path, help="keep the tables here (default: a temporary folder)")
+    parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
+    parser.add_argument("--step", help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    if args.step:
+        print(json.dumps(_step(**json.loads(args.step))))
+        return 0
+    results = []
+    with _folder(args.work) as folder:
+        for case in [args.case] if args.case else CASES:
+            if case == "files":
+                table = LargeTable(f"{folder}/files", args.partitions, commits=args.commits)
+                results.append(_measured(case, table, _of_files(args.upserts)))
+            else:
+                table = LargeTable(f"{folder}/instants", args.instants // 10, commits=args.instants)
+                results.append(_measured(case, table, _of_instants()))
+    output.write({"scenario": NAME, "cpus": os.cpu_count(), "results": results}, args.out)
+    return 0
+
+
+def _of_files(upserts: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name in ("open", "query", "plan"):
+        yield name, {"version": 1}
+    for version in range(1, upserts + 1):
+        yield "upsert", {"version": version}
+    yield "query", {"version": upserts}
+    yield "plan", {"version": upserts + 1}
+
+
+def _of_instants() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for version in (1, 2):
+        for name in ("open", "poll", "query"):
+            yield name, {"version": version}
+        yield "upsert", {"version": version, "options": NO_SERVICES}
+        yield "upsert", {"version": version, "options": NO_SERVICES, "token": f"dag/write/{version}"}
+        if version == 1:
+            yield "clean", {}
+            yield "archive", {}
+
+
+def _measured(case: str, table: LargeTable, steps: Iterator[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    began = time.perf_counter()
+    if not Path(table.path).exists():
+        table.make()
+    found: list[dict[str, Any]] = []
+    made = round(time.perf_counter() - began, 1)
+    print(f"{case}: {table} in {made} s", file=sys.stderr, flush=True)
+    for name, arguments in steps:
+        request = json.dumps({"name": name, "table": asdict(table), **arguments})
+        command = [sys.executable, "-m", "tests.bench", NAME, "--step", request]
+        run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+        row = {"step": name, **json.loads(run.stdout.splitlines()[-1])}
+        found.append(row)
+        shown = [f"{key} {row[key]}" for key in ("seconds", "cpu_seconds", "storage_calls", "peak_mib")]
+        print(f"{name:8}", *shown, "KiB of the timeline", row["timeline_bytes"] >> 10, file=sys.stderr)
+    return {"case": case, "table": asdict(table), "made_seconds": made, "steps": found}
+
+
+def _step(
+    name: str,
+    table: Mapping[str, Any],
+    version: int = 1,
+    options: Mapping[str, str] | None = None,
+    token: str = "",
+) -> dict[str, Any]:
+    large = LargeTable(**table)
+    run = _STEPS[name](large, version, {**OPTIONS, **(options or {})}, token)
+    with cost() as found:
+        answer = run()
+    return {**found.to_dict(), **answer}
+
+
+Step = Callable[[], dict[str, Any]]
+
+
+def _open(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    from hoodie.table.handle import Table
+
+    return lambda: {"instants": len(list(Table.open(table.path).timeline))}
+
+
+def _write(
+    table: LargeTable, version: int, options: Mapping[str, str], token: str, *, dry_run: bool = False
+) -> Step:
+    import hoodie
+    from hoodie.timeline.tokens import TOKEN_KEY
+
+    rows = table.upsert(range(TOUCHED), version)
+
+    def run() -> dict[str, Any]:
+        done = hoodie.write_table(
+            rows,
+            table.path,
+            options=options,
+            extra_metadata={TOKEN_KEY: token} if token else {},
+            dry_run=dry_run,
+        )
+        assert not done.warnings, done.warnings
+        assert (done.num_updates, done.num_inserts) == (rows.num_rows, 0)
+        return {"rows": rows.num_rows, "files": done.num_files}
+
+    return run
+
+
+def _query(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    import hoodie
+
+    partition = table.partition(TOUCHED // 2)
+
+    def run() -> dict[str, Any]:
+        found: pa.Table = hoodie.read_table(table.path, where=f"part = '{partition}'")
+        assert found.num_rows == table.files * table.rows, found.num_rows
+        return {"rows": found.num_rows}
+
+    return run
+
+
+def _poll(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    from airflow_hoodie.commits import TableReader
+    from airflow_hoodie.conditions import condition
+
+    last = table.instant(table.commits - 1)
+    conditions = {
+        "a commit after an instant": condition("commits", {"after": last}),
+        "freshness": condition("freshness", {"max_age": 1}),
+        "a partition": condition("partitions", {"partitions": table.partition(0)}),
+    }
+
+    def run() -> dict[str, Any]:
+        taken: dict[str, list[float]] = {}
+        for name, wanted in conditions.items():
+            reader = TableReader(table.path)
+            for _ in range(2):
+                begin = time.perf_counter()
+                wanted.find(reader, reader.poll())
+                taken.setdefault(name, []).append(round((time.perf_counter() - begin) * 1000, 2))
+        return {"first_and_next_ms": taken}
+
+    return run
+
+
+def _archive(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    import hoodie
+
+    return lambda: {"archived": len(hoodie.archive_table(table.path, options=options).archived)}
+
+
+def _clean(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    import hoodie
+
+    return lambda: {"deleted": hoodie.clean_table(table.path, options=options).num_files}
+
+
+def _plan(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    return _write(table, version, options, token, dry_run=True)
+
+
+_STEPS: Mapping[str, Callable[[LargeTable, int, Mapping[str, str], str], Step]] = {
+    "open": _open,
+    "plan": _plan,
+    "upsert": _write,
+    "query": _query,
+    "poll": _poll,
+    "archive": _archive,
+    "clean": _clean,
+}
+
+
+@contextmanager
+def _folder(work: Path | None) -> Iterator[Path]:
+    if work is not None:
+        work.mkdir(parents=True, exist_ok=True)
+        yield work
+        return
+    folder = Path(tempfile.mkdtemp(prefix="hoodie-scale-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
