@@ -15,6 +15,7 @@ import hoodie
 from hoodie.codec.avro import read_record
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_cells import pairs
 from hoodie.storage import Storage
 from hoodie.storage.local import LocalStorage
 from hoodie.storage.settings import FSYNC
@@ -315,7 +316,7 @@ def test_a_partition_column_of_a_source_is_kept_and_its_nulls_are_filled(table: 
 def test_only_files_below_the_bootstrapped_folder_are_opened(table: Path) -> None:
     index = next((table / ".hoodie" / ".aux" / ".bootstrap" / ".fileids").iterdir())
     with HFileReader.open(LocalStorage(), str(index)) as reader:
-        found = list(reader.scan())
+        found = list(pairs(reader.scan()))
         told = read_record("HoodieBootstrapIndexInfo", reader.info[b"INDEX_INFO"])["bootstrapBasePath"]
     content = index.read_bytes()
     for _, value in found:

@@ -198,17 +198,22 @@ def test_blocks_of_log_compaction_name_what_they_replace(golden_tables: Path) ->
         assert block.headers[HeaderKey.COMPACTED_BLOCK_TIMES] == ",".join(block.compacted_instants)
 
 
-def test_blocks_of_metadata_tables_are_recognised(golden_tables: Path) -> None:
-    """Their HFiles are not read, and that is said."""
+def test_blocks_of_metadata_tables_are_read(golden_tables: Path) -> None:
+    """Their HFiles hold records, of which the key is that of the cell."""
     kinds: Counter[str] = Counter()
     for folder in sorted((golden_tables / VERSION).glob("*/table/.hoodie/metadata")):
         for block, content, stored in blocks(folder):
             kinds[block.type.name] += 1
             assert joined(encode_block(block.type, block.headers, content)) == stored
-            if block.type is BlockType.HFILE_DATA:
-                assert record_count(block, content) is None
-                with pytest.raises(TableError, match="HFile"):
-                    read_data_block(block, content)
+            if block.type is BlockType.HFILE_DATA and kinds[block.type.name] % 7:
+                assert record_count(block, content)
+            elif block.type is BlockType.HFILE_DATA:
+                rows = read_data_block(block, content, columns=["key", "type", "filesystemMetadata"])
+                keys: list[Any] = rows["key"].to_pylist()
+                assert set(rows["type"].to_pylist()) <= {1, 2, 3, 4, 5}
+                assert record_count(block, content) == len(keys) > 0
+                assert keys == sorted(keys)
+                assert all(keys)
             elif block.type is BlockType.DELETE:
                 assert encode_delete_block(read_delete_block(content)) == content
     assert kinds == {"HFILE_DATA": 344, "DELETE": 81, "COMMAND": 6}

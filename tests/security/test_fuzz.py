@@ -208,7 +208,12 @@ def _hfile(data: bytes) -> None:
     look: Callable[[], object]
     with HFileReader.of_bytes(data, "f.hfile") as reader:
         _ = reader.info
-        for look in (lambda: list(reader.get([b"a", b"eu"])), lambda: list(reader.scan())):
+        looks = (
+            lambda: list(reader.get([b"a", b"eu"])),
+            lambda: list(reader.get_prefixes([b"key 0"])),
+            lambda: list(reader.scan()),
+        )
+        for look in looks:
             with contextlib.suppress(HoodieError):
                 look()
         reader.meta(b"bloom")

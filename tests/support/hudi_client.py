@@ -205,6 +205,15 @@ class HudiServer:
         """Hudi deletes the file, whoever made it."""
         self.request("lock", path=str(path), call="close", expire=0)
 
+    def hfile(self, path: str | Path, keys: Sequence[str], prefixes: Sequence[str]) -> dict[str, Any]:
+        """Records of an HFile as Hudi's reader gives them: `all`, those of `keys` and of `prefixes`, which
+        are sorted; besides `count`, `ends` (least and greatest key), `bloom` (keys that may be there).
+        """
+        found: dict[str, Any] = self.request(
+            "hfile", path=str(path), keys=list(keys), prefixes=list(prefixes)
+        )
+        return found
+
     @contextlib.contextmanager
     def hadoop(self, settings: Mapping[str, str]) -> Iterator[None]:
         """Hadoop settings of the session for a while, THREE_LEVEL_LISTS for example."""

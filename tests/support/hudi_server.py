@@ -180,6 +180,36 @@ class Server:
             del self.locks[path]
         return {}
 
+    def hfile(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Read an HFile of records with Hudi's own reader: HBase's in 0.15.0, a native one in 1.x."""
+        jvm: Any = self.spark.sparkContext._jvm
+        hudi = jvm.org.apache.hudi
+        conf = self.spark.sparkContext._jsc.hadoopConfiguration()
+        storage_conf = hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(conf)
+        path = hudi.storage.StoragePath(request["path"])
+        storage = hudi.storage.hadoop.HoodieHadoopStorage(path, storage_conf)
+        kind = hudi.common.model.HoodieRecord.HoodieRecordType.AVRO
+        factory = hudi.io.storage.HoodieIOFactory.getIOFactory(storage).getReaderFactory(kind)
+        reader = factory.getFileReader(hudi.common.config.HoodieConfig(), path)
+        bloom = reader.readBloomFilter()
+        answer: dict[str, Any] = {
+            "count": reader.getTotalRecords(),
+            "ends": list(reader.readMinMaxRecordKeys()),
+            "bloom": [key for key in request["keys"] if bloom.mightContain(key)],
+        }
+        looks = {
+            "all": reader.getRecordIterator(),
+            "keys": reader.getRecordsByKeysIterator(jvm.java.util.ArrayList(request["keys"])),
+            "prefixes": reader.getRecordsByKeyPrefixIterator(jvm.java.util.ArrayList(request["prefixes"])),
+        }
+        for name, records in looks.items():
+            answer[name] = []
+            while records.hasNext():
+                answer[name].append(json.loads(str(records.next().getData().toString())))
+            records.close()
+        reader.close()
+        return answer
+
 
 def java_causes(error: BaseException) -> list[str]:
     """The chain of Java exceptions behind a PySpark error, outermost first."""
@@ -201,6 +231,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "hadoop": server.hadoop,
         "timeline": server.timeline,
         "lock": server.lock,
+        "hfile": server.hfile,
     }
 
     def answer(document: dict[str, Any]) -> None:

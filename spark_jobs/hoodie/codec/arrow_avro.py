@@ -8,7 +8,7 @@ beyond the records and the rows themselves stays bounded. No Python code runs pe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,17 @@ def encode_records(rows: pa.Table | pa.RecordBatch, schema_text: str) -> list[pa
     allow.
     """
     record = parse_text(schema_text)
+    return [_framed(_sink(record, part)) for part in _parts_of(rows, record)]
+
+
+def encode_values(rows: pa.Table | pa.RecordBatch, schema_text: str) -> pa.ChunkedArray[Any]:
+    """As `encode_records`, one record a value of a binary array."""
+    record = parse_text(schema_text)
+    values = [_sink(record, part).finish() for part in _parts_of(rows, record)]
+    return pa.chunked_array(values, pa.binary())
+
+
+def _parts_of(rows: pa.Table | pa.RecordBatch, record: Record) -> Iterator[pa.Table]:
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     missing = [field.name for field in record.fields if table.schema.get_field_index(field.name) < 0]
     if missing:
@@ -50,8 +61,7 @@ def encode_records(rows: pa.Table | pa.RecordBatch, schema_text: str) -> list[pa
             f"the rows lack columns {', '.join(missing)} of the records' schema, or have them twice",
             columns=", ".join(missing),
         )
-    table = table.select([field.name for field in record.fields])
-    return [_encode(record, part) for part in _small_parts(table)]
+    return _small_parts(table.select([field.name for field in record.fields]))
 
 
 def _small_parts(rows: pa.Table) -> Iterator[pa.Table]:
@@ -90,7 +100,7 @@ def _size(column: Any) -> int:
     return size
 
 
-def _encode(record: Record, rows: pa.Table) -> pa.Buffer:
+def _sink(record: Record, rows: pa.Table) -> Sink:
     sink = Sink(rows.num_rows)
     for field, column in zip(record.fields, rows.columns, strict=True):
         try:
@@ -100,6 +110,10 @@ def _encode(record: Record, rows: pa.Table) -> pa.Buffer:
                 f"column {field.name} of type {column.type} can't be written ({error}); cast it",
                 column=field.name,
             ) from None
+    return sink
+
+
+def _framed(sink: Sink) -> pa.Buffer:
     records = sink.finish(framed=True)
     bounds = offsets_of(records)
     data: pa.Buffer = records.buffers()[2]
@@ -120,12 +134,30 @@ def decode_records(data: Any, count: int, schema_text: str, columns: Sequence[st
     such records; SchemaError for a schema or column that has no Arrow type, and for columns that the schema
     lacks.
     """
+    buffer = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
+    return _decode_all(buffer, avro_frames.segments(buffer, count), schema_text, columns)
+
+
+def decode_values(values: Any, schema_text: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """As `decode_records`, of a binary array without nulls, one record a value."""
+    if not len(values):
+        return _decode_all(np.empty(0, np.uint8), (), schema_text, columns)
+    bounds = offsets_of(values).astype(np.int64)
+    buffer = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+    return _decode_all(buffer, [(bounds[:-1], bounds[1:])], schema_text, columns)
+
+
+def _decode_all(
+    buffer: avro_frames.Bytes,
+    places: Iterable[tuple[avro_frames.Places, avro_frames.Places]],
+    schema_text: str,
+    columns: Sequence[str] | None,
+) -> pa.Table:
     record = parse_text(schema_text)
     names = [field.name for field in record.fields] if columns is None else list(dict.fromkeys(columns))
     schema = _picked(record, names)
-    buffer = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
     done, batches = 0, []
-    for starts, ends in avro_frames.segments(buffer, count):
+    for starts, ends in places:
         for part in _parts(starts, ends):
             batches.append(_decode(record, schema, buffer, starts[part], ends[part], done + part.start))
         done += starts.size

@@ -8,7 +8,31 @@ import numpy as np
 import numpy.typing as npt
 
 _CRC_ROW = 128
+#: parts from which on they are worked on together
+_MANY = 8
 _POLYNOMIAL = 0x82F63B78
+
+
+def crc32c_of_chunks(data: bytes, chunk: int) -> list[int]:
+    """The checksums of consecutive parts of `chunk` bytes, the last of which may be shorter."""
+    whole = len(data) // chunk if chunk % _CRC_ROW == 0 else 0
+    if whole < _MANY:
+        return [crc32c(data[at : at + chunk]) for at in range(0, len(data), chunk)]
+    tables = _crc_tables()
+    rows = np.frombuffer(data, dtype=np.uint8, count=whole * chunk).reshape(whole, -1, _CRC_ROW).copy()
+    rows[:, 0, :4] ^= 255  # the register begins with ones
+    parts = np.zeros(rows.shape[:2], dtype=np.uint32)
+    for place in range(_CRC_ROW):
+        parts ^= tables[_CRC_ROW - 1 - place][rows[:, :, place]]
+    register = np.zeros(whole, dtype=np.uint32)
+    ends = tables[: _CRC_ROW - 5 : -1]
+    for row in parts.T:
+        for place in range(4):
+            row ^= ends[place][register >> np.uint32(8 * place) & np.uint32(255)]
+        register = row
+    rest = data[whole * chunk :]
+    sums: list[int] = (register ^ np.uint32(0xFFFFFFFF)).tolist()
+    return [*sums, crc32c(rest)] if rest else sums
 
 
 def crc32c(data: bytes) -> int:

@@ -1,7 +1,8 @@
-"""Content of data blocks: rows as Avro records or as a Parquet file (format.md 8.4, 8.7, 8.9).
+"""Content of data blocks: rows as Avro records, a Parquet file, or an HFile (format.md 8.4, 8.7 to 8.9).
 
     AVRO_DATA, CDC_DATA    version int32 | records int32 | per record: length int32 | Avro binary of SCHEMA
     PARQUET_DATA           a Parquet file
+    HFILE_DATA             an HFile of Avro records, see `hfile_records`
     log format version 0   length int32 | zlib of the schema | records int32 | records as above
 
 Content versions 1 to 3 differ in nothing that matters here. DELETE blocks are in `log_delete`.
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,10 @@ from hoodie.errors import InputError, TableError
 from hoodie.format.base_file import READ_BATCH_ROWS, parquet_writer
 from hoodie.format.by_id import FileColumns
 from hoodie.format.evolution import read_as
+from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_block import Compression
+from hoodie.format.hfile_records import decode_rows, encode_rows, field_names, schema_of
+from hoodie.format.hfile_writer import HFileOptions
 from hoodie.format.log_block import IS_PARTIAL, BlockType, Buffer, LogBlock
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block, read_delete_block
 from hoodie.format.parquet_footer import Footer
@@ -45,6 +50,11 @@ CONTENT_VERSION = 3
 _CONTENT_VERSIONS = (1, 2, 3)
 _HEAD = struct.Struct(">ii")
 _INT = struct.Struct(">i")
+_HFILE_CODECS = {Codec.GZIP: Compression.GZIP, Codec.UNCOMPRESSED: Compression.NONE}
+#: what a text raises that is no schema
+_NO_SCHEMA = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+#: which cells of an HFile are wanted
+Find: TypeAlias = Callable[[HFileReader], Iterable[pa.RecordBatch]]
 #: a schema of log format version 0 may unpack to this many bytes
 _MAX_SCHEMA = 1 << 24
 _TOO_MANY = (
@@ -66,8 +76,8 @@ def read_data_block(
 
     `columns` picks and orders columns. Columns that the block lacks are null, narrower types are widened
     (`evolution.read_as`). `known_as` matches the block's columns with those of `target` by id. TableError for
-    content that is damaged or can't become `target`, for HFILE_DATA, for rows of Apache Hudi 1.x that hold
-    changed columns only, and for blocks without rows.
+    content that is damaged or can't become `target`, for rows of Apache Hudi 1.x that hold changed columns
+    only, and for blocks without rows.
     """
     try:
         stored = columns if known_as is None or columns is None else known_as.names(columns)
@@ -89,20 +99,26 @@ def record_count(block: LogBlock, content: Any) -> int | None:
         return len(read_delete_block(view))
     if block.type is BlockType.PARQUET_DATA:
         return int(_parquet(block, pa.BufferReader(view))[0].metadata.num_rows)
+    if block.type is BlockType.HFILE_DATA:
+        with _hfile(block, view) as reader:
+            return reader.entries
     if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
         return _records(block, view)[2]
     return None
 
 
 def encode_data_block(rows: pa.Table, avro_schema: str, kind: BlockType, codec: Codec) -> list[Buffer]:
-    """The content of an AVRO_DATA or PARQUET_DATA block, in pieces; `avro_schema` is its SCHEMA header.
+    """The content of a data block, in pieces; `avro_schema` is its SCHEMA header.
 
-    Columns are matched by name. `codec` is that of Parquet; Avro records are never compressed.
+    Columns are matched by name. `codec` is that of Parquet, or of an HFile: gzip or none; Avro records are
+    never compressed. An HFile is sorted by the column `key`.
     """
     if kind is BlockType.AVRO_DATA:
         return [_HEAD.pack(CONTENT_VERSION, rows.num_rows), *encode_records(rows, avro_schema)]
+    if kind is BlockType.HFILE_DATA and codec in _HFILE_CODECS:
+        return [encode_rows(rows, avro_schema, HFileOptions(compression=_HFILE_CODECS[codec]))]
     if kind is not BlockType.PARQUET_DATA:
-        raise ValueError(f"rows are not written as {kind.name} blocks")
+        raise ValueError(f"rows are not written as {kind.name} blocks of codec {codec.value}")
     sink = pa.BufferOutputStream()
     with parquet_writer(sink, rows.schema, rows, codec, checksums=True) as writer:
         writer.write_table(rows, row_group_size=max(1, rows.num_rows))
@@ -123,12 +139,36 @@ def _read(block: LogBlock, view: memoryview, columns: Sequence[str] | None) -> t
     if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
         return _read_avro(block, view, columns)
     if block.type is BlockType.HFILE_DATA:
-        raise TableError(
-            f"the log block at byte {block.offset} holds an HFile, as metadata tables and tables of HFiles "
-            "do; read the table that the metadata describes, or use Apache Hudi",
-            offset=block.offset,
-        )
+        with _hfile(block, view) as reader:
+            text = block.schema_text or schema_of(reader)
+            return _read_cells(block, reader.scan(), text, columns)
     raise TableError(f"the {block.type.name} block at byte {block.offset} holds no rows", offset=block.offset)
+
+
+def find_rows(block: LogBlock, content: Any, find: Find, columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of an HFILE_DATA block, of which `find` says the keys; TableError as `read_data_block`."""
+    try:
+        with _hfile(block, memoryview(content).cast("B")) as reader:
+            return _read_cells(block, find(reader), block.schema_text or schema_of(reader), columns)[0]
+    except InputError as error:
+        raise _damaged(block, error.message) from None
+
+
+def _hfile(block: LogBlock, view: memoryview) -> HFileReader:
+    return HFileReader.of_bytes(view, f"the HFILE_DATA block at byte {block.offset}")
+
+
+def _read_cells(
+    block: LogBlock, cells: Iterable[pa.RecordBatch], text: str, columns: Sequence[str] | None
+) -> tuple[pa.Table, pa.Schema]:
+    try:
+        if columns is not None:
+            there = field_names(text)
+            columns = [name for name in columns if name in there] or there[:1]
+        rows = decode_rows(cells, text, columns)
+        return rows, rows.schema
+    except _NO_SCHEMA as error:
+        raise _damaged(block, f"its schema: {type(error).__name__}: {error}") from None
 
 
 def _read_avro(
@@ -137,7 +177,7 @@ def _read_avro(
     text, records, count = _records(block, view)
     try:
         own = from_avro(text)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except _NO_SCHEMA as error:
         raise _damaged(block, f"its schema: {type(error).__name__}: {error}") from None
     return decode_records(records, count, text, _of(own, columns)), own
 

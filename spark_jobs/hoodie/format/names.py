@@ -15,29 +15,32 @@ from typing import Any, NoReturn
 from hoodie.errors import TableError
 
 PARQUET = ".parquet"
+#: of base files of metadata tables
+HFILE = ".hfile"
 #: a table's folder that holds no data
 META_FOLDER = ".hoodie"
 #: the partition of a null or empty text, hive-style or not
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_BASE = re.compile(r"^([^_]+)_(\d+-\d+-\d+)_(\d+)(\.parquet)$")
+_BASE = re.compile(r"^([^_]+)_(\d+-\d+-\d+)_(\d+)(\.\w+)$")
 _LOG = re.compile(r"^\.([^_]+)_([^._]*)\.log\.(\d+)(?:_(\d+-\d+-\d+)(\.cdc)?)?$")
 
 
 @dataclass(frozen=True)
 class BaseFileName:
-    """`<fileId>_<writeToken>_<instant>.parquet`."""
+    """`<fileId>_<writeToken>_<instant>.parquet`, or of another extension."""
 
     file_id: str
     token: str
     instant: str
+    extension: str = PARQUET
 
     @classmethod
-    def parse(cls, name: str) -> BaseFileName | None:
+    def parse(cls, name: str, extension: str = PARQUET) -> BaseFileName | None:
         match = _BASE.match(name)
-        return cls(match.group(1), match.group(2), match.group(3)) if match else None
+        return cls(*match.groups()) if match and match.group(4) == extension else None
 
     def __str__(self) -> str:
-        return f"{self.file_id}_{self.token}_{self.instant}{PARQUET}"
+        return f"{self.file_id}_{self.token}_{self.instant}{self.extension}"
 
 
 @dataclass(frozen=True)

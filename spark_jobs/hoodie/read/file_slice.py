@@ -16,9 +16,9 @@ from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
 from hoodie.format.by_id import stored_batches
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.log_merge import SliceContext, merged_log
-from hoodie.read.log_scan import LogScan, scan_slice
 from hoodie.read.matching import Merged, Part, Places, live, looked_at, merge_batch, replacement
 from hoodie.storage import Storage
+from hoodie.table.log_scan import LogScan, scan_slice
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 

@@ -11,7 +11,6 @@ disk.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -25,13 +24,12 @@ from hoodie.errors import InputError, TableError
 from hoodie.format.by_id import Evolution, FileColumns
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block
-from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import DELETED_COLUMN, Merger
-from hoodie.read.log_scan import Entry, LogScan, instant_of
 from hoodie.read.matching import Bools, Ints, Part
 from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
 from hoodie.storage import Storage
+from hoodie.table.log_scan import LogScan, contents, instant_of
 from hoodie.table.view import TimelineView
 
 #: number of the block that a row or a delete comes from
@@ -101,7 +99,7 @@ def merged_log(
     schema = pa.schema([context.schema.field(name) for name in names])
     operations = _Operations(context, schema, scan.content_bytes)
     try:
-        for number, (entry, content) in enumerate(_contents(storage, scan)):
+        for number, (entry, content) in enumerate(contents(storage, scan)):
             block = entry[1]
             operations.consumed += block.content_length
             if block.type is BlockType.DELETE:
@@ -133,13 +131,6 @@ def _required(context: SliceContext) -> Merger:
     if context.merger is None:
         raise ValueError("a slice with logs needs a merger")
     return context.merger
-
-
-def _contents(storage: Storage, scan: LogScan) -> Iterator[tuple[Entry, bytes]]:
-    for path, entries in itertools.groupby(scan.queue, lambda entry: entry[0].path):
-        with LogFileReader(storage, path) as reader:
-            for entry in entries:
-                yield entry, reader.content(entry[1])
 
 
 class _Operations:

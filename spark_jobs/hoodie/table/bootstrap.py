@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from hoodie.codec.avro import read_record
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_cells import pairs
 from hoodie.format.names import BaseFileName, join
 from hoodie.storage import Storage
 from hoodie.table import properties
@@ -64,7 +65,7 @@ def source_of(storage: Storage, skeleton: BaseFile) -> Source:
     try:
         with HFileReader.open(storage, index) as reader:
             key = f"part={skeleton.partition};fileid={skeleton.file_id}".encode()
-            info, entry = reader.info.get(_INDEX_INFO), dict(reader.get([key])).get(key)
+            info, entry = reader.info.get(_INDEX_INFO), dict(pairs(reader.get([key]))).get(key)
     except FileNotFoundError:
         _refuse(skeleton, f"the index {index} is not there")
     if info is None or entry is None:

@@ -116,5 +116,5 @@ def _corrupt(log: LogFile, block: LogBlock, parts: Sequence[WrittenFile]) -> Fin
 def _decode(reader: LogFileReader, block: LogBlock) -> None:
     if block.type is BlockType.DELETE:
         read_delete_block(reader.content(block))
-    elif block.type in DATA_TYPES and block.type is not BlockType.HFILE_DATA:
+    elif block.type in DATA_TYPES:
         read_data_block(block, reader.content(block))

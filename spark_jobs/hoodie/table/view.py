@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
 from hoodie.timeline.active import Timeline
@@ -169,8 +169,10 @@ class TimelineView:
         return archived and (self.as_of is None or instant <= self.as_of)
 
 
-def file_slices(snapshot: TimelineView, listing: Listing, partition: str) -> dict[str, list[FileSlice]]:
-    """file id -> its committed slices, newest first; replaced groups left out.
+def file_slices(
+    snapshot: TimelineView, listing: Listing, partition: str, extension: str = PARQUET
+) -> dict[str, list[FileSlice]]:
+    """file id -> its committed slices, newest first; replaced groups left out. Base files have the extension.
 
     A pending compaction begins a slice, which may still be empty; base files of its instant are no part of it
     yet. Log files are part of a slice whatever is in them: their blocks are checked when they are read.
@@ -181,7 +183,7 @@ def file_slices(snapshot: TimelineView, listing: Listing, partition: str) -> dic
     for item in listing(partition):
         if item.is_dir:
             continue
-        if name := BaseFileName.parse(item.name):
+        if name := BaseFileName.parse(item.name, extension):
             base = BaseFile(partition, item.path, item.name, name.file_id, name.instant, item.size)
             if snapshot.shows(name.instant):
                 bases[name.file_id, name.instant] = base
@@ -199,13 +201,15 @@ def file_slices(snapshot: TimelineView, listing: Listing, partition: str) -> dic
     return dict(sorted(groups.items()))
 
 
-def merged_slices(snapshot: TimelineView, listing: Listing, partition: str) -> list[FileSlice]:
+def merged_slices(
+    snapshot: TimelineView, listing: Listing, partition: str, extension: str = PARQUET
+) -> list[FileSlice]:
     """What a snapshot query reads: the latest slice of every group, by file id.
 
     Where a compaction is pending, its slice's logs are read on top of the slice that it is going to compact.
     """
     latest: list[FileSlice] = []
-    for file_id, group in file_slices(snapshot, listing, partition).items():
+    for file_id, group in file_slices(snapshot, listing, partition, extension).items():
         newest, *older = group
         if snapshot.compacting.get((partition, file_id)) == newest.instant and older:
             logs = (*older[0].logs, *newest.logs)

@@ -21,8 +21,8 @@ from hoodie.format.log_data import read_data_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import LogFileName
-from hoodie.read.log_scan import scan_slice
 from hoodie.storage import Storage
+from hoodie.table.log_scan import scan_slice
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline

@@ -12,9 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hoodie.codec.arrow_avro import decode_values
 from hoodie.errors import TableError
+from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_cells import pairs
 from hoodie.format.log_block import BlockType, LogBlock
-from hoodie.format.log_data import encode_data_block, read_data_block, record_count
+from hoodie.format.log_data import encode_data_block, find_rows, read_data_block, record_count
 from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
 from tests.support.arrow import arrow_schema
@@ -224,6 +227,48 @@ def test_parquet_with_a_wrong_byte_in_a_page_is_a_table_error() -> None:
         read_data_block(item, damaged)
 
 
-def test_rows_are_written_as_avro_or_parquet_only() -> None:
+def test_an_hfile_is_compressed_with_gzip_or_not_at_all() -> None:
     with pytest.raises(ValueError, match="HFILE_DATA"):
         encode_data_block(TABLE.empty_table(), TEXT, BlockType.HFILE_DATA, Codec.ZSTD)
+
+
+KEYED = arrow_schema([("key", pa.string()), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.UNCOMPRESSED])
+def test_rows_of_an_hfile_are_sorted_and_looked_up_by_their_keys(codec: Codec) -> None:
+    """Rows of one key keep their order. The key is in the cell, the value has an empty text for it."""
+    texts = ["b", "\u00e9", "a", "b", "\U0001f600", "ab"]
+    rows = pa.table({"key": texts, "n": range(6)}, KEYED)
+    text = to_avro_text(KEYED, "t")
+    content = b"".join(map(bytes, encode_data_block(rows, text, BlockType.HFILE_DATA, codec)))
+    item = block(BlockType.HFILE_DATA, {2: text}, content)
+    expected = [("a", 2), ("ab", 5), ("b", 0), ("b", 3), ("\u00e9", 1), ("\U0001f600", 4)]
+    found = read_data_block(item, content, KEYED)
+    assert list(zip(*found.to_pydict().values(), strict=True)) == expected
+    assert record_count(item, content) == 6
+    assert read_data_block(item, content, columns=["n"]).to_pydict() == {"n": [n for _, n in expected]}
+    some = find_rows(item, content, lambda reader: reader.get([b"b", b"a", b"c"]), ["n"])
+    assert some.to_pydict() == {"n": [2, 0, 3]}
+    with HFileReader.of_bytes(content, "block") as reader:
+        stored = decode_values(pa.array([value for _, value in pairs(reader.scan())], pa.binary()), text)
+        assert stored["key"].to_pylist() == [""] * 6
+
+
+def test_a_damaged_hfile_names_the_block() -> None:
+    rows = pa.table({"key": ["a", "b"], "n": [1, 2]}, KEYED)
+    text = to_avro_text(KEYED, "t")
+    content = b"".join(map(bytes, encode_data_block(rows, text, BlockType.HFILE_DATA, Codec.UNCOMPRESSED)))
+    item = block(BlockType.HFILE_DATA, {2: text}, content)
+    torn = content[:40] + b"\xff" + content[41:]
+    with pytest.raises(TableError, match=r"HFILE_DATA block at byte 0.*checksum of the block at 0"):
+        read_data_block(item, torn)
+    with pytest.raises(TableError, match=r"HFILE_DATA block at byte 0.*checksum of the block at 0"):
+        find_rows(item, torn, HFileReader.scan)
+    with pytest.raises(TableError, match=r"HFILE_DATA block.*schema is no JSON"):
+        read_data_block(block(BlockType.HFILE_DATA, {2: "{"}, content), content)
+    unknown = block(
+        BlockType.HFILE_DATA, {2: to_avro_text(arrow_schema([("key", pa.int64())]), "t")}, content
+    )
+    with pytest.raises(TableError, match="damaged"):
+        read_data_block(unknown, content)

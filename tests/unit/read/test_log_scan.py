@@ -11,7 +11,7 @@ from hoodie.errors import TableError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.log_block import BlockType
 from hoodie.read.file_slice import SliceReader, read_slice
-from hoodie.read.log_scan import LogScan, scan_slice
+from hoodie.table.log_scan import LogScan, scan_slice
 from hoodie.timeline.instant import Action, State
 from tests.unit.read.support import STORAGE, LogTable, Row, data, deletes, moment, rollback
 

@@ -12,6 +12,7 @@ the newest commit. Here such a block is passed over, and rollback blocks count w
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -81,6 +82,14 @@ def scan_slice(
                 if snapshot.shows(instant) and (from_instant is None or instant > from_instant):
                     queue.append(entry)
     return LogScan(tuple(_with_compacted(queue)), seen)
+
+
+def contents(storage: Storage, scan: LogScan) -> Iterator[tuple[Entry, bytes]]:
+    """The blocks that count with their contents, oldest first, read one after the other."""
+    for path, entries in itertools.groupby(scan.queue, lambda entry: entry[0].path):
+        with LogFileReader(storage, path) as reader:
+            for entry in entries:
+                yield entry, reader.content(entry[1])
 
 
 def instant_of(entry: Entry) -> str:

@@ -1,0 +1,1 @@
+"""The metadata table: what it says of the files of a table. It is read only."""

@@ -1,0 +1,143 @@
+"""The metadata table of a table, at one moment: records by key (format.md 10).
+
+It is a table of its own in `.hoodie/metadata`, with a timeline, and opened by the same handle. Its partitions
+are indexes; a slice is an HFile, and log files with HFiles in their blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.codec.arrays import pc
+from hoodie.errors import InputError, TableError
+from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_records import KEY_FIELD, decode_rows, schema_of
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import Find, find_rows, read_delete_block
+from hoodie.format.names import HFILE, join
+from hoodie.metadata.instants import shown_blocks
+from hoodie.storage import Storage
+from hoodie.table.handle import Table, TableRef
+from hoodie.table.listing import FileListing
+from hoodie.table.log_scan import contents, scan_slice
+from hoodie.table.view import FileSlice, TimelineView, merged_slices
+from hoodie.timeline.active import meta_path
+
+FOLDER = "metadata"
+
+
+class Partition(str, enum.Enum):
+    """Indexes, by the folders of the metadata table."""
+
+    FILES = "files"
+    COLUMN_STATS = "column_stats"
+    BLOOM_FILTERS = "bloom_filters"
+    RECORD_INDEX = "record_index"
+
+
+class MetadataTable:
+    """What readers may take from it: `partitions` are those that the table's properties name. Picklable.
+
+    The timeline of the table decides which records count, as it was when the metadata table was opened.
+    Nothing is kept of the files that are read.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        listing: FileListing,
+        files: TimelineView,
+        blocks: TimelineView,
+        partitions: frozenset[str],
+    ) -> None:
+        """`files` shows the metadata table's files, `blocks` those of the logs that count."""
+        self.partitions = partitions
+        self._storage = storage
+        self._listing = listing
+        self._files = files
+        self._blocks = blocks
+
+    @classmethod
+    def open(cls, data: Table) -> MetadataTable | None:
+        """Of a table, as the table's timeline was listed last; None where the properties name no partition.
+
+        Raises TableError where they do, and the metadata table is not there or damaged.
+        """
+        partitions = frozenset(data.properties.metadata_partitions)
+        if not partitions:
+            return None
+        timeline, storage = data.timeline, data.storage
+        ref = TableRef(join(meta_path(data.base_path), FOLDER), data.ref.storage_options)
+        table = Table(ref, storage)
+        table.read_properties()
+        files = TimelineView.of(table.timeline, storage)
+        blocks = shown_blocks(timeline, table.timeline, files, storage)
+        return cls(storage, table.listing(), files, blocks, partitions)
+
+    def slices(self, partition: Partition) -> list[FileSlice]:
+        """The latest slice of each file group. Raises TableError where readers may not take the partition."""
+        if partition.value not in self.partitions:
+            raise TableError(
+                f"the metadata table has no partition {partition.value} that readers may use",
+                partition=partition.value,
+            )
+        return merged_slices(self._files, self._listing.files, partition.value, HFILE)
+
+    def records(self, item: FileSlice, find: Find, columns: Sequence[str]) -> pa.Table:
+        """The records of a slice whose keys `find` says: those of the base file first, then of the logs in
+        their order, so that a key has several. `columns` are of HoodieMetadataRecord; KEY_FIELD is added.
+
+        Records before a delete of their key are left out. Raises TableError for damaged files, and
+        FileNotFoundError for one that was cleaned since the listing.
+        """
+        names = list(dict.fromkeys([KEY_FIELD, *columns]))
+        found = list(self._base(item, find, names))
+        scan = scan_slice(self._storage, item, self._blocks)
+        for (log, block), content in contents(self._storage, scan):
+            with _naming(log.path):
+                if block.type is BlockType.DELETE:
+                    found = _without(found, read_delete_block(content).keys)
+                else:
+                    found.append(find_rows(block, content, find, names))
+        return pa.concat_tables(found) if found else pa.table({name: pa.nulls(0) for name in names})
+
+    def _base(self, item: FileSlice, find: Find, names: Sequence[str]) -> Iterator[pa.Table]:
+        if item.base is not None:
+            with HFileReader.open(self._storage, item.base.path) as reader, _naming(reader.name):
+                yield decode_rows(find(reader), schema_of(reader), names)
+
+
+def by_keys(keys: Iterable[str]) -> Find:
+    wanted = sorted({key.encode() for key in keys})
+    return lambda reader: reader.get(wanted)
+
+
+def by_prefixes(prefixes: Iterable[str]) -> Find:
+    wanted = sorted({prefix.encode() for prefix in prefixes})
+    return lambda reader: reader.get_prefixes(wanted)
+
+
+def every(reader: HFileReader) -> Iterator[pa.RecordBatch]:
+    return reader.scan()
+
+
+def _without(found: list[pa.Table], keys: Any) -> list[pa.Table]:
+    if not len(keys):
+        return found
+    return [rows.filter(pc.invert(pc.is_in(rows.column(KEY_FIELD), value_set=keys))) for rows in found]
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
+    except (TableError, InputError) as error:
+        if path in error.message:
+            raise
+        raise TableError(f"{path} is damaged: {error.message}", path=path) from None
