@@ -156,7 +156,8 @@ class LocalEngine(Engine):
         rows = stored.rows
         keys = rows.column(by)
         mine = (rows.filter(pc.equal(keys, pa.scalar(number, pa.int32()))) for number in range(partitions))
-        return StoredFrame.of(frame.schema, [part.sort_by(sort) for part in mine], stored.spools)
+        ordered = [part.take(pc.sort_indices(part.column(sort))) for part in mine]
+        return StoredFrame.of(frame.schema, ordered, stored.spools)
 
     def persist(self, frame: LocalFrame) -> LocalFrame:
         return self._stored(frame)
