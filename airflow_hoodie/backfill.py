@@ -13,6 +13,7 @@ from airflow_hoodie.exceptions import HoodieConfigurationError
 WAIT_FOR_WRITER = "hoodie.write.wait.for.writer.ms"
 SERVICES_ENABLED = "hoodie.table.services.enabled"
 ALLOW_OUT_OF_ORDER = "hoodie.write.allow.out.of.order"
+MAX_AMPLIFICATION = "hoodie.write.max.amplification"
 
 SERVICES = ("auto", "on", "off")
 #: a task in one of these states does nothing more in its run; None: it was not scheduled yet

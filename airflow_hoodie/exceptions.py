@@ -102,6 +102,7 @@ _BY_CODE: dict[str, type[HoodieException]] = {
     "schema": HoodieValidationError,
     "duplicate_key": HoodieValidationError,
     "validation": HoodieValidationError,
+    "too_costly": HoodieValidationError,
     "service": HoodieServiceError,
 }
 

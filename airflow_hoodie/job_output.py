@@ -85,6 +85,14 @@ def summary(result: dict[str, Any]) -> str:
     if service := _SERVICES.get(str(result.get("operation"))):
         return service(result)
     partitions = result.get("partitions") or []
+    if result.get("status") == "planned":
+        return (
+            f"{result.get('operation')} into {result.get('table')} would insert "
+            f"{result.get('num_inserts', 0):,}, update {result.get('num_updates', 0):,} and delete "
+            f"{result.get('num_deletes', 0):,} rows in {len(partitions)} partitions, "
+            f"{result.get('num_files', 0)} files, about {result.get('bytes_written', 0):,} bytes; "
+            "nothing was written"
+        )
     replaced = f", {result['num_replaced']} file groups replaced" if result.get("num_replaced") else ""
     return (
         f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "

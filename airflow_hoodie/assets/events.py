@@ -46,12 +46,15 @@ def record_commit(
     """Say in the events of a table's assets what a job committed; returns the outlets to have an event.
 
     The asset of the table's partitions, if it is among the outlets, gets one event for each partition, or is
-    left out where there is none. Without outlet events in the context, as in a unit test, nothing happens.
+    left out where there is none; after a dry run all of the table's are left out. Without outlet events in
+    the context, as in a unit test, nothing happens.
     """
+    whole, by_partition = asset_uri(table), asset_uri(table, events="partitions")
+    if result.get("status") == "planned":
+        return [outlet for outlet in outlets if getattr(outlet, "uri", None) not in (whole, by_partition)]
     events = context.get("outlet_events")
     if events is None or not result.get("instant"):
         return list(outlets)
-    whole, by_partition = asset_uri(table), asset_uri(table, events="partitions")
     kept: list[Any] = []
     for outlet in outlets:
         uri = getattr(outlet, "uri", None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie.assets.events import record_commit, with_outlets
-from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, check_services, services_option
+from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, MAX_AMPLIFICATION, check_services, services_option
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieJobOperator
@@ -40,6 +40,11 @@ class HoodieCommitOperator(HoodieJobOperator):
         BackfillMaintenanceOperator runs them once.
     :param allow_out_of_order: an older data interval may replace what a later one wrote to the same
         partitions. Otherwise such a write fails unless an ordering field keeps the newer rows.
+    :param max_write_amplification: the most bytes that the write may write for each byte that it changes, by
+        its plan. One that needs more fails with HoodieValidationError before anything is written. None: what
+        the options say, else no limit.
+    :param dry_run: write nothing. The result has the status `planned` and says what would be written in each
+        partition; no asset gets an event.
     :param emit_asset: add the table's asset to the outlets, unless its path is templated or relative. The
         event contains instant, partitions, counts and operation of the commit. If `table.partitions` is
         among the outlets, each partition with new or replaced files gets an event too.
@@ -59,6 +64,8 @@ class HoodieCommitOperator(HoodieJobOperator):
         force: bool = False,
         services: str = "auto",
         allow_out_of_order: bool = False,
+        max_write_amplification: float | None = None,
+        dry_run: bool = False,
         emit_asset: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -73,6 +80,9 @@ class HoodieCommitOperator(HoodieJobOperator):
         self.force = force
         self.services = check_services(services)
         self.allow_out_of_order = allow_out_of_order
+        self.max_write_amplification = max_write_amplification
+        #: operators of Airflow have a method `dry_run`
+        self.only_planned = dry_run
 
     def described(self) -> Mapping[str, Any]:
         """What is written, as the token's fingerprint is made of it; raises HoodieConfigurationError."""
@@ -99,8 +109,10 @@ class HoodieCommitOperator(HoodieJobOperator):
         return found.result(table.name, normalize(table.path))
 
     def run_options(self, context: Context) -> dict[str, str]:
-        allowed = {ALLOW_OUT_OF_ORDER: "true"} if self.allow_out_of_order else {}
-        return {**super().run_options(context), **services_option(self.services, context), **allowed}
+        own = {ALLOW_OUT_OF_ORDER: "true"} if self.allow_out_of_order else {}
+        if self.max_write_amplification is not None:
+            own[MAX_AMPLIFICATION] = str(self.max_write_amplification)
+        return {**super().run_options(context), **services_option(self.services, context), **own}
 
     def request(self) -> dict[str, Any]:
         """The job's request, from the rendered fields; raises HoodieConfigurationError."""
@@ -111,6 +123,7 @@ class HoodieCommitOperator(HoodieJobOperator):
             "options": table.options_for(self.operation, self.options),
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
             **({"token": self.token, "force": self.force} if self.token else {}),
+            **({"dry_run": True} if self.only_planned else {}),
         }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hoodie.api import (
         delete_partitions,
+        explain,
         file_groups,
         instants,
         read_batches,
@@ -41,6 +42,7 @@ __all__ = [
     "compact_table",
     "delete_partitions",
     "delete_savepoint",
+    "explain",
     "file_groups",
     "instants",
     "plan_services",

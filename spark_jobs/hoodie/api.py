@@ -17,6 +17,8 @@ from hoodie.write.operation import Operation, WriteRequest, WriteResult, partiti
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hoodie.write.explanation import WriteExplanation
+
 
 def write_table(
     rows: Any,
@@ -47,11 +49,33 @@ def write_table(
 
     backend = backend_for(rows, spark)
     frame = backend.frame(rows)
-    asked = _operation(operation)
-    if asked is Operation.DELETE_PARTITION:
-        raise InputError("delete_partition takes partition paths, not rows; call hoodie.delete_partitions")
-    request = WriteRequest(path, asked, options or {}, extra_metadata or {}, force, dry_run)
+    request = WriteRequest(path, _of_rows(operation), options or {}, extra_metadata or {}, force, dry_run)
     return write(backend.engine(), frame, request, progress or silent)
+
+
+def explain(
+    rows: Any,
+    path: str,
+    *,
+    spark: Any = None,
+    operation: str | Operation = Operation.UPSERT,
+    options: Mapping[str, Any] | None = None,
+    progress: ProgressCallback | None = None,
+) -> WriteExplanation:
+    """What a `write_table` of these rows would do and cost; nothing is written.
+
+    Partitions and file groups, rows that are inserted and updated, bytes that are written and rewritten,
+    pending services in the way, and what each index needs to find the keys: seconds and bytes, measured on a
+    sample. The rows are staged and looked up as the write does it (a RecordBatchReader is read to its end).
+    Raises what the write would raise before it begins; that it would be refused for a pending service, or for
+    its cost, is a field of the result.
+    """
+    from hoodie.pipeline import explain as explain_write
+
+    backend = backend_for(rows, spark)
+    frame = backend.frame(rows)
+    request = WriteRequest(path, _of_rows(operation), options or {})
+    return explain_write(backend.engine(), frame, request, progress or silent)
 
 
 def delete_partitions(
@@ -191,6 +215,13 @@ def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[
         for partition in listing.partitions()
         for file_id, group in slices(snapshot, listing.files, partition).items()
     ]
+
+
+def _of_rows(operation: str | Operation) -> Operation:
+    asked = _operation(operation)
+    if asked is Operation.DELETE_PARTITION:
+        raise InputError("delete_partition takes partition paths, not rows; call hoodie.delete_partitions")
+    return asked
 
 
 def _operation(operation: str | Operation) -> Operation:

@@ -5,6 +5,7 @@ HoodieError
 ├── InputError             the incoming rows can't be written as they are
 │   ├── SchemaError        their schema can't become the table's schema
 │   └── DuplicateKey       a row's key is stored, and the settings refuse such rows
+├── TooCostly              the write would write more bytes than the settings allow
 ├── ValidationFailed       a pre-commit validator failed; the write was withdrawn
 ├── TableError             the table on storage is not what it should be
 │   ├── TableNotFound
@@ -79,6 +80,10 @@ class SchemaError(InputError):
 
 class DuplicateKey(InputError):
     code = "duplicate_key"
+
+
+class TooCostly(HoodieError):
+    code = "too_costly"
 
 
 class ValidationFailed(HoodieError):
@@ -172,6 +177,7 @@ CODES: dict[str, type[HoodieError]] = {
         InputError,
         SchemaError,
         DuplicateKey,
+        TooCostly,
         ValidationFailed,
         TableError,
         TableNotFound,

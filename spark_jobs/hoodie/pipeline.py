@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
-from hoodie.errors import CommitConflict, TableError
+from hoodie.errors import CommitConflict, TableError, TooCostly
 from hoodie.hooks import CommitEvent, HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
@@ -44,6 +45,9 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.write import result
+from hoodie.write.cost import keep_within_limit
+from hoodie.write.explanation import WriteExplanation, conflicts, explanation
+from hoodie.write.index_costs import index_costs
 from hoodie.write.log_keys import refuse_hidden_keys
 from hoodie.write.operation import WriteRequest, WriteResult
 from hoodie.write.out_of_order import refuse_out_of_order
@@ -169,6 +173,7 @@ def _attempt(
             raise
         _refuse_out_of_order(table, plan, profile)
         hindrances = _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
+        keep_within_limit(rows)
         plan.create_table(table)
         transaction.take()
         if plan.outdated(table):
@@ -187,6 +192,51 @@ def _preview(
     started = time.monotonic()
     if done := TokenGuard(table, request, progress).done():
         return replace(done, dry_run=True)
+    with _rehearsed(engine, frame, request, table) as rows:
+        plan, profile = rows.plan, rows.profile
+        _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
+        keep_within_limit(rows)
+        partitions = planned_partitions(table.storage, request.operation, profile, rows.assignment.writes)
+    return result.planned(plan, profile, partitions, time.monotonic() - started)
+
+
+def explain(
+    engine: Engine, frame: Frame, request: WriteRequest, progress: ProgressCallback = silent
+) -> WriteExplanation:
+    """What the write of the rows of `frame` would do and cost, and what each index would; writes nothing.
+
+    Raises what the write would raise before it begins, but for a pending service that is in its way, and for
+    its cost, which the explanation has.
+    """
+    started = time.monotonic()
+    table = Table(TableRef.of(request.path, Config.of(request.options)))
+    progress("explain", f"{request.operation.value} into {table.base_path}")
+    with _rehearsed(engine, frame, request, table) as rows:
+        plan, profile = rows.plan, rows.profile
+        busy = busy_groups(plan.timeline, table.storage)
+        touched = [group for group in busy if group in profile.groups or group[0] in profile.replaced]
+        hindrances: list[Instant] = []
+        refused = ""
+        try:
+            hindrances = _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
+            keep_within_limit(rows)
+        except (CommitConflict, TooCostly) as error:
+            refused = error.message
+            profile.busy = frozenset(busy)
+        return explanation(
+            plan,
+            rows,
+            planned_partitions(table.storage, request.operation, profile, rows.assignment.writes),
+            index_costs(table, plan, rows),
+            conflicts(busy, touched, [instant.time for instant in hindrances]),
+            refused,
+            time.monotonic() - started,
+        )
+
+
+@contextlib.contextmanager
+def _rehearsed(engine: Engine, frame: Frame, request: WriteRequest, table: Table) -> Iterator[Prepared]:
+    """A write up to its begin, of which nothing is written; but for what pending services mean for it."""
     plan = resolve(table, request, _schema(engine, frame))
     _check(engine, table, plan, Hooks())
     with prepared(engine, frame, plan, table) as rows:
@@ -194,9 +244,7 @@ def _preview(
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         _refuse_slices(table, plan, profile)
         _refuse_out_of_order(table, plan, profile)
-        _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
-        partitions = planned_partitions(table.storage, request.operation, profile, rows.assignment.writes)
-    return result.planned(plan, profile, partitions, time.monotonic() - started)
+        yield rows
 
 
 def _check(engine: Engine, table: Table, plan: WritePlan, hooks: Hooks) -> None:

@@ -44,6 +44,7 @@ from airflow_hoodie.operators.write import (
 )
 from airflow_hoodie.table import HoodieTable
 from hoodie.backend.local import LocalBackend
+from hoodie.errors import TooCostly
 from hoodie.jobs import _main
 
 from .conftest import FakeSubmit
@@ -109,6 +110,11 @@ def test_every_write_without_spark(table: HoodieTable, tmp_path: Path, no_spark:
     write(InsertOperator, source=source(tmp_path, "c", 2))
     upserted = write(UpsertOperator, source=source(tmp_path, "bd", 3))
     assert (upserted["num_updates"], upserted["num_inserts"]) == (1, 1)
+    assert stored(table) == {"a": 1, "b": 3, "c": 2, "d": 3}
+    planned = write(UpsertOperator, source=source(tmp_path, "a", 9), dry_run=True)
+    assert (planned["status"], planned["num_updates"]) == ("planned", 1)
+    with pytest.raises(TooCostly, match=r"hoodie.write.max.amplification is 1\.5"):
+        write(UpsertOperator, source=source(tmp_path, "a", 9), max_write_amplification=1.5)
     assert stored(table) == {"a": 1, "b": 3, "c": 2, "d": 3}
     write(DeleteOperator, source=source(tmp_path, "a", 4))
     assert stored(table) == {"b": 3, "c": 2, "d": 3}

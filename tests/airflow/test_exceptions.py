@@ -17,6 +17,7 @@ CAUSES = {
     "schema": ("HoodieValidationError",) * 2,
     "duplicate_key": ("HoodieValidationError",) * 2,
     "validation": ("HoodieValidationError",) * 2,
+    "too_costly": ("HoodieValidationError",) * 2,
     "service": ("HoodieServiceError",) * 2,
     "table": ("HoodieTableError",) * 2,
     "table_not_found": ("HoodieTableNotFoundError",) * 2,

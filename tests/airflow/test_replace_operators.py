@@ -102,6 +102,16 @@ def test_partitions_are_deleted_on_the_worker(table: HoodieTable, logged: Callab
     assert ", 2 file groups replaced, " in logged()
 
 
+def test_a_dry_run_writes_nothing_and_emits_no_event(table: HoodieTable, logged: Callable[[], str]) -> None:
+    before = instants(table)
+    task = drop(table, "2026-01-*", dry_run=True)
+    result = task.execute(context={"outlet_events": OutletEventAccessors()})
+    assert (result["status"], result["instant"], result["num_replaced"]) == ("planned", "", 2)
+    assert [item["partition"] for item in result["planned"]] == ["2026-01-01", "2026-01-02"]
+    assert (instants(table), len(days(table)), task.outlets) == (before, 3, [])
+    assert "delete_partition into orders would insert 0, update 0 and delete 0 rows in 2 parti" in logged()
+
+
 def test_a_retry_finds_the_commit(table: HoodieTable) -> None:
     """Before a job is started, and of the same partitions only."""
     first = drop(table, ["2026-01-01", "2026-01-02"]).execute(context())

@@ -21,10 +21,11 @@ def answer(spark: Any, asked: list[tuple[str, str, str, dict[str, Any]]]) -> dic
         rows: Any = spark.read.parquet(file) if "frame" in file else read(Source.of(file), spark)
         for dry_run in (True, False) if operation != "upsert" else (False,):
             try:
+                found = hoodie.explain(rows, path, spark=spark, operation=operation, options=options)
                 done = hoodie.write_table(
                     rows, path, spark=spark, operation=operation, options=options, dry_run=dry_run
                 )
-                results.append(done.to_dict())
+                results.append({**done.to_dict(), "explained": found.to_dict()})
             except HoodieError as error:
                 results.append({"operation": operation, **error.to_dict()})
     return {"results": results}

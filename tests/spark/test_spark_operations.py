@@ -64,6 +64,13 @@ def test_deletes_and_overwrites(tmp_path: Path, servers: Servers) -> None:
     for dry, done in zip(told[::2], told[1::2], strict=True):
         assert (dry["status"], done["status"]) == ("planned", "committed")
         assert {name: dry[name] for name in names} == {name: done[name] for name in names}, done["operation"]
+        found = dry["explained"]
+        assert found == {
+            **done["explained"],
+            **{name: found[name] for name in ("duration_s", "indexes", "advice")},
+        }
+        assert [found[name] for name in names[:3]] == [done[name] for name in names[:3]]
+        assert {cost["files"] for cost in found["indexes"] if not cost["reason"]} <= {3}
     assert [done["num_missing"] for done in told[1::2] if done["operation"] == "delete"] == [1, 0]
     for name, model in models.items():
         expected = model.table(SMALL_SCHEMA)

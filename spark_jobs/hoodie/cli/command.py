@@ -32,6 +32,7 @@ exit codes: 0 done; 1 failed, with a message that says why; 2 wrong command line
 hoodie upsert --table /data/orders --source 'new/*.parquet' \\
     --option hoodie.datasource.write.recordkey.field=id \\
     --option hoodie.datasource.write.precombine.field=updated_at
+hoodie explain upsert --table /data/orders --source day.parquet
 hoodie compact --table /data/orders --option hoodie.compact.inline.max.delta.commits=1
 hoodie clean --table /data/orders --dry-run
 hoodie read --table /data/orders --where "status = 'open'" --columns id,status
@@ -117,9 +118,8 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in _WRITES.items():
         _add_write(commands.add_parser(name, help=text, description=text, parents=[table, common]))
-    commands.choices["insert-overwrite"].add_argument(
-        "--whole-table", action="store_true", help="replace all partitions: without rows the table is emptied"
-    )
+    _add_whole_table(commands.choices["insert-overwrite"])
+    _add_explain(commands, table, common)
     text = "delete whole partitions; their files go when the cleaner takes them"
     _add_delete_partition(_add(commands, "delete-partition", text, _delete_partition, table, common))
     text = "rows of the newest snapshot, of an earlier time, or written in a period"
@@ -237,7 +237,31 @@ def _add_sql(command: argparse.ArgumentParser) -> None:
     _add_rows(command)
 
 
+def _add_explain(commands: Any, *parents: Parser) -> None:
+    text = "what a write would do and cost, and which index fits; nothing is written"
+    kinds = commands.add_parser("explain", help=text, description=text).add_subparsers(
+        dest="operation", required=True, metavar="OPERATION"
+    )
+    for name, what in _WRITES.items():
+        _add_source(_add(kinds, name, what, _explain, *parents))
+    _add_whole_table(kinds.choices["insert-overwrite"])
+
+
+def _add_whole_table(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--whole-table", action="store_true", help="replace all partitions: without rows the table is emptied"
+    )
+
+
 def _add_write(command: argparse.ArgumentParser) -> None:
+    _add_source(command)
+    command.add_argument(
+        "--dry-run", action="store_true", help="say what would be written and replaced, write nothing"
+    )
+    command.set_defaults(run=_write)
+
+
+def _add_source(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add(
         "--source",
@@ -253,9 +277,7 @@ def _add_write(command: argparse.ArgumentParser) -> None:
     )
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
     add("--source-option", help="option of the CSV, JSON or Parquet reader, such as sep=;", **pair)
-    add("--dry-run", action="store_true", help="say what would be written and replaced, write nothing")
     _add_settings(command)
-    command.set_defaults(run=_write)
 
 
 def _add_delete_partition(command: argparse.ArgumentParser) -> None:
@@ -322,6 +344,12 @@ def _sql(args: argparse.Namespace) -> Answer:
     from hoodie.cli.sql import sql
 
     return sql(args)
+
+
+def _explain(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.explain import explain
+
+    return explain(args)
 
 
 def _delete_partition(args: argparse.Namespace) -> Answer:

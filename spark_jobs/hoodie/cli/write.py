@@ -29,12 +29,17 @@ def write(args: argparse.Namespace) -> Answer:
             backend.read_source(source, target_schema(args.table, options)),
             args.table,
             spark=backend,
-            operation="insert_overwrite_table" if getattr(args, "whole_table", False) else args.command,
+            operation=operation_of(args),
             options=options,
             dry_run=args.dry_run,
             progress=progress_for(args),
         ).to_dict()
     return Answer.of(result, summary)
+
+
+def operation_of(args: argparse.Namespace) -> str:
+    named: str = args.operation if args.command == "explain" else args.command
+    return "insert_overwrite_table" if getattr(args, "whole_table", False) else named
 
 
 def delete_partition(args: argparse.Namespace) -> Answer:
@@ -87,19 +92,25 @@ def _preview(result: dict[str, Any]) -> str:
     """What a dry run found, a line for each partition; sizes of new files are estimates."""
     lines = [f"{result['operation']} would change {plural(len(result['partitions']), 'partition')} of "]
     lines[0] += f"{result['table']}; nothing was written"
-    columns = [(name, heads) for name, heads in _PLANNED.items() if any(_of(result, name))]
-    if columns:
-        heads = ["partition", *(heads for _, heads in columns)]
-        rows = [
-            [item["partition"] or "(the table)", *(_shown(item, name) for name, _ in columns)]
-            for item in result["planned"]
-        ]
-        lines.append(grid(heads, rows))
+    lines += planned_grid(result["planned"])
     if result["num_missing"]:
         lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
     if result["num_dropped"]:
         lines.append(f"  {plural(result['num_dropped'], 'row')} left out, whose key is in the table")
     return "\n".join([*lines, *(f"  warning: {warning}" for warning in result["warnings"])])
+
+
+def planned_grid(partitions: list[dict[str, Any]]) -> list[str]:
+    """What a write would do in each partition: a grid, with the columns that are not 0 in all."""
+    columns = [(name, head) for name, head in _PLANNED.items() if any(item[name] for item in partitions)]
+    if not columns:
+        return []
+    heads = ["partition", *(head for _, head in columns)]
+    rows = [
+        [item["partition"] or "(the table)", *(_shown(item, name) for name, _ in columns)]
+        for item in partitions
+    ]
+    return [grid(heads, rows)]
 
 
 _PLANNED = {
@@ -112,10 +123,6 @@ _PLANNED = {
     "replaced_rows": "their rows",
     "replaced_bytes": "their size",
 }
-
-
-def _of(result: dict[str, Any], name: str) -> list[Any]:
-    return [item[name] for item in result["planned"]]
 
 
 def _shown(item: dict[str, Any], name: str) -> Any:

@@ -4,11 +4,12 @@
 the command line it works, too, but other users of the machine see it there.
 
 Request of a write: {"table": path, "operation": name, "source": {"path", "format", "options"},
-"options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool, "engine": "spark" (default) or
-"local"}; only table and source are required. A write whose token has a commit of the same source is done
-already (hoodie.timeline.tokens), whatever its engine was.
+"options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool, "dry_run": bool,
+"engine": "spark" (default) or "local"}; only table and source are required. A write whose token has a commit
+of the same source is done already (hoodie.timeline.tokens), whatever its engine was.
 Request of `delete_partition`: {"table": path, "operation": "delete_partition", "partitions": [paths],
-"missing_ok": bool, "options", "extra_metadata", "token", "force"}; table and partitions are required.
+"missing_ok": bool, "options", "extra_metadata", "token", "force", "dry_run"}; table and partitions are
+required.
 Request of a table service: {"table": path, "operation": name, "options": {settings}} and what the service's
 description has (hoodie.services.description), such as "mode", "instant", for compactions and clusterings
 "extra_metadata": {texts} and "engine", as of a write.
@@ -163,6 +164,7 @@ def _write(backend: Backend, request: Mapping[str, Any], progress: ProgressCallb
             **token_metadata(request["token"], request["operation"], described),
         },
         force=bool(request["force"]),
+        dry_run=bool(request["dry_run"]),
         progress=progress,
     ).to_dict()
 
@@ -181,6 +183,7 @@ def _delete_partition(
             **token_metadata(request["token"], request["operation"], described),
         },
         force=bool(request["force"]),
+        dry_run=bool(request["dry_run"]),
         progress=progress,
     ).to_dict()
 
@@ -206,16 +209,26 @@ def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCa
 
 
 _WRITES = Kind(
-    ("table", "operation", "source", "options", "extra_metadata", "token", "force", "engine"),
+    ("table", "operation", "source", "options", "extra_metadata", "token", "force", "dry_run", "engine"),
     ("table", "source"),
-    {"options": {}, "extra_metadata": {}, "token": "", "force": False, "engine": "spark"},
+    {"options": {}, "extra_metadata": {}, "token": "", "force": False, "dry_run": False, "engine": "spark"},
     _write,
 )
 _OTHERS = {
     "delete_partition": Kind(
-        ("table", "operation", "partitions", "missing_ok", "options", "extra_metadata", "token", "force"),
+        (
+            *("table", "operation", "partitions", "missing_ok", "options", "extra_metadata"),
+            *("token", "force", "dry_run"),
+        ),
         ("table", "partitions"),
-        {"missing_ok": False, "options": {}, "extra_metadata": {}, "token": "", "force": False},
+        {
+            "missing_ok": False,
+            "options": {},
+            "extra_metadata": {},
+            "token": "",
+            "force": False,
+            "dry_run": False,
+        },
         _delete_partition,
         distributed=False,
     ),

@@ -27,7 +27,7 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.services.settings import ENABLED, FAIL
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
-from hoodie.write.settings import TABLE_TYPE
+from hoodie.write.settings import MAX_AMPLIFICATION, TABLE_TYPE
 
 
 class InlineServices(PostCommitHook):
@@ -77,7 +77,7 @@ def _run(
             lambda: archive(Request(table=table, options=config.texts, progress=progress)).warnings,
         )
     if config[TABLE_TYPE] is TableType.MERGE_ON_READ and (config[INLINE] or config[SCHEDULE_INLINE]):
-        mode = "run" if config[INLINE] else "schedule"
+        mode = "run" if config[INLINE] and not config[MAX_AMPLIFICATION] else "schedule"
         remedy = "hoodie compact" if mode == "run" else "hoodie compact --mode schedule"
         warnings += _warnings(
             failures, "compaction", remedy, lambda: _compact(engine, table, mode, config, progress)
@@ -108,9 +108,13 @@ def _compact(
 ) -> list[str]:
     if mode == "schedule" and pending(table.refresh()):
         return []
-    return compact(
+    result = compact(
         RewriteRequest(table=table, mode=mode, options=config.texts, progress=progress, engine=lambda: engine)
-    ).warnings
+    )
+    if not (config[INLINE] and mode == "schedule" and result.scheduled):
+        return result.warnings
+    left = f"compaction {result.scheduled} is scheduled and left to another job ({MAX_AMPLIFICATION.name})"
+    return [*result.warnings, f"{left}; run `hoodie compact --mode execute`"]
 
 
 def _cluster(

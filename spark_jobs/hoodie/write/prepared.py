@@ -6,6 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hoodie.engine import Engine, Frame
 from hoodie.errors import JobError
@@ -45,6 +46,10 @@ class Prepared(ABC):
     @abstractmethod
     def assignment(self) -> Assignment:
         """Where every row goes, by the profile of now; new file groups get new ids each time."""
+
+    def staged(self) -> list[dict[str, Any]]:
+        """Summaries, and keys, of the first pass; nothing where the index is asked about none."""
+        return []
 
     def write(self, instant: str, progress: ProgressCallback) -> dict[str, list[WriteStat]]:
         """Write all rows under the instant; the statistics of the files, by partition.
@@ -88,6 +93,11 @@ class _Staged(Prepared):
         appends = plan.context.logs is not None
         size = plan.record_size if self.profile.inserts else 1
         return assign(self.profile, plan.config, size, self._parallelism, appends)
+
+    def staged(self) -> list[dict[str, Any]]:
+        if self.blobs is None or self.tags is None:
+            return []
+        return self.engine.collect(self.engine.filter(self.blobs, "kind", (SUMMARY, KEYS)))
 
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
         engine, context, assignment = self.engine, self.plan.context, self.assignment

@@ -10,7 +10,7 @@ from hoodie.config.cores import usable_cores
 from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
-from hoodie.write.bulk import COMPRESSION
+from hoodie.write.cost import new_bytes, rewritten_bytes
 from hoodie.write.operation import Operation, PlannedPartition
 from hoodie.write.workload import FileGroupWrite, WorkloadProfile
 
@@ -25,7 +25,7 @@ def planned_partitions(
     files, sizes = Counter[str](), Counter[str]()
     for write in writes:
         files[write.partition] += 1
-        sizes[write.partition] += _estimate(write)
+        sizes[write.partition] += new_bytes(write) + rewritten_bytes(write)
     replaced = _rows(storage, (found for group in profile.replaced.values() for found in group))
     deletes = not operation.brings_rows
     return [
@@ -38,20 +38,10 @@ def planned_partitions(
             bytes=sizes[partition],
             replaced_groups=len(profile.replaced.get(partition, ())),
             replaced_rows=replaced[partition],
-            replaced_bytes=sum(_size(found) for found in profile.replaced.get(partition, ())),
+            replaced_bytes=sum(found.size for found in profile.replaced.get(partition, ())),
         )
         for partition in sorted({*known, *new, *files, *profile.replaced})
     ]
-
-
-def _estimate(write: FileGroupWrite) -> int:
-    if write.append:
-        return write.bytes
-    return write.bytes // COMPRESSION + (write.base.size if write.base else 0)
-
-
-def _size(found: FileSlice) -> int:
-    return (found.base.size if found.base else 0) + sum(log.size for log in found.logs)
 
 
 def _rows(storage: Storage, slices: Iterable[FileSlice]) -> Counter[str]:

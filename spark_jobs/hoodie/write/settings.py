@@ -238,6 +238,15 @@ SMALL_GROUPS = int_key(
     "logs; each is rewritten.",
     minimum=0,
 )
+MAX_AMPLIFICATION = float_key(
+    "hoodie.write.max.amplification",
+    0.0,
+    "The most bytes that a write may write for each byte that it changes, by the estimate of `hoodie "
+    "explain`; 0: no limit. A write that needs more is refused before anything is written (`too_costly`). "
+    "Into a merge-on-read table it puts inserts into new files instead of small ones, and an inline "
+    "compaction is left to another job: its plan is scheduled.",
+    minimum=0,
+)
 SPLIT_SIZE = int_key(
     "hoodie.copyonwrite.insert.split.size", 500000, "Rows of a new file without auto split.", minimum=1
 )

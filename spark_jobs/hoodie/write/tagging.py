@@ -52,7 +52,7 @@ _FEW_BYTES = 64 << 20
 
 BlobId = tuple[int, int, str]
 #: slices by label, from one to before another, for the keys of a partition by its number, or of all (None)
-_Group = tuple[int | None, int, int]
+Group = tuple[int | None, int, int]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def tagged(
     """Look up the keys of the staged rows, and count the profile's rows by file group. `rows` are those of
     the frame that the driver has: summaries, and keys. Raises the errors of the index.
     """
-    slices, groups = _asked(context, profile)
+    slices, groups = asked(context, profile)
     if not groups:
         _count(profile, context, slices, {}, 0)
         yield Tags(slices)
@@ -128,7 +128,7 @@ def tagged(
         engine.unpersist(frame)
 
 
-def _asked(context: WriteContext, profile: WorkloadProfile) -> tuple[tuple[FileSlice, ...], list[_Group]]:
+def asked(context: WriteContext, profile: WorkloadProfile) -> tuple[tuple[FileSlice, ...], list[Group]]:
     """(slices by label, groups of them that the index searches)."""
     index = context.index
     assert index is not None
@@ -137,7 +137,7 @@ def _asked(context: WriteContext, profile: WorkloadProfile) -> tuple[tuple[FileS
         slices = _oldest_first(index, [item for group in profile.slices.values() for item in group])
         return slices, [(None, 0, len(slices))] if slices or everything else []
     labelled: list[FileSlice] = []
-    groups: list[_Group] = []
+    groups: list[Group] = []
     for code, partition in enumerate(profile.partitions):
         found = _oldest_first(index, profile.slices.get(partition, ()))
         if found or everything:
@@ -175,7 +175,7 @@ class _Work:
     context: WriteContext
     profile: WorkloadProfile
     slices: tuple[FileSlice, ...]
-    groups: list[_Group]
+    groups: list[Group]
     key_bytes: int
     partitions: list[str]
 

@@ -50,7 +50,8 @@ class WorkloadProfile:
     is how many rows of a delete have a key that is not there, `dropped` how many rows of an insert were left
     out as their key is. `replaced` are the latest slices, by partition, that the write takes out of sight;
     `absent` the partitions to delete, or to overwrite with no rows, that are not there. `listed` are the
-    partitions that were looked into, `unmarked` those of them whose metadata file is missing.
+    partitions that were looked into, `unmarked` those of them whose metadata file is missing. `packs`:
+    inserts may fill small files.
     """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class WorkloadProfile:
     absent: tuple[str, ...] = ()
     listed: set[str] = field(default_factory=set)
     unmarked: set[str] = field(default_factory=set)
+    packs: bool = True
 
     @classmethod
     def of(cls, summaries: Iterable[dict[str, Any]]) -> WorkloadProfile:
@@ -290,7 +292,7 @@ def _small(
     profile: WorkloadProfile, config: Config, partition: str, writes: _Writes
 ) -> list[tuple[FileSlice, BaseFile]]:
     """Slices of the partition whose base files may take inserts, in the order in which they do."""
-    limit = config[SMALL_FILE_LIMIT]
+    limit = config[SMALL_FILE_LIMIT] if profile.packs else 0
     found = [
         (slice_, slice_.base)
         for slice_ in profile.slices.get(partition, [])
