@@ -103,6 +103,8 @@ _ALL = (
     _ours("ours-bloom", index_type="BLOOM"),
     _ours("ours-simple", index_type="SIMPLE"),
     _ours("ours-frame", engine="frame"),
+    _ours("ours-sql", engine="sql"),
+    _ours("ours-joined", engine="joined"),
     _ours("ours-local", engine="local"),
     *(_hudi(version, index) for version in ("0.15.0", "1.2.0") for index in ("bloom", "simple")),
     Contestant(

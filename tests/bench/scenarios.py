@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from .workload import SINCE, Workload
@@ -105,7 +105,12 @@ def _large(rows: int, late_in: Late) -> list[Case]:
 
 
 def _bulk_insert(rows: int, late: Late) -> list[Case]:
-    return [Case("bulk_insert", "bulk_insert", daily(rows, late))]
+    """From files of one day each, and from files that have rows of all days."""
+    work = daily(rows, late)
+    return [
+        Case("bulk_insert", "bulk_insert", work),
+        Case("bulk_insert_mixed", "bulk_insert", replace(work, mixed=True)),
+    ]
 
 
 def _merge_on_read(rows: int, late: Late) -> list[Case]:

@@ -48,7 +48,8 @@ class Workload:
     """A base table of `rows` rows in `days` equal partitions, and one upsert into it.
 
     `updates` rows are spread evenly over the partitions `[update_days)`, `late` new keys over `[late_days)`,
-    and `new` rows go to one partition that does not exist yet.  `rows` must be a multiple of `days`.
+    and `new` rows go to one partition that does not exist yet.  `rows` must be a multiple of `days`.  Each
+    file of the base has the rows of consecutive days, or, `mixed`, of all.
     """
 
     rows: int
@@ -60,6 +61,7 @@ class Workload:
     late_days: tuple[int, int]
     seed: int = 7
     upsert_files: int = UPSERT_FILES
+    mixed: bool = False
 
     @property
     def upsert_rows(self) -> int:
@@ -72,7 +74,8 @@ class Workload:
     @property
     def base_label(self) -> str:
         """Names the base table: equal for workloads that differ in the upsert alone."""
-        return f"{self.rows}x{self.days}-{_digest(self.rows, self.days, self.seed)}"
+        kind = "-mixed" if self.mixed else ""
+        return f"{self.rows}x{self.days}{kind}-{_digest(self.rows, self.days, self.seed)}"
 
     @property
     def upsert_label(self) -> str:
@@ -114,8 +117,11 @@ def _write(folder: Path, tables: Iterator[pa.Table]) -> None:
 
 def _base_batches(workload: Workload) -> Iterator[pa.Table]:
     bounds = np.linspace(0, workload.rows, BASE_FILES + 1).astype(np.int64)
+    order = np.arange(workload.rows, dtype=np.int64)
+    if workload.mixed:
+        np.random.default_rng([workload.seed, 2]).shuffle(order)
     for number, (start, stop) in enumerate(pairwise(bounds)):
-        ids = np.arange(start, stop, dtype=np.int64)
+        ids = order[start:stop]
         rng = np.random.default_rng([workload.seed, 0, number])
         yield rows_of(ids, ids * workload.days // workload.rows, ordering=1_000_000, rng=rng)
 

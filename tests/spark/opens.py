@@ -22,9 +22,9 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any], counts: l
         for count, (driver_bytes, few_bytes) in zip(counts, (was, (0, was[1]), (0, 0)), strict=True):
             stage.DRIVER_KEY_BYTES, tagging._FEW_BYTES = driver_bytes, few_bytes
             rows: Any = frame if count == 1 else frame.repartition(count)
-            before = _jobs(spark)
+            before = jobs(spark)
             done = hoodie.write_table(rows, table, spark=spark, options=options)
-            found.append([opened(table), done.num_updates, done.num_inserts, _jobs(spark) - before])
+            found.append([opened(table), done.num_updates, done.num_inserts, jobs(spark) - before])
         gone = hoodie.write_table(
             frame.limit(50).repartition(4), table, spark=spark, operation="delete", options=options
         )
@@ -33,7 +33,7 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any], counts: l
     return {"found": found, "deleted": gone.num_deletes}
 
 
-def _jobs(spark: Any) -> int:
+def jobs(spark: Any) -> int:
     """How many jobs there were so far; 0 with Spark Connect."""
     context = spark_context(spark)
     return len(context.statusTracker().getJobIdsForGroup()) if context is not None else 0

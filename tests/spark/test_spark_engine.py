@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +19,7 @@ from tests.spark.answers import Servers
 from tests.support.oracle import Model
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
-from tests.support.tables import FULL_SCHEMA, as_table, full_rows
+from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows, small_rows
 
 pytestmark = pytest.mark.spark
 
@@ -98,8 +99,6 @@ def test_verbs(tmp_path: Path, servers: Servers, version: str, mode: str) -> Non
 
 def test_labels_place_rows_as_spark_hashes_them() -> None:
     """Values of Spark 4.2's `pmod(hash(x), n)` for x = 0..7, n = 5, as printed by Spark."""
-    import numpy as np
-
     from hoodie.engine.spark import _murmur3_int, partition_labels
 
     hashes = _murmur3_int(np.arange(3, dtype=np.uint32))
@@ -136,3 +135,54 @@ def test_candidate_files_are_opened_once(tmp_path: Path, servers: Servers, versi
     assert (found.num_rows, len(set(found.column("id").to_pylist()))) == (610, 610)
     if (version, mode) == ("4", "classic"):
         assert answer["found"][0][3] == 3, "jobs of a write whose keys are few: stage, shuffle, write"
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [
+        ("4", "classic"),
+        pytest.param("4", "connect", marks=pytest.mark.full),
+        pytest.param("3.5", "classic", marks=pytest.mark.full),
+    ],
+)
+def test_bulk_inserts_of_frames(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
+    """Counted by their keys, then written and shuffled at most once, if the plan is a scan; else staged."""
+    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
+    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    rows = as_table(small_rows(range(1200), 1), SMALL_SCHEMA)
+    regions = np.array(rows.column("region").to_pylist())
+    for folder in ("apart", "mixed"):
+        (tmp_path / folder).mkdir()
+    for number, region in enumerate(("apac", "eu", "us")):
+        pq.write_table(rows.filter(pa.array(regions == region)), tmp_path / "apart" / f"{number}.parquet")
+    for number in range(4):
+        pq.write_table(rows.slice(number * 300, 300), tmp_path / "mixed" / f"{number}.parquet")
+    table = tmp_path / "table"
+    folders = [str(tmp_path / folder) for folder in ("apart", "mixed")]
+    options = {**OPTIONS, "hoodie.index.bloom.num_entries": 200}
+    answer = servers.ask("frames", mode, *folders, str(table), options, python=python)
+    ways = {name: _way(steps) for name, (steps, *_) in answer["found"].items()}
+    assert ways == {
+        "apart": "in their order",
+        "mixed": "gathered",
+        "one": "ordered in their tasks",
+        "computed": None,
+    }
+    for name, (_, inserts, files, _) in answer["found"].items():
+        expected = rows
+        if name == "one":
+            expected = rows.slice(0, 300).append_column("more", pa.array(["x"] * 300))
+        assert inserts == expected.num_rows, name
+        assert files == 3, name
+        assert_same_rows(hoodie.read_table(f"{table}_{name}"), expected, what=name)
+    if (version, mode) == ("4", "classic"):
+        counts = {name: jobs for name, (*_, jobs) in answer["found"].items()}
+        assert (counts["apart"], counts["one"]) == (2, 2), "count, write"
+        assert counts["mixed"] == 3, "count, shuffle, write"
+    assert [error["code"] for error in answer["errors"]] == ["input", "input"]
+    assert not Path(f"{table}_bad").exists(), "a refused write leaves nothing behind"
+
+
+def _way(steps: list[str]) -> str | None:
+    found = [step for step in steps if "straight from the DataFrame" in step]
+    return found[0].partition("rows ")[2].partition(",")[0] if found else None

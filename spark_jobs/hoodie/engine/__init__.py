@@ -31,6 +31,23 @@ class Scan:
     files: FileFrame
 
 
+@dataclass(frozen=True)
+class Repeatable(ABC):
+    """A frame of which `columns`, a frame of some of its columns, are cheap to compute beforehand."""
+
+    columns: Frame
+
+    @abstractmethod
+    def ordered(self, fields: Sequence[str]) -> Frame:
+        """Each partition has rows with the same values of the fields (dotted: nested) one after the other."""
+
+    @abstractmethod
+    def gathered(self, fields: Sequence[str], tasks: int | None) -> Frame:
+        """As `ordered`, and rows with the same values in as few partitions as their bytes allow, or in one of
+        `tasks`; without fields rows are spread evenly.
+        """
+
+
 class Engine(ABC):
     """Verbs are lazy, except `collect`; `persist` may be. Functions and items are pickled to executors."""
 
@@ -55,6 +72,12 @@ class Engine(ABC):
         """Arrow schema of the frame's rows. Raises ConfigError for a column that has no Arrow type."""
         files = self.files(frame)
         return self._schema(frame) if files is None else files.schema
+
+    def repeatable(self, frame: Frame, names: Sequence[str]) -> Repeatable | None:
+        """The frame, if its columns of these names are cheap to compute apart and the same each time; None
+        where the rows had better be computed once, or where the engine can't tell.
+        """
+        return None
 
     @abstractmethod
     def tasks(self, count: int) -> Frame:
@@ -106,8 +129,11 @@ class Engine(ABC):
     def collect(self, frame: Frame) -> list[dict[str, Any]]:
         """The rows, as dicts on the driver. Raises JobError where the engine fails at them."""
 
-    def batches(self, *, blobs: bool) -> AbstractContextManager[None]:
-        """Arrow batches of many rows while the input is read, of few while rows are blobs of thousands."""
+    def batches(self, *, blobs: bool, gathered: int = 0) -> AbstractContextManager[None]:
+        """Arrow batches of many rows while the input is read, of few while rows are blobs of thousands.
+
+        `gathered`: about the bytes at which a partition of a gathered frame is full.
+        """
         return nullcontext()
 
     def limited(self, memory: int, folder: str, refusal: Refusal) -> Engine:

@@ -55,6 +55,26 @@ def spark_context(spark: Any) -> Any | None:
         return None
 
 
+def plan_text(frame: Any) -> str:
+    """The physical plan of a DataFrame as Spark explains it; "" where it does not."""
+    try:  # Connect of 3.5 takes no DataFrame here
+        (found,) = frame.sparkSession.sql("EXPLAIN SELECT * FROM {rows}", rows=frame).collect()
+    except Exception:  # noqa: BLE001  the caller knows nothing of the frame then, and goes on
+        return ""
+    return str(found[0])
+
+
+def rebalanced(frame: Any, column: str = "") -> Any:
+    """Rows with equal values of the column together, as Spark's hint does it: small partitions are joined,
+    large ones split. Without one: rows spread evenly.
+    """
+    hint = f"REBALANCE({column})" if column else "REBALANCE"
+    try:  # as SQL: before 4 the DataFrame's own hint takes no columns
+        return frame.sparkSession.sql(f"SELECT /*+ {hint} */ * FROM {{rows}}", rows=frame)
+    except TypeError:  # Connect of 3.5 takes no DataFrame there
+        return frame.repartition(column) if column else frame.hint("rebalance")
+
+
 def arrow_schema(schema: Any) -> pa.Schema:
     """The Arrow schema of a StructType, times in UTC. Raises pyspark's errors for other types."""
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from hoodie.engine import Engine
+from hoodie.engine import Engine, Repeatable
 from hoodie.engine.memory import keep_freed_memory
-from hoodie.engine.session import arrow_schema, spark_context
+from hoodie.engine.repeatable import is_cheap
+from hoodie.engine.session import arrow_schema, plan_text, rebalanced, spark_context
 from hoodie.engine.task import BatchFunction, Task
 from hoodie.errors import ConfigError, HoodieError, JobError
 
@@ -23,6 +25,10 @@ from hoodie.errors import ConfigError, HoodieError, JobError
 _INPUT_ROWS = 131072
 _BLOB_ROWS = 4
 _BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ADAPTIVE_CONF = "spark.sql.adaptive.enabled"
+_GATHERED_CONF = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+#: rows are gathered by the hash of their values in this column
+_GATHER = "_hoodie_gather"
 
 _TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
 
@@ -53,6 +59,13 @@ class SparkEngine(Engine):
             raise ConfigError(
                 f"a column of the DataFrame has no Arrow type: {error}; cast it first"
             ) from error
+
+    def repeatable(self, frame: Any, names: Sequence[str]) -> Repeatable | None:
+        lowered = {name.lower() for name in (*frame.columns, _GATHER)}
+        if len(lowered) <= len(frame.columns):  # a name would be ambiguous
+            return None
+        columns = frame.select(*(_column(frame, name) for name in names))
+        return _Repeatable(columns, self, frame) if is_cheap(plan_text(columns)) else None
 
     def tasks(self, count: int) -> Any:
         return self.spark.range(0, count, 1, count)
@@ -100,13 +113,46 @@ class SparkEngine(Engine):
         return [row.asDict() for row in rows]
 
     @contextlib.contextmanager
-    def batches(self, *, blobs: bool) -> Iterator[None]:
-        before = self.spark.conf.get(_BATCH_CONF)
-        self.spark.conf.set(_BATCH_CONF, str(_BLOB_ROWS if blobs else _INPUT_ROWS))
+    def batches(self, *, blobs: bool, gathered: int = 0) -> Iterator[None]:
+        settings = {_BATCH_CONF: str(_BLOB_ROWS if blobs else _INPUT_ROWS)}
+        if gathered:
+            settings[_GATHERED_CONF] = str(gathered)
+        before = {name: self.spark.conf.get(name) for name in settings}
+        for name, value in settings.items():
+            self.spark.conf.set(name, value)
         try:
             yield
         finally:
-            self.spark.conf.set(_BATCH_CONF, before)
+            for name, value in before.items():
+                self.spark.conf.set(name, value)
+
+
+@dataclass(frozen=True)
+class _Repeatable(Repeatable):
+    engine: SparkEngine
+    frame: Any
+
+    def ordered(self, fields: Sequence[str]) -> Any:
+        return self._labelled(fields).sortWithinPartitions(_GATHER).drop(_GATHER)
+
+    def gathered(self, fields: Sequence[str], tasks: int | None) -> Any:
+        frame = self._labelled(fields) if fields else self.frame
+        by = [_GATHER] if fields else []
+        if tasks is None and self.engine.spark.conf.get(_ADAPTIVE_CONF) == "true":
+            frame = rebalanced(frame, *by)
+        elif tasks is None and fields:
+            frame = frame.repartition(*by)
+        else:
+            frame = frame.repartition(tasks or self.engine.parallelism, *by)
+        return frame.sortWithinPartitions(*by).drop(_GATHER) if fields else frame
+
+    def _labelled(self, fields: Sequence[str]) -> Any:
+        return self.frame.withColumn(_GATHER, F.hash(*(_column(self.frame, field) for field in fields)))
+
+
+def _column(frame: Any, path: str) -> Any:
+    names = [path] if path in frame.columns else path.split(".")
+    return F.col(".".join(f"`{name.replace('`', '``')}`" for name in names))
 
 
 def _constant(value: Any, kind: str) -> Any:

@@ -63,6 +63,11 @@ class KeyGenerator(ABC):
         Raises InputError for a value that can't be (part of) a path.
         """
 
+    @property
+    def paths_by_value(self) -> bool:
+        """Do rows with the same values of the partition fields have the same path, and no others."""
+        return not self.partition_fields
+
     def partition_paths(self, rows: pa.RecordBatch | pa.Table) -> pa.Array[Any]:
         """The same paths as string, no nulls."""
         codes = self.partition_codes(rows)

@@ -99,6 +99,10 @@ class FieldKeys(KeyGenerator):
         fields = (*self.record_key_fields, *self.partition_fields)
         return tuple(dict.fromkeys(path.split(".")[0] for path in fields))
 
+    @property
+    def paths_by_value(self) -> bool:
+        return all(isinstance(part, ValuePart) for part in self.parts)
+
     def record_keys(self, rows: Rows) -> Column:
         columns = [column(rows, path) for path in self.record_key_fields]
         found = [texts(values, consistent_timestamps=self.consistent) for values in columns]

@@ -30,21 +30,35 @@ def key_columns(context: WriteContext, rows: pa.Table) -> pa.Table:
     return rows
 
 
+def keys_of(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], pa.DictionaryArray[Any, Any]]:
+    """(record keys, partition paths) of rows that have the key columns at least. Raises InputError for bad
+    keys.
+    """
+    check_texts(rows, _key_names(context))
+    return _keys_of(context, rows)
+
+
 def keyed_rows(
     context: WriteContext, rows: pa.Table
 ) -> tuple[pa.Array[Any], pa.DictionaryArray[Any, Any], pa.Table]:
     """(record keys, partition paths, the rows in the table's schema, as far as they are wanted). Raises
     InputError for bad keys.
     """
-    tops = (name.split(".")[0] for name in context.keys.key_columns)
-    check_texts(rows, {*tops, *context.incoming_schema.names})
-    keyed = key_columns(context, rows)
-    keys = whole(context.keys.record_keys(keyed))
-    paths = context.keys.partition_codes(keyed)
     wanted = context.incoming_schema
+    check_texts(rows, {*_key_names(context), *wanted.names})
+    keys, paths = _keys_of(context, rows)
     if not wanted.names:
         return keys, paths, rows.select([])
     return keys, paths, conform(rows, wanted, null_for_missing=context.null_for_missing)
+
+
+def _key_names(context: WriteContext) -> set[str]:
+    return {name.split(".")[0] for name in context.keys.key_columns}
+
+
+def _keys_of(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], pa.DictionaryArray[Any, Any]]:
+    keyed = key_columns(context, rows)
+    return whole(context.keys.record_keys(keyed)), context.keys.partition_codes(keyed)
 
 
 def travelling(

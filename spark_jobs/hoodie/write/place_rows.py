@@ -55,12 +55,17 @@ def shares_of(assignment: Assignment, partition: str) -> Shares:
     """The file-group writes of a partition's new rows. Raises JobError where none were counted."""
     shares = assignment.inserts.get(partition)
     if shares is None:
-        raise JobError(
-            f"rows for partition {partition!r} appeared between two passes over the input: the input "
-            "changes when it is read again; write it to a file first",
-            partition=partition,
-        )
+        raise appeared(partition)
     return shares
+
+
+def appeared(partition: str) -> JobError:
+    """The error of rows for a partition that none was counted for."""
+    return JobError(
+        f"rows for partition {partition!r} appeared between two passes over the input: the input "
+        "changes when it is read again; write it to a file first",
+        partition=partition,
+    )
 
 
 def chosen_shares(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from hoodie.timeline.active import refuse_too_large
 from hoodie.timeline.commit import WriteStat, stats_by_partition
 from hoodie.write.blobs import BLOB_ID, BLOB_SCHEMA, ERROR, KEYS, ROWS, SUMMARY, answers, raise_errors
 from hoodie.write.bulk import bulk_assignment
+from hoodie.write.counted import CountedPlan, WriteRows
 from hoodie.write.direct import DirectPlan
 from hoodie.write.place_rows import PlaceRows
 from hoodie.write.place_tagged import PlaceTagged
@@ -56,7 +58,7 @@ class Prepared(ABC):
 
         Raises JobError where other rows arrive than were counted, as a source has changed between the passes.
         """
-        with self.engine.batches(blobs=True):
+        with self._batches():
             found = answers(self.engine, self._tasks(instant, progress))
         received = sum(answer["rows"] for answer in found)
         if received != self.profile.rows:
@@ -67,6 +69,9 @@ class Prepared(ABC):
                 received=received,
             )
         return stats_by_partition(value for answer in found for value in answer["stats"])
+
+    def _batches(self) -> AbstractContextManager[None]:
+        return self.engine.batches(blobs=True)
 
     @abstractmethod
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
@@ -136,6 +141,26 @@ class _InFiles(Prepared):
         return self.engine.map_batches(self.engine.tasks(len(task.tasks)), task, BLOB_SCHEMA)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Counted(Prepared):
+    """Rows that the engine computes while they are written."""
+
+    counted: CountedPlan
+
+    @property
+    def assignment(self) -> Assignment:
+        return bulk_assignment(self.profile, self.plan.config, self._parallelism, streamed=True)
+
+    def _batches(self) -> AbstractContextManager[None]:
+        return self.engine.batches(blobs=False, gathered=self.counted.task_bytes)
+
+    def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
+        counted, context = self.counted, self.plan.context
+        progress("write", f"instant {instant}: rows {counted.way.value}, straight from the DataFrame")
+        task = WriteRows(context, instant, frozenset(self.profile.partitions))
+        return self.engine.map_batches(counted.rows(context.keys.partition_fields), task, BLOB_SCHEMA)
+
+
 @contextlib.contextmanager
 def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table) -> Iterator[Prepared]:
     """The first pass over the rows of `frame`; None for a write that brings none. Writes nothing.
@@ -155,6 +180,10 @@ def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table)
             return
         if not plan.context.operation.brings_rows:
             frame = engine.scan(files.only(plan.context.keys.key_columns))
+    elif (counted := CountedPlan.of(engine, frame, plan)) is not None:
+        list_slices(table, plan.context, counted.profile)
+        yield _Counted(engine=engine, plan=plan, profile=counted.profile, counted=counted)
+        return
     yield from _staged(engine, frame, plan, table)
 
 

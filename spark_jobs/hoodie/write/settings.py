@@ -36,8 +36,8 @@ SORT_MODE = enum_key(
     SortMode.NONE,
     "GLOBAL_SORT: files of a partition hold consecutive key ranges, sorted, so that key-range pruning works; "
     "PARTITION_SORT: every file is sorted; PARTITION_PATH_REPARTITION and NONE: rows as they come. In every "
-    "mode the rows of one partition are gathered, so there are as few files as the sizes allow. Also for "
-    "insert_overwrite.",
+    "mode the rows of one partition are gathered, so there are few files; in the latter two only if they are "
+    "not together already. Also for insert_overwrite.",
 )
 
 

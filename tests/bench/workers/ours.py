@@ -110,6 +110,22 @@ class OursOnFrames(OursOnSpark):
         return self.read(source)
 
 
+class OursOnSql(OursOnSpark):
+    """A source that is a query."""
+
+    def incoming(self, source: str) -> Any:
+        return read(Source.of({"path": f"select * from parquet.`{source}`", "format": "sql"}), self.spark)
+
+
+class OursOnJoins(OursOnFrames):
+    """A DataFrame that costs something: it is computed once."""
+
+    def incoming(self, source: str) -> Any:
+        rows = self.read(source)
+        categories = rows.select("category").distinct()
+        return rows.join(categories, "category", "left_semi").select(rows.columns)
+
+
 class OursLocal:
     """The engine without a JVM, on Arrow datasets."""
 
@@ -160,4 +176,5 @@ def _discard(batches: pa.RecordBatchReader) -> dict[str, Any]:
 def create(session: dict[str, str], options: dict[str, str], engine: str) -> OursOnSpark | OursLocal:
     if engine == "local":
         return OursLocal(options)
-    return (OursOnFrames if engine == "frame" else OursOnSpark)(session, options)
+    kinds = {"frame": OursOnFrames, "sql": OursOnSql, "joined": OursOnJoins}
+    return kinds.get(engine, OursOnSpark)(session, options)

@@ -1,0 +1,58 @@
+"""Which DataFrames are cheap to compute, by the plan that Spark explains.
+
+Columns of Parquet and ORC files are, and those of cached frames, filtered and computed with: a query of a few
+of them reads little. Whatever else a plan has (joins, aggregates, functions in Python, other sources) is not
+known to be.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: operators of Spark's physical plans that cost no more than reading their columns
+_CHEAP = frozenset(
+    {
+        "AdaptiveSparkPlan",
+        "ColumnarToRow",
+        "Filter",
+        "InputAdapter",
+        "LocalTableScan",
+        "Project",
+        "Range",
+        "Union",
+        "WholeStageCodegen",
+    }
+)
+_COLUMNAR = frozenset({"parquet", "orc"})
+#: what is below it, is computed once
+_CACHED = "InMemoryTableScan"
+#: functions with another value at each reading
+_UNSTEADY = re.compile(
+    r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id|"
+    r"input_file_\w+|reflect|java_method|try_reflect)\(",
+    re.IGNORECASE,
+)
+_TITLE = "== Physical Plan =="
+_OPERATOR = re.compile(r"[ :+-]*(?:\*\(\d+\) |\* )?(\w+)(?: (\w+))?")
+
+
+def is_cheap(plan: str) -> bool:
+    """`plan` is a physical plan as text. False for one with anything unknown in it."""
+    _, found, tree = plan.partition(_TITLE)
+    if not found or _UNSTEADY.search(tree):
+        return False
+    known, inside = 0, -1
+    for line in tree.splitlines():
+        operator = _OPERATOR.match(line)
+        if not line.strip() or (inside >= 0 and operator and operator.start(1) > inside):
+            continue
+        if operator is None or not _is_known(operator[1], operator[2]):
+            return False
+        known, inside = known + 1, operator.start(1) if operator[1] == _CACHED else -1
+    return known > 0
+
+
+def _is_known(operator: str, detail: str | None) -> bool:
+    if operator in ("FileScan", "BatchScan"):
+        return detail in _COLUMNAR
+    return operator in _CHEAP or operator == _CACHED

@@ -1,0 +1,230 @@
+"""Writing new file groups of a frame whose rows are not staged: they are counted by their keys first, and
+then computed, shuffled if they have to be, and written in one job.
+
+The first pass computes the key columns alone. It checks every key and tells the driver the partitions, so
+that what is wrong with a key or a partition is refused before anything is written. All other frames take the
+staged way.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.config.key import Config
+from hoodie.engine import Engine, Frame, Repeatable
+from hoodie.engine.task import Task
+from hoodie.errors import HoodieError
+from hoodie.format.names import new_file_id
+from hoodie.format.schema import canonical
+from hoodie.format.settings import MAX_FILE_SIZE
+from hoodie.index.locations import NOWHERE
+from hoodie.write.blobs import BLOB_SCHEMA, SUMMARY, answers, error_message, message
+from hoodie.write.bulk import COMPRESSION
+from hoodie.write.context import WriteContext
+from hoodie.write.handles import Handles
+from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, travelling
+from hoodie.write.place_rows import appeared
+from hoodie.write.plan import WritePlan
+from hoodie.write.settings import SORT_MODE
+from hoodie.write.stage import grouped
+from hoodie.write.workload import WorkloadProfile
+
+#: so that no row is shuffled, a write may have more files than the fewest: one in so many, or as many as are
+#: so large a part of a full one
+_ONE_IN, _LARGE_PART = 4, 4
+#: shuffled bytes of a row are about this many times those in its file
+_SHUFFLED = 2
+_TEXT_BYTES, _ITEMS = 24, 4
+
+
+@dataclass(frozen=True)
+class CountRows:
+    """The function given to `map_batches` on the key columns; `width` is about the bytes of a whole row.
+
+    Answers rows by partition path, and `runs`: how often the path changes from one row to the next.
+    """
+
+    context: WriteContext
+    width: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        totals: dict[str, int] = {}
+        runs, last = 0, None
+        try:
+            for chunk in chunks(batches, chunk_bytes(self.context)):
+                _, paths = keys_of(self.context, chunk)
+                names, codes = _names(paths), paths.indices.to_numpy()
+                for name, rows in zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True):
+                    totals[name] = totals.get(name, 0) + rows
+                runs += int(np.count_nonzero(np.diff(codes))) + (names[codes[0]] != last)
+                last = names[codes[-1]]
+        except HoodieError as error:
+            yield error_message(error)
+            return
+        found = [[name, rows, rows * self.width, []] for name, rows in totals.items()]
+        yield message(SUMMARY, {"partitions": found, "runs": runs})
+
+
+class Way(Enum):
+    """How rows come to the tasks that write them."""
+
+    AS_THEY_ARE = "in their order"
+    ORDERED = "ordered in their tasks"
+    GATHERED = "gathered"
+
+
+@dataclass(frozen=True)
+class WriteRows:
+    """The function given to `map_batches` on the rows: each run of rows of one partition becomes new file
+    groups. Only `partitions` were checked, so there are no others.
+    """
+
+    context: WriteContext
+    instant: str
+    partitions: frozenset[str]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        storage = self.context.table.storage()
+        try:
+            with Handles(self.context, storage, self.instant, task) as handles:
+                for partition, runs in itertools.groupby(self._runs(batches), key=lambda run: run[0]):
+                    received: list[int] = []
+                    stats = handles.create(partition, new_file_id(), _noted(runs, received))
+                    answer = {"rows": sum(received), "stats": [stat.to_dict() for stat in stats]}
+                    yield message(SUMMARY, answer)
+        except HoodieError as error:
+            yield error_message(error)
+
+    def _runs(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
+        """Rows by partition, in each chunk those of the one before first."""
+        last = ""
+        for chunk in chunks(batches, chunk_bytes(self.context)):
+            keys, paths, rows = keyed_rows(self.context, chunk)
+            names = _names(paths)
+            if unknown := sorted(set(names) - self.partitions):
+                raise appeared(unknown[0])
+            sent = travelling(keys, rows, pa.repeat(pa.scalar(NOWHERE, pa.int32()), rows.num_rows))
+            if len(names) == 1:
+                runs = [(names[0], sent)]
+            else:
+                runs = list(_cut(sent, names, paths.indices.to_numpy()))
+                runs.sort(key=lambda run: run[0] != last)
+            yield from runs
+            last = runs[-1][0]
+
+
+@dataclass(frozen=True)
+class CountedPlan:
+    """`profile` is what staging would have found; `way` is how rows come, to `limit` tasks at most (if any)
+    of `task_bytes` shuffled bytes.
+    """
+
+    source: Repeatable
+    frame: Frame
+    profile: WorkloadProfile
+    way: Way
+    limit: int | None
+    task_bytes: int
+
+    @classmethod
+    def of(cls, engine: Engine, frame: Frame, plan: WritePlan) -> CountedPlan | None:
+        """None where the rows have to be looked at first. Raises what is wrong with a key."""
+        context, config = plan.context, plan.config
+        if (
+            not context.operation.fills_new_groups
+            or context.duplicates.combine
+            or context.index is not None
+            or config[SORT_MODE].sorts
+            or plan.request.dry_run  # it says how large files would be
+            or not _always_fits(canonical(engine.schema(frame)), context.schema)
+        ):
+            return None
+        source = engine.repeatable(frame, context.keys.key_columns)
+        if source is None:
+            return None
+        with engine.batches(blobs=False):
+            step = CountRows(context, _width(pa.struct(list(context.schema))))
+            found = answers(engine, engine.map_batches(source.columns, step, BLOB_SCHEMA))
+        profile = WorkloadProfile.of(found)
+        limit = plan.write_parallelism(profile.input_partitions, engine.parallelism).limit
+        way = chosen_way(found, profile, config, limit)
+        if way is not Way.AS_THEY_ARE and not context.keys.paths_by_value:
+            return None
+        return cls(source, frame, profile, way, limit, config[MAX_FILE_SIZE] * _SHUFFLED)
+
+    def rows(self, fields: tuple[str, ...]) -> Frame:
+        """The frame's rows as they come to the tasks that write them; `fields` are the partition's."""
+        if self.way is Way.AS_THEY_ARE:
+            return self.frame
+        return (
+            self.source.ordered(fields)
+            if self.way is Way.ORDERED
+            else self.source.gathered(fields, self.limit)
+        )
+
+
+def chosen_way(
+    found: list[dict[str, Any]], profile: WorkloadProfile, config: Config, limit: int | None
+) -> Way:
+    """The way with the least work that makes few files: `found` is what the tasks have counted."""
+    if limit is not None and len(found) > limit:
+        return Way.GATHERED
+    full = config[MAX_FILE_SIZE] * COMPRESSION
+    sizes = [size for _, size in profile.groups.values()]
+    fewest = sum(max(1, -(-size // full)) for size in sizes)
+    most = max(fewest + fewest // _ONE_IN, sum(sizes) * _LARGE_PART // full)
+    if sum(answer["runs"] for answer in found) <= most:
+        return Way.AS_THEY_ARE
+    return Way.ORDERED if sum(len(answer["partitions"]) for answer in found) <= most else Way.GATHERED
+
+
+def _names(paths: pa.DictionaryArray[Any, Any]) -> list[str]:
+    return [str(path) for path in paths.dictionary.to_pylist()]
+
+
+def _cut(rows: pa.Table, names: list[str], codes: Any) -> Iterator[tuple[str, pa.Table]]:
+    order, bounds = grouped(codes.astype(np.int32), len(names))
+    if not np.array_equal(order, np.arange(len(order))):
+        rows = rows.take(order)
+    for name, (start, end) in zip(names, itertools.pairwise(bounds.tolist()), strict=True):
+        yield name, rows.slice(start, end - start)
+
+
+def _noted(runs: Iterator[tuple[str, pa.Table]], received: list[int]) -> Iterator[pa.Table]:
+    for _, rows in runs:
+        received.append(rows.num_rows)
+        yield rows
+
+
+def _always_fits(incoming: pa.Schema, schema: pa.Schema) -> bool:
+    """Is no value refused for a null: each column may be null, at any depth, or comes without."""
+    return all(
+        _nullable(field) or (field.name in incoming.names and incoming.field(field.name).equals(field))
+        for field in schema
+    )
+
+
+def _nullable(field: pa.Field[Any]) -> bool:
+    kind = field.type
+    if pa.types.is_map(kind):
+        return field.nullable and _nullable(kind.item_field)
+    return field.nullable and all(_nullable(kind.field(place)) for place in range(kind.num_fields))
+
+
+def _width(kind: pa.DataType) -> int:
+    """About the bytes of a value in memory."""
+    if pa.types.is_struct(kind):
+        return sum(_width(kind.field(place).type) for place in range(kind.num_fields))
+    if pa.types.is_nested(kind):
+        return _ITEMS * sum(_width(kind.field(place).type) for place in range(kind.num_fields))
+    try:
+        return max(1, kind.bit_width // 8)
+    except ValueError:
+        return _TEXT_BYTES

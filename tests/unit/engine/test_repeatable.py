@@ -1,0 +1,46 @@
+"""Which plans of Spark are cheap: texts as Spark 3.5.9 and 4.2.0 explain them, shortened."""
+
+from __future__ import annotations
+
+import pytest
+
+from hoodie.engine.repeatable import is_cheap
+
+TITLE = "== Physical Plan ==\n"
+SCAN = "FileScan parquet [key#0,day#2] Batched: true, DataFilters: [], Format: Parquet, ReadSchema: struct<>"
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        f"*(1) ColumnarToRow\n+- {SCAN}\n\n",
+        f"*(1) Project [key#0]\n+- *(1) Filter isnotnull(a#1)\n   +- *(1) ColumnarToRow\n      +- {SCAN}\n",
+        f"Union\n:- *(1) ColumnarToRow\n:  +- {SCAN}\n+- *(2) ColumnarToRow\n   +- {SCAN}\n",
+        "LocalTableScan [key#0]\n",
+        "*(1) Range (0, 10, step=1, splits=2)\n",
+        "InMemoryTableScan [key#0]\n   +- InMemoryRelation [key#0], StorageLevel(disk, memory, 1 replicas)\n"
+        "         +- *(2) HashAggregate(keys=[key#0], functions=[])\n",
+        "*(1) ColumnarToRow\n+- BatchScan parquet file:/tmp/x[key#0] ParquetScan DataFilters: []\n",
+    ],
+)
+def test_cheap(tree: str) -> None:
+    assert is_cheap(TITLE + tree)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "",
+        "no plan",
+        TITLE,
+        f"{TITLE}FileScan csv [key#0] Batched: false\n",
+        f"{TITLE}*(1) Scan ExistingRDD[key#0]\n",
+        f"{TITLE}*(1) Project [rand(5) AS key#1]\n+- *(1) ColumnarToRow\n   +- {SCAN}\n",
+        f"{TITLE}AdaptiveSparkPlan isFinalPlan=false\n+- SortMergeJoin [a#1], [b#2], Inner\n   :- {SCAN}\n",
+        f"{TITLE}*(1) Project [p#1]\n+- ArrowEvalPython [f(a#1)#2], [p#1], 200\n   +- {SCAN}\n",
+        f"{TITLE}*(1) Project [key#0]\n+- InMemoryTableScan [key#0]\n      +- InMemoryRelation [key#0]\n"
+        "+- MapInArrow f(key#0), [key#1]\n",
+    ],
+)
+def test_not_known_to_be_cheap(plan: str) -> None:
+    assert not is_cheap(plan)
