@@ -29,6 +29,7 @@ from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
 from hoodie.errors import CommitConflict, TableError, TooCostly
 from hoodie.hooks import CommitEvent, HookContext, Hooks
+from hoodie.index import PlacingIndex
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import refuse_gaps
@@ -318,7 +319,7 @@ def _refuse_slices(table: Table, plan: WritePlan, profile: WorkloadProfile) -> N
     if plan.new_properties is None and plan.config[VERIFY_WRITTEN]:
         slices = {partition: profile.slices.get(partition, []) for partition in profile.listed}
         refuse_gaps(table, plan.timeline, plan.context.snapshot, slices)
-    if plan.context.operation.brings_rows:
+    if plan.context.operation.brings_rows and not isinstance(plan.context.index, PlacingIndex):
         found = [*profile.slices.values(), *profile.replaced.values()]
         ids = [slice_.file_id for group in found for slice_ in group]
         refuse_numbered(table.listing(), table.base_path, plan.context.snapshot, ids)

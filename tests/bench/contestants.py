@@ -77,13 +77,20 @@ def _jar(coordinates: str) -> Path:
     return path
 
 
-def _ours(name: str, venv: str = OURS_VENV, engine: str = "spark", **options: str) -> Contestant:
+#: a day of 200,000 rows is some 23 MB
+_BUCKETS = {"hoodie.bucket.index.num.buckets": "4"}
+
+
+def _ours(
+    name: str, venv: str = OURS_VENV, engine: str = "spark", table: str = "ours", **options: str
+) -> Contestant:
     named = {f"hoodie.{key.replace('_', '.')}": value for key, value in options.items()}
-    return Contestant(name, "ours", venv, table="ours", options=named, engine=engine)
+    return Contestant(name, "ours", venv, table=table, options=named, engine=engine)
 
 
 def _hudi(version: str, index: str) -> Contestant:
-    options = {"hoodie.index.type": index.upper()}
+    bucketed = index == "bucket"
+    options = {"hoodie.index.type": index.upper(), **(_BUCKETS if bucketed else {})}
     if not version.startswith("0."):
         # 1.x writes table version 9 by itself; the same layout for all keeps the comparison on one format.
         options |= {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
@@ -91,7 +98,7 @@ def _hudi(version: str, index: str) -> Contestant:
         f"hudi-{version}-{index}",
         "hudi",
         PEERS_VENV,
-        table=f"hudi-{version}",
+        table=f"hudi-{version}-bucket" if bucketed else f"hudi-{version}",
         options=options,
         jars=(f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}",),
     )
@@ -102,11 +109,13 @@ _ALL = (
     _ours("ours-3.5", PEERS_VENV),
     _ours("ours-bloom", index_type="BLOOM"),
     _ours("ours-simple", index_type="SIMPLE"),
+    _ours("ours-bucket", table="ours-bucket", index_type="BUCKET", bucket_index_num_buckets="4"),
     _ours("ours-frame", engine="frame"),
     _ours("ours-sql", engine="sql"),
     _ours("ours-joined", engine="joined"),
     _ours("ours-local", engine="local"),
     *(_hudi(version, index) for version in ("0.15.0", "1.2.0") for index in ("bloom", "simple")),
+    _hudi("0.15.0", "bucket"),
     Contestant(
         "delta",
         "delta",

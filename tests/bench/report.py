@@ -119,11 +119,15 @@ def _targets(scenario: str, rows: list[Row]) -> list[Row]:
     peers = sorted({row["contestant"] for row in rows if row["contestant"].startswith("hudi-")})
     for ours, floor in (("ours", "spark-floor"), ("ours-3.5", "spark-floor-3.5")):
         for peer in peers if scenario == "upsert" else ():
+            if peer.endswith("bucket"):
+                continue
             bound = 5.0 if peer.endswith("bloom") else 4.0
             found.append((f"time of {peer} to {ours}", ">=", bound, ratio(peer, ours, "median_seconds")))
             found.append((f"peak memory of {ours} to {peer}", "<=", 0.6, ratio(ours, peer, "peak_mib")))
         if scenario == "bulk_insert":
             found.append((f"time of {ours} to {floor}", "<=", 0.7, ratio(ours, floor, "median_seconds")))
+    bucketed = ratio("hudi-0.15.0-bucket", "ours-bucket", "median_seconds")
+    found.append(("time of hudi-0.15.0-bucket to ours-bucket", ">=", 5.0, bucketed))
     for case, bound in (*_MERGE_ON_READ, *_CLUSTERING):
         for peer in peers:
             mine, other = by.get(("ours", case)), by.get((peer, case))

@@ -211,10 +211,12 @@ def _memory(rows: int, _: Late) -> list[Case]:
 
 
 HUDI = ("hudi-0.15.0-bloom", "hudi-0.15.0-simple", "hudi-1.2.0-bloom", "hudi-1.2.0-simple")
+#: tables of their own, hashed into four buckets a day
+BUCKET = ("ours-bucket", "hudi-0.15.0-bucket")
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario("upsert", 4_000_000, ("ours", "ours-3.5", *HUDI, "delta", "spark-floor"), _upsert),
+        Scenario("upsert", 4_000_000, ("ours", "ours-3.5", *HUDI, *BUCKET, "delta", "spark-floor"), _upsert),
         Scenario(
             "bulk_insert",
             4_000_000,

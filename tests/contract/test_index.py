@@ -107,11 +107,6 @@ class Lazy(Tagging):
         return False
 
 
-class Placing(Tagging):
-    def place(self, partition: str, keys: pa.Array[Any]) -> pa.Array[Any]:
-        return pa.array(["00000000-0000-0000-0000-000000000000-0"] * len(keys))
-
-
 class Wrong(Tagging):
     def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
         return Locations.of([(len(slices), np.zeros(1, np.int32), np.zeros(1, np.int32))])
@@ -153,6 +148,7 @@ INDEXES: dict[str, dict[str, Any]] = {
         "hoodie.index.type": "BLOOM",
         "hoodie.bloom.index.prune.by.ranges": False,
     },
+    "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 4},
     "scope TABLE": own(Everywhere),
     "sees logs": own(Merged),
 }
@@ -302,11 +298,6 @@ def test_inserts_go_to_their_keys_where_the_index_says_so(tmp_path: Path) -> Non
         (Greedy, "bulk_insert", r"answers requires_tagging\(BULK_INSERT\) with True, which is not supported"),
         (Lazy, "upsert", r"answers requires_tagging\(UPSERT\) with False, which is not supported"),
         (Lazy, "delete", r"answers requires_tagging\(DELETE\) with False"),
-        (
-            Placing,
-            "upsert",
-            "the index Placing chooses the file groups of new records, which is not",
-        ),
         (Wrong, "upsert", "the index Wrong located keys outside of what it was asked"),
     ],
 )

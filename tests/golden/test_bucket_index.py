@@ -1,4 +1,6 @@
-"""Tables of the BUCKET index: rows are refused, as they would go to groups where Hudi never looks."""
+"""Tables of the BUCKET index of Apache Hudi: continued with it, refused with another one, as rows would go to
+groups where Hudi never looks.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ import pytest
 import hoodie
 from hoodie.errors import ConfigError
 from hoodie.format.names import BaseFileName
+from hoodie.index.bucket import BucketIndex
+from hoodie.index.locations import KeySearch
 from tests.support.rows import assert_same_rows
 
-BUCKETED = ["idx_bucket", "mor_bucket", "mor_bucket_compacted"]
+BUCKETED = {"idx_bucket": 4, "mor_bucket": 4, "mor_bucket_compacted": 2}
 WRITES = ["upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"]
 
 
@@ -27,8 +31,87 @@ def files(table: Path) -> list[str]:
     return sorted(str(path) for path in table.rglob("*") if "/metadata/" not in str(path))
 
 
+def options(buckets: int) -> dict[str, object]:
+    return {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": buckets}
+
+
 @pytest.mark.parametrize("table", BUCKETED, indirect=True)
-def test_rows_are_refused_and_nothing_is_written(table: Path) -> None:
+def test_every_key_is_in_the_bucket_of_its_hash(table: Path, request: pytest.FixtureRequest) -> None:
+    buckets = BUCKETED[request.node.callspec.params["table"]]
+    rows = hoodie.read_table(str(table), meta=True)
+    placed = BucketIndex(buckets, ("id",)).place("", rows.column("_hoodie_record_key").combine_chunks())
+    names = [name[:8] for name in rows.column("_hoodie_file_name").to_pylist()]
+    assert names == [f"{number:08d}" for number in placed.tolist()]
+    assert set(placed.tolist()) == set(range(buckets))
+
+
+@pytest.mark.parametrize("table", BUCKETED, indirect=True)
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
+def test_rows_go_to_the_buckets_that_are_there(
+    table: Path, operation: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Updates and new rows; no key is looked up."""
+    monkeypatch.setattr(KeySearch, "look", pytest.fail)
+    buckets = BUCKETED[request.node.callspec.params["table"]]
+    before = hoodie.read_table(str(table), meta=False)
+    groups = {(group["partition"], group["file_id"]) for group in hoodie.file_groups(str(table))}
+    assert len(groups) == 3 * buckets
+    texts = pc.cast(pc.indices_nonzero(pc.is_valid(before.column("id"))), pa.string())
+    new = before.set_column(
+        before.schema.get_field_index("id"), "id", pc.binary_join_element_wise("n", texts, "")
+    )
+    place = before.schema.get_field_index("name")
+    changed = before.set_column(place, "name", pa.array(["changed"] * before.num_rows))
+    incoming = new if operation == "bulk_insert" else pa.concat_tables([new, changed])
+    policy = {"hoodie.merge.allow.duplicate.on.inserts": False} if operation == "insert" else {}
+    hoodie.write_table(incoming, str(table), operation=operation, options={**options(buckets), **policy})
+    kept = before if operation == "bulk_insert" else changed
+    assert_same_rows(hoodie.read_table(str(table)), pa.concat_tables([new, kept]))
+    after = {(group["partition"], group["file_id"]) for group in hoodie.file_groups(str(table))}
+    assert after == groups
+
+
+@pytest.mark.parametrize("table", BUCKETED, indirect=True)
+def test_overwrite_delete_and_compact(table: Path, request: pytest.FixtureRequest) -> None:
+    buckets = BUCKETED[request.node.callspec.params["table"]]
+    before = hoodie.read_table(str(table), meta=False)
+    eu = before.filter(pc.is_in(before.column("region"), value_set=pa.array(["eu"])))
+    hoodie.write_table(eu, str(table), operation="insert_overwrite", options=options(buckets))
+    assert_same_rows(hoodie.read_table(str(table)), before)
+    gone = before.slice(0, 30)
+    hoodie.write_table(gone, str(table), operation="delete", options=options(buckets))
+    expected = before.filter(pc.invert(pc.is_in(before.column("id"), value_set=gone.column("id"))))
+    assert_same_rows(hoodie.read_table(str(table)), expected)
+    hoodie.write_table(gone, str(table), options=options(buckets))
+    if list(table.glob("*/.0*.log.*")):
+        compacted = {"hoodie.compact.inline.max.delta.commits": 1}
+        assert hoodie.compact_table(str(table), options={**options(buckets), **compacted}).compacted
+        assert_same_rows(hoodie.read_table(str(table), query="read_optimized"), before)
+    assert_same_rows(hoodie.read_table(str(table)), before)
+    ids = [(group["partition"], group["file_id"][:8]) for group in hoodie.file_groups(str(table))]
+    assert len(ids) == len(set(ids)) == 3 * buckets
+
+
+@pytest.mark.parametrize("table", BUCKETED, indirect=True)
+@pytest.mark.parametrize("factor", [0.5, 2, 3])
+def test_another_number_of_buckets_is_refused(
+    table: Path, factor: float, request: pytest.FixtureRequest
+) -> None:
+    buckets, before = BUCKETED[request.node.callspec.params["table"]], files(table)
+    rows = hoodie.read_table(str(table), meta=False)
+    elsewhere = rows.set_column(
+        rows.schema.get_field_index("region"), "region", pa.array(["new"] * rows.num_rows)
+    )
+    for incoming in (rows, elsewhere):
+        with pytest.raises(
+            ConfigError, match=rf"made with other settings.*; they fit .*num.buckets={buckets}$"
+        ):
+            hoodie.write_table(incoming, str(table), options=options(int(buckets * factor)))
+    assert files(table) == before
+
+
+@pytest.mark.parametrize("table", BUCKETED, indirect=True)
+def test_another_index_is_refused_and_nothing_is_written(table: Path) -> None:
     before = files(table)
     rows = hoodie.read_table(str(table), meta=False)
     place = rows.schema.get_field_index("region")

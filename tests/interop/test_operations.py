@@ -160,7 +160,7 @@ def test_apache_hudi_shows_cleans_and_archives_our_replacecommits(
 @pytest.mark.full
 @pytest.mark.parametrize("kind", TYPES)
 def test_deletes_from_a_table_of_the_bucket_index(tmp_path: Path, kind: str, hudi_015: HudiServer) -> None:
-    """Rows are refused; the groups that we delete from keep their numbers, so Hudi finds them again."""
+    """Without the index rows are refused; the groups that we delete from keep their numbers."""
     table, bucket = Operated(tmp_path / f"bucket_{kind.lower()}", kind), dict(BUCKET)
     table.they(hudi_015, "upsert", small_rows(range(60), 5), **bucket)
     with pytest.raises(ConfigError, match="BUCKET index"):

@@ -191,6 +191,11 @@ class HudiServer:
         found: dict[str, str] = self.request("timeline", path=str(path))
         return found
 
+    def buckets(self, keys: Sequence[str], fields: str, count: int) -> list[int]:
+        """Of `count` buckets the one of each record key, by its hash fields."""
+        found: list[int] = self.request("buckets", keys=list(keys), fields=fields, buckets=count)
+        return found
+
     def try_lock(self, path: str | Path, *, expire: int = 0) -> tuple[bool, str | None]:
         """Whether Hudi's file system lock of a table was free and is taken now, else what its holder left.
         `expire` (minutes) counts for the first call, up to `close_lock`.

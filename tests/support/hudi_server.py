@@ -158,6 +158,12 @@ class Server:
                 found[instant.requestedTime()] = commit.getOperationType().toString()
         return found
 
+    def buckets(self, request: dict[str, Any]) -> list[int]:
+        """The bucket of each record key, of Hudi's bucket index."""
+        jvm: Any = self.spark.sparkContext._jvm
+        bucket = jvm.org.apache.hudi.index.bucket.BucketIdentifier.getBucketId
+        return [bucket(key, request["fields"], request["buckets"]) for key in request["keys"]]
+
     def lock(self, request: dict[str, Any]) -> dict[str, Any]:
         """Call Hudi's file system lock provider of a table: tryLock, unlock or close, which forgets it."""
         jvm: Any = self.spark.sparkContext._jvm
@@ -230,6 +236,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "sql": server.sql,
         "hadoop": server.hadoop,
         "timeline": server.timeline,
+        "buckets": server.buckets,
         "lock": server.lock,
         "hfile": server.hfile,
     }

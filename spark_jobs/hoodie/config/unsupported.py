@@ -46,6 +46,7 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
     "hoodie.avro.schema.external.transformation": (("false",), "cast the rows before the write"),
     "hoodie.avro.schema.externalTransformation": (("false",), "cast the rows before the write"),
     "hoodie.bulkinsert.overwrite.operation.type": ((), "call insert_overwrite or insert_overwrite_table"),
+    "hoodie.bucket.index.partition.expressions": ((), "all partitions have hoodie.bucket.index.num.buckets"),
     "hoodie.datasource.write.reconcile.schema": (
         ("false",),
         "set hoodie.write.set.null.for.missing.columns=true for rows that lack columns",
@@ -71,7 +72,7 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
         "of equal ordering values the new row wins",
     ),
     "hoodie.storage.layout.partitioner.class": ((), _OWN_CODE),
-    "hoodie.storage.layout.type": (("default",), "the BUCKET layout is not there"),
+    "hoodie.storage.layout.type": (("default",), "hoodie.index.type=BUCKET alone brings the BUCKET layout"),
     "hoodie.write.complex.keygen.new.encoding": (
         ("true",),
         "a key of one field is its bare value, as Apache Hudi 0.15.0 writes it",

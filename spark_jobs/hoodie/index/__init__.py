@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.key import Config
@@ -15,7 +15,7 @@ from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hoodie.index.locations import Locations
+    from hoodie.index.locations import Locations, Positions
     from hoodie.table.handle import Table, TableRef
     from hoodie.table.participant import CommitParticipant
     from hoodie.table.view import FileSlice
@@ -30,8 +30,8 @@ class Scope(enum.Enum):
 
 
 class Index(ABC):
-    """Made on the driver, pickled, and asked on executors, or in threads of the driver: `locate` and `place`
-    keep nothing between calls.
+    """Made on the driver, pickled, and asked on executors, or in threads of the driver: `locate` keeps
+    nothing between calls.
 
     A caller's own class (`hoodie.index.class`) is called with the keyword argument `config`.
     """
@@ -40,8 +40,8 @@ class Index(ABC):
     #: does `locate` find keys that only log files contain (Apache Hudi: canIndexLogFiles). Where it does not,
     #: the writer refuses partitions that contain such keys, and asks the logs which located keys are deleted
     sees_logs: ClassVar[bool] = False
-    #: is what `locate` finds in a slice independent of the other slices, and are `keys` of new records packed
-    #: (`place`): slices of a partition may then be asked about by several tasks, each with some of them
+    #: is what `locate` finds in a slice independent of the other slices: slices of a partition may then be
+    #: asked about by several tasks, each with some of them
     by_slice: ClassVar[bool] = False
 
     def requires_tagging(self, operation: Operation) -> bool:
@@ -60,14 +60,6 @@ class Index(ABC):
         times for keys that do not fit in memory. On the driver where keys are few, else on executors.
         """
 
-    def place(self, partition: str, keys: pa.Array[Any]) -> pa.Array[Any] | None:
-        """The file ids, a text for each, of the file groups that `keys` of new records belong to.
-
-        None: the writer packs new records into small and new file groups. Asked for operations that require
-        tagging, with keys that `locate` did not find.
-        """
-        return None
-
     def participant(self, table: Table) -> CommitParticipant | None:
         """What has to change with every commit of the table, such as an index outside; None: nothing.
 
@@ -76,12 +68,53 @@ class Index(ABC):
         return None
 
 
+class PlacingIndex(Index):
+    """An index that knows from the key alone which file group of its partition a record belongs to.
+
+    Nothing is looked up: all rows that come, of any operation, go to the groups that it says. A partition
+    has at most one file group of each number. It is not packed, and its base file is as large as its rows
+    make it.
+    """
+
+    sees_logs = True
+
+    def requires_tagging(self, operation: Operation) -> bool:
+        return True
+
+    def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
+        raise NotImplementedError("an index that places keys is not asked where they are")
+
+    @property
+    def persisted(self) -> Mapping[str, str]:
+        """The properties by which a table that is made with the index remembers it."""
+        return {}
+
+    @abstractmethod
+    def place(self, partition: str, keys: pa.Array[Any]) -> Positions:
+        """The number of each key's file group. Called on executors."""
+
+    @abstractmethod
+    def number(self, partition: str, file_id: str) -> int | None:
+        """The number of a file group that is there; None: it is none of this index."""
+
+    @abstractmethod
+    def new_file_id(self, partition: str, number: int) -> str:
+        """The file id of a new file group with the number."""
+
+    def advice(self, stored: Sequence[tuple[int, pa.Array[Any]]]) -> str:
+        """What to do where file groups have other keys than the index says: `stored` are keys by number, the
+        greatest number of the table first.
+        """
+        return "use the index that the table was made with"
+
+
 INDEXES = Plugins(
     kind="index",
     base=Index,  # type: ignore[type-abstract]
     places={
         IndexType.BLOOM.value: "hoodie.index.bloom:BloomIndex",
         IndexType.SIMPLE.value: "hoodie.index.simple:SimpleIndex",
+        IndexType.BUCKET.value: "hoodie.index.bucket:BucketIndex",
     },
 )
 
@@ -93,7 +126,8 @@ def index_for(config: Config) -> Index:
     kind = config[INDEX_TYPE].value
     if kind not in INDEXES.places:
         raise ConfigError(
-            f"{INDEX_TYPE.name}={kind} is not supported yet; set it to SIMPLE or BLOOM", value=kind
+            f"{INDEX_TYPE.name}={kind} is not supported yet; set it to one of {', '.join(INDEXES.places)}",
+            value=kind,
         )
     return INDEXES.load(INDEX_TYPE.name, kind)(config=config)
 

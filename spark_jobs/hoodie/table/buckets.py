@@ -1,8 +1,8 @@
 """Tables of the BUCKET index, in which a key's hash alone says which file group it lives in.
 
-The table's properties do not name the index: it is known by the file ids of the simple kind, which begin
-with the bucket's number (format.md 5.2), and the folder of the consistent kind (format.md 5.4). A row put
-into any other file group is never found again by Apache Hudi.
+The properties of Apache Hudi's tables do not name the index: it is known by the file ids of the simple kind,
+which begin with the bucket's number (format.md 5.2), and the folder of the consistent kind (format.md 5.4). A
+row put into any other file group is never found again by Apache Hudi.
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.commit import CommitMetadata
 
 _FOLDER = ".bucket_index"
-_CONSISTENT = "consistent_hashing_metadata"
+#: of the consistent kind, and of numbers of buckets by partition (Apache Hudi 1.x)
+_CONSISTENT, _BY_PARTITION = "consistent_hashing_metadata", "partition_bucket_index_meta"
 _SETTING = "hoodie.index.type"
-_NUMBERED = re.compile(r"(\d{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}-0")
+_NUMBERED = re.compile(r"(([0-9]{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})-[0-9]+")
+_ELSEWHERE = (
+    "Write and cluster it with Apache Hudi; reading, deleting partitions, compaction, cleaning and archiving "
+    "work here"
+)
 #: file ids that random UUIDs give less often are looked at in the whole table, or are bucket numbers
 _SUSPECT, _CERTAIN = 1e-3, 1e-6
 
@@ -40,13 +45,25 @@ def refuse_buckets(
     """
     if (props.get(_SETTING) or "").strip().upper() == "BUCKET":
         raise _refusal(timeline.base_path, f"its {_SETTING} says so")
-    if timeline.holds(_FOLDER):
-        folder = join(meta_path(timeline.base_path), _FOLDER, _CONSISTENT)
-        if storage.exists(folder) and storage.names(folder):
-            raise _refusal(timeline.base_path, f"{folder} holds its hash ring")
+    refuse_rings(storage, timeline)
     wrote = ([stat.file_id or "" for stat in commit.write_stats] for commit in newest_first)
     listing = StorageListing(storage, timeline.base_path)
     refuse_numbered(listing, timeline.base_path, snapshot, next(filter(None, wrote), ()))
+
+
+def refuse_rings(storage: Storage, timeline: Timeline) -> None:
+    """Raises ConfigError for a table whose buckets are numbered otherwise than by the simple kind."""
+    if not timeline.holds(_FOLDER):
+        return
+    for name, what in ((_CONSISTENT, "its hash ring"), (_BY_PARTITION, "numbers of buckets by partition")):
+        folder = join(meta_path(timeline.base_path), _FOLDER, name)
+        if storage.exists(folder) and storage.names(folder):
+            raise ConfigError(
+                f"{timeline.base_path} is a table of the BUCKET index ({folder} holds {what}), to which rows "
+                "can't be written here: they would go to file groups where Apache Hudi does not look for "
+                f"them. {_ELSEWHERE}",
+                path=timeline.base_path,
+            )
 
 
 def refuse_numbered(
@@ -71,21 +88,21 @@ def refuse_numbered(
 def _chance(file_ids: Iterable[str]) -> float:
     """About how likely random UUIDs all begin with decimal numbers as small as these; 1 for no ids.
 
-    A bucket's file group ends with -0. Other numbers are files of a bulk insert, which share their UUID.
+    Files of a bulk insert share their UUID, and count as one.
     """
-    numbers = []
+    numbers: dict[str, int] = {}
     for file_id in set(file_ids):
         match = _NUMBERED.fullmatch(file_id)
         if match is None:
             return 1.0
-        numbers.append(int(match.group(1)))
-    return float(((max(numbers, default=0) + 1) / 16**8) ** len(numbers))
+        numbers[match.group(1)] = int(match.group(2))
+    return float(((max(numbers.values(), default=0) + 1) / 16**8) ** len(numbers))
 
 
 def _refusal(base_path: str, why: str) -> ConfigError:
     return ConfigError(
-        f"{base_path} is a table of the BUCKET index ({why}), to which rows can't be written here yet: they "
-        "would go to file groups where Apache Hudi does not look for them. Write and cluster it with Apache "
-        "Hudi; reading, deleting by key, deleting partitions, compaction, cleaning and archiving work here",
+        f"{base_path} is a table of the BUCKET index ({why}), in which another index, or a clustering, would "
+        "put rows into file groups where they are not looked for. Write it with hoodie.index.type=BUCKET and "
+        "the hoodie.bucket.index.num.buckets that it was made with; it can't be clustered",
         path=base_path,
     )

@@ -19,10 +19,13 @@ from hoodie.errors import CODES, HoodieError
 #: kinds of rows in these frames; KEYS are few enough for the driver, MORE_KEYS are not
 ROWS, SUMMARY, ERROR, KEYS, MORE_KEYS, HITS = range(6)
 
-#: rows of `partition`; write, the number of the file-group write, and reducer are set when rows are placed
+#: rows of `partition`, of one file group of it where the index says which one a key belongs to: `group` is
+#: its number, "" elsewhere; write, the number of the file-group write, and reducer are set when rows are
+#: placed
 _COLUMNS: dict[str, pa.DataType] = {
     "kind": pa.int32(),
     "partition": pa.string(),
+    "group": pa.string(),
     "reducer": pa.int32(),
     "write": pa.int32(),
     "rows": pa.int64(),
@@ -106,6 +109,7 @@ class Blob(NamedTuple):
     payload: bytes
     write: int = 0
     reducer: int = 0
+    group: str = ""
 
 
 def rows_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
@@ -113,6 +117,7 @@ def rows_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
         [
             pa.array(np.full(len(blobs), ROWS, dtype=np.int32)),
             pa.array([blob.partition for blob in blobs], pa.string()),
+            pa.array([blob.group for blob in blobs], pa.string()),
             pa.array([blob.reducer for blob in blobs], pa.int32()),
             pa.array([blob.write for blob in blobs], pa.int32()),
             pa.array([blob.rows for blob in blobs], pa.int64()),

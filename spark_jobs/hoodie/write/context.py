@@ -10,7 +10,7 @@ import pyarrow as pa
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.by_id import Evolution, FileColumns
 from hoodie.format.meta_fields import RECORD_KEY, with_meta
-from hoodie.index import Index
+from hoodie.index import Index, PlacingIndex
 from hoodie.keygen import KeyGenerator
 from hoodie.merge import Merger
 from hoodie.read.log_merge import SliceContext
@@ -70,6 +70,11 @@ class WriteContext:
     @property
     def base_path(self) -> str:
         return self.table.uri
+
+    @property
+    def looks_up(self) -> bool:
+        """Is the index asked where keys are stored."""
+        return self.index is not None and not isinstance(self.index, PlacingIndex)
 
     @property
     def tags(self) -> bool:

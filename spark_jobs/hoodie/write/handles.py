@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from hoodie.codec.ahead import ahead
 from hoodie.engine.task import Task
+from hoodie.errors import TableError
 from hoodie.format.base_file import (
     BaseFileReader,
     BaseFileWriter,
@@ -35,6 +36,7 @@ from hoodie.format.meta_fields import (
     carried,
 )
 from hoodie.format.names import BaseFileName, join, new_file_id, new_file_prefix
+from hoodie.index import PlacingIndex
 from hoodie.read.matching import Match, Part, live, looked_at, merge_batch
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
@@ -175,6 +177,8 @@ class Handles:
     instant: str
     task: Task
     rows: int = 0
+    #: keys to delete that no stored row has, of the file groups since `take_missing`
+    missing: int = 0
     _output: OutputFile | LogFiles | None = None
 
     def __enter__(self) -> Handles:
@@ -183,6 +187,11 @@ class Handles:
     def __exit__(self, *exc: object) -> None:
         if self._output is not None:
             self._output.abandon()
+
+    def take_missing(self) -> int:
+        """How many keys to delete were not there, since the last call: those of base files are known."""
+        missing, self.missing = self.missing, 0
+        return missing
 
     def create(self, partition: str, file_id: str, rows: Iterator[pa.Table]) -> list[WriteStat]:
         """New file groups of `rows`; rolls to `<uuid>-1`, `-2`, … at the maximum file size."""
@@ -217,6 +226,8 @@ class Handles:
                     output.carry(piece, merged.fresh[start : start + piece.num_rows])
                     start += piece.num_rows
         stats += self._roll(base.partition, prefix, index, output, self._unmatched(parts, inserts))
+        if not self.context.operation.brings_rows:
+            self.missing += sum(part.unmatched().num_rows for part in parts)
         counts = first.counts
         stats[0] = replace(stats[0], num_update_writes=counts.updates, num_deletes=counts.deletes)
         return stats
@@ -225,6 +236,7 @@ class Handles:
         """Add rows whose keys the slice has to its logs; no file is made when all are older than stored ones.
 
         Rows of keys that a pending compaction takes out of the base file go to new file groups (see Verdict).
+        Raises TableError for such rows where the index says which file group they belong to.
         """
         context = self.context
         assert context.logs is not None
@@ -238,6 +250,9 @@ class Handles:
         inserts = (
             filtered(part.rows, verdict.inserts) for part, verdict in zip(parts, verdicts, strict=True)
         )
+        if isinstance(context.index, PlacingIndex):
+            _refuse_hidden(slice_, inserts)
+            return stats
         return [*stats, *self.create(slice_.partition, new_file_id(), inserts)]
 
     def _unmatched(self, parts: list[Part], inserts: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -300,6 +315,21 @@ class Handles:
         stat = output.close()
         self._output = None
         return stat
+
+
+def _refuse_hidden(slice_: FileSlice, rows: Iterator[pa.Table]) -> None:
+    """Raises TableError for rows that need another file group than that of their keys."""
+    for table in rows:
+        if table.num_rows:
+            key = str(table.column(RECORD_KEY)[0].as_py())
+            raise TableError(
+                f"key {key!r} was deleted in the log of file group {slice_.file_id} of partition "
+                f"{slice_.partition!r}, whose base file has a newer row of it, which readers would show "
+                "again. Compact the table, then write again",
+                key=key,
+                partition=slice_.partition,
+                file_id=slice_.file_id,
+            )
 
 
 def pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from hoodie.codec.arrays import array, whole
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError
-from hoodie.index import INDEXES, Index, Scope, index_for
+from hoodie.index import INDEXES, Index, PlacingIndex, Scope, index_for
 from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
@@ -67,16 +67,21 @@ class IndexAdvice:
 def index_costs(table: Table, plan: WritePlan, rows: Prepared) -> tuple[str, list[IndexCost], IndexAdvice]:
     """The index of the settings, what each index needs for these rows, and the one that fits best."""
     staged, chosen = rows.staged(), plan.context.index
+    own = str(plan.config[INDEX_CLASS] or plan.config[INDEX_TYPE].value)
+    if isinstance(chosen, PlacingIndex):
+        return own, [], IndexAdvice(index=own, reasons=["the key says which file group it is in"])
     if chosen is None or not staged:
         what = plan.request.operation.value
         return "", [], IndexAdvice(index="", reasons=[f"{what} looks no keys up: no index is asked"])
     sample = _Sample.of(staged)
-    own = str(plan.config[INDEX_CLASS] or plan.config[INDEX_TYPE].value)
     costs: list[IndexCost] = []
     scopes: dict[str, Scope] = {}
     for name in dict.fromkeys([own, *INDEXES.places]):
         try:
             index = chosen if name == own else _made(plan.config, name)
+            if isinstance(index, PlacingIndex):
+                costs.append(IndexCost(index=name, reason="a table is made with it, and this one was not"))
+                continue
             scopes[name] = index.scope
             costs.append(_cost(name, index, plan, table, rows, sample))
         except HoodieError as error:

@@ -47,9 +47,10 @@ class Verdict:
     ones go to a new base file: their keys were deleted in logs, and an update in a log would not bring them
     back.
     Either a pending compaction is going to merge these logs: the base file that it makes will lack the keys,
-    and no index would find them in a log. Or the delete always wins and hides a row of the base file, or of
-    that which the pending compaction makes, that is newer than they are: readers compare an update with it.
-    Until the next compaction is done, the key is in two files, and the index takes the newer one.
+    and an index that sees no logs would not find them. Or the delete always wins and hides a row of the base
+    file, or of that which the pending compaction makes, that is newer than they are: readers compare an
+    update with it. Until the next compaction is done, the key is in two files, and the index takes the newer
+    one.
     """
 
     deleted: Bools
@@ -158,6 +159,10 @@ class _Logs:
     def _compares(self) -> bool:
         return self.context.logs is not None and self.context.logs.ordering is not None
 
+    @property
+    def _finds_in_logs(self) -> bool:
+        return self.context.index is not None and self.context.index.sees_logs
+
     def _contents(self, stack: contextlib.ExitStack) -> Iterator[tuple[LogFile, LogBlock, _Content]]:
         reader: LogFileReader | None = None
         for log, block in scan_slice(self.storage, self.slice, self.context.snapshot).queue:
@@ -171,7 +176,7 @@ class _Logs:
         records = read_delete_block(content.read(), kind)
         for number, (part, verdict) in enumerate(zip(self.parts, self.verdicts, strict=True)):
             here, there = _found(part.keys, records.keys)
-            if early:
+            if early and not self._finds_in_logs:
                 verdict.reinserted[here] = True
             if self._compares and len(here):
                 known = None if records.ordering is None else records.ordering.take(there)

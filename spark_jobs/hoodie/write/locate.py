@@ -194,8 +194,6 @@ class _Search:
             found, stored = locations.last(len(names))
             known = self._known(index, slices, names, found, keys, places)
             hits = self._updates(found, stored, known, places, codes, unit.first)
-            if context.tags:
-                self._refuse_placed(index, keys, codes, found[places] == NOWHERE)
         else:
             hits = _everywhere(locations, places, len(names), unit.first)
         if index.scope is Scope.TABLE:
@@ -252,19 +250,6 @@ class _Search:
             partition, stored = self._step.partitions[code], slices[number].partition
             if partition != stored:
                 raise _moved(partition, stored, rows)
-
-    def _refuse_placed(self, index: Index, keys: pa.Array[Any], codes: Positions, new: Bools) -> None:
-        if type(index).place is Index.place:
-            return
-        for code in np.unique(codes[new]).tolist():
-            mine = keys.filter(pa.array(new & (codes == code)))
-            if index.place(self._step.partitions[code], mine) is not None:
-                name = type(index).__name__
-                raise ConfigError(
-                    f"the index {name} chooses the file groups of new records, which is not supported yet; "
-                    "let its `place` return None",
-                    index=name,
-                )
 
 
 @dataclass(frozen=True)

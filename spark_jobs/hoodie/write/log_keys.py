@@ -21,6 +21,7 @@ from hoodie.format.log_data import read_data_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import LogFileName
+from hoodie.index.settings import INDEX_TYPE
 from hoodie.storage import Storage
 from hoodie.table.log_scan import scan_slice
 from hoodie.table.skeleton import open_base
@@ -55,8 +56,8 @@ def refuse_hidden_keys(
                 raise TableError(
                     f"file group {slice_.file_id} of partition {slice_.partition!r} has rows in its log only,"
                     f" such as key {hidden!r}: the index looks into base files and would insert them again. "
-                    "Compact the table, then write again; a table of the BUCKET index, which is not "
-                    "supported yet, is written with Apache Hudi",
+                    "Compact the table, then write again; a table of the BUCKET index is written with "
+                    f"{INDEX_TYPE.name}=BUCKET",
                     partition=slice_.partition,
                     file_id=slice_.file_id,
                 )
@@ -77,7 +78,7 @@ def _with_inserts(storage: Storage, timeline: Timeline, since: str) -> set[str]:
 
 def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> str | None:
     """A key of the slice's logged rows that its base file lacks, if there is one."""
-    for logged in _logged_keys(storage, slice_, snapshot):
+    for logged in logged_keys(storage, slice_, snapshot):
         lacking = logged
         if slice_.base is not None and len(lacking):
             with open_base(storage, slice_.base, None) as reader:
@@ -89,7 +90,7 @@ def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> 
     return None
 
 
-def _logged_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Iterator[Any]:
+def logged_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Iterator[Any]:
     """Record keys of the logged rows, block by block."""
     for log, block in scan_slice(storage, slice_, snapshot).queue:
         if block.type is not BlockType.DELETE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ from hoodie.format.evolution import evolve
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import canonical, record_full_name, to_avro_text
 from hoodie.format.settings import NULL_FOR_MISSING
-from hoodie.index import Index, index_for
+from hoodie.index import Index, PlacingIndex, index_for
 from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
 from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
@@ -30,7 +31,7 @@ from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.table import properties
-from hoodie.table.buckets import refuse_buckets
+from hoodie.table.buckets import refuse_buckets, refuse_rings
 from hoodie.table.features import ROWS, Feature, refuse
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties, TableType
@@ -50,6 +51,8 @@ from hoodie.write.settings import (
     BULK_PARALLELISM,
     DATABASE_NAME,
     DELETE_PARALLELISM,
+    DROP_DUPLICATES,
+    DUPLICATE_POLICY,
     INSERT_PARALLELISM,
     SORT_MODE,
     TABLE_NAME,
@@ -168,10 +171,11 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     operation, props = request.operation, _existing(table)
     config = _with_warnings(given if props is None else merged(given, props), changed)
     _check_supported(table, config, props, operation)
-    name = _table_name(config, path)
+    name, duplicates = _table_name(config, path), Duplicates.of(config, operation)
+    index = _index(config, operation, duplicates)
     timeline = Timeline(path, (), {}) if props is None else table.timeline
     snapshot = TimelineView.of(timeline, storage)
-    _refuse_buckets(storage, props, timeline, snapshot, operation)
+    _refuse_buckets(storage, props, timeline, snapshot, operation, index)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
     if operation.brings_rows:
@@ -185,7 +189,6 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     full_name = record_full_name(table_schema.avro) if table_schema.avro else None
     avro_text = to_avro_text(shape.schema, name, full_name=full_name)
     table_schema = table_schema.extended(shape.schema)
-    duplicates = Duplicates.of(config, operation)
     context = WriteContext(
         table=table.ref,
         operation=operation,
@@ -193,11 +196,11 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         avro_schema=avro_text,
         keys=shape.keys,
         merger=shape.merger,
-        index=_index(config, operation, duplicates),
+        index=index,
         duplicates=duplicates,
         sort=operation.fills_new_groups and config[SORT_MODE].sorts,
         snapshot=snapshot,
-        files=BaseFileFormat.of(config),
+        files=_files(config, index),
         logs=_logs(config, shape, name, full_name),
         merge_budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
@@ -211,7 +214,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         context=context,
         storage=storage,
         extra_metadata=_extra(request, avro_text if operation.brings_rows or stored else ""),
-        new_properties=_new_properties(config, name, shape.keys, shape.merger) if props is None else None,
+        new_properties=_new_properties(config, name, shape, index) if props is None else None,
         timeline_utc=_utc(config, props),
         table_schema=table_schema,
         timeline=timeline,
@@ -231,11 +234,20 @@ def _table_schema(storage: Storage, props: TableProperties | None, timeline: Tim
 
 
 def _index(config: Config, operation: Operation, duplicates: Duplicates) -> Index | None:
-    """The index that the rows of the operation are looked up with, if they are."""
+    """The index that the rows of the operation are looked up with, or placed, if they are."""
     known = duplicates.known is not Known.NONE
-    if not (operation.tags or known or (config[INDEX_CLASS] and operation.brings_rows)):
+    named = config[INDEX_CLASS] or config[INDEX_TYPE] is IndexType.BUCKET
+    if not (operation.tags or known or (named and operation.brings_rows)):
         return None
     index = index_for(config)
+    if isinstance(index, PlacingIndex):
+        if known:
+            raise ConfigError(
+                f"{DUPLICATE_POLICY.name} and {DROP_DUPLICATES.name} need the keys that the table has, and "
+                f"the index {type(index).__name__} looks none up; leave them out",
+                setting=DUPLICATE_POLICY.name,
+            )
+        return index
     tags = index.requires_tagging(operation)
     if tags == operation.tags or (tags and not operation.fills_new_groups):
         return index if tags or known else None
@@ -244,6 +256,12 @@ def _index(config: Config, operation: Operation, duplicates: Duplicates) -> Inde
         f"which is not supported; let it answer {not tags}, or use another index",
         value=str(config[INDEX_CLASS]),
     )
+
+
+def _files(config: Config, index: Index | None) -> BaseFileFormat:
+    """Where the index places keys a file group is never cut, whatever its size."""
+    files = BaseFileFormat.of(config)
+    return replace(files, max_file_size=sys.maxsize) if isinstance(index, PlacingIndex) else files
 
 
 def _logs(config: Config, shape: _Shape, name: str, full_name: str | None) -> LogFormat | None:
@@ -259,9 +277,12 @@ def _refuse_buckets(
     timeline: Timeline,
     snapshot: TimelineView,
     operation: Operation,
+    index: Index | None,
 ) -> None:
-    """Raises ConfigError for a table of the BUCKET index that rows are brought to."""
-    if props is not None and operation.brings_rows:
+    """Raises ConfigError for a table of the BUCKET index that rows are brought to with another index."""
+    if props is not None and isinstance(index, PlacingIndex):
+        refuse_rings(storage, timeline)
+    elif props is not None and operation.brings_rows:
         newest_first = (timeline.commit(instant, storage) for instant in reversed(timeline.commits()))
         refuse_buckets(storage, props, timeline, snapshot, newest_first)
 
@@ -365,8 +386,6 @@ def _check_supported(
     check_concurrency(table, config)
     if props is None:
         check_new(config)
-    if operation.brings_rows and config[INDEX_TYPE] is IndexType.BUCKET:
-        index_for(config)
     if props is None or operation is Operation.DELETE_PARTITION:  # touches no rows
         return
     refuse(props, "write", "written", *ROWS, Feature.CHANGE_DATA_CAPTURE)
@@ -387,16 +406,17 @@ def _table_name(config: Config, path: str) -> str:
     return config[TABLE_NAME] or path.rsplit("/", 1)[-1]
 
 
-def _new_properties(config: Config, name: str, keys: KeyGenerator, merging: Merger) -> dict[str, str]:
+def _new_properties(config: Config, name: str, shape: _Shape, index: Index | None) -> dict[str, str]:
     props = {
         properties.NAME: name,
         properties.DATABASE: config[DATABASE_NAME] or "",
         properties.TYPE: config[TABLE_TYPE].value,
-        properties.RECORD_KEY_FIELDS: ",".join(keys.record_key_fields),
+        properties.RECORD_KEY_FIELDS: ",".join(shape.keys.record_key_fields),
         properties.ARCHIVE_FOLDER: config[ARCHIVE_FOLDER],
         properties.TIMELINE_TIMEZONE: config[TIMELINE_ZONE].value,
-        properties.PAYLOAD_CLASS: merging.java_class,
-        **keys.persisted(),
+        properties.PAYLOAD_CLASS: shape.merger.java_class,
+        **shape.keys.persisted(),
+        **(index.persisted if isinstance(index, PlacingIndex) else {}),
     }
     if config[PRECOMBINE_FIELD]:
         props[properties.PRECOMBINE_FIELD] = config[PRECOMBINE_FIELD] or ""

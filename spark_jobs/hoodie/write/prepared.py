@@ -11,6 +11,7 @@ from typing import Any
 
 from hoodie.engine import Engine, Frame
 from hoodie.errors import JobError
+from hoodie.index import PlacingIndex
 from hoodie.progress import ProgressCallback
 from hoodie.read.settings import MERGE_BUDGET
 from hoodie.read.spill import spill_error
@@ -23,6 +24,7 @@ from hoodie.write.counted import CountedPlan, WriteRows
 from hoodie.write.direct import DirectPlan
 from hoodie.write.place_rows import PlaceRows
 from hoodie.write.place_tagged import PlaceTagged
+from hoodie.write.placed import place_groups
 from hoodie.write.plan import WritePlan
 from hoodie.write.stage import StageRows
 from hoodie.write.tagging import Tags, list_slices, tagged
@@ -61,6 +63,7 @@ class Prepared(ABC):
         with self._batches():
             found = answers(self.engine, self._tasks(instant, progress))
         received = sum(answer["rows"] for answer in found)
+        self.profile.missing += sum(answer.get("missing", 0) for answer in found)
         if received != self.profile.rows:
             raise JobError(
                 f"{self.profile.rows} rows were staged but {received} reached the write tasks: the input "
@@ -84,7 +87,9 @@ class Prepared(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class _Staged(Prepared):
-    """Blobs of rows, persisted; None for no rows at all. Without `tags` each is of one partition, all new."""
+    """Blobs of rows, persisted; None for no rows at all. Without `tags` each is of one partition, all new, or
+    of one file group that the index numbers.
+    """
 
     blobs: Frame | None = None
     tags: Tags | None = None
@@ -92,7 +97,7 @@ class _Staged(Prepared):
     @property
     def assignment(self) -> Assignment:
         plan = self.plan
-        if plan.context.operation.fills_new_groups:
+        if plan.context.operation.fills_new_groups and not self.profile.file_ids:
             task_memory = plan.context.merge_budget
             return bulk_assignment(self.profile, plan.config, self._parallelism, task_memory=task_memory)
         appends = plan.context.logs is not None
@@ -113,6 +118,10 @@ class _Staged(Prepared):
             if self.tags.frame is not None:
                 rows = engine.attach(rows, self.tags.frame, BLOB_ID, "payload", "hits", self.tags.few)
             placed = engine.map_batches(rows, PlaceTagged.of(context, assignment, self.tags), BLOB_SCHEMA)
+        elif self.profile.file_ids:
+            placed = engine.left_join(
+                rows, assignment.table_of(self.profile.file_ids), ("partition", "group")
+            )
         elif assignment.cuts:
             task = PlaceRows(assignment, context.travel_schema)
             placed = engine.map_batches(rows, task, BLOB_SCHEMA)
@@ -206,7 +215,9 @@ def _staged(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Iter
         profile = WorkloadProfile.of(raise_errors(rows))
         list_slices(table, context, profile)
         tags = None
-        if context.index is not None:
+        if isinstance(context.index, PlacingIndex):
+            place_groups(table, plan, context.index, profile)
+        elif context.index is not None:
             with engine.batches(blobs=True):
                 tags = held.enter_context(tagged(engine, blobs, rows, context, profile))
         del rows

@@ -20,18 +20,21 @@ def planned_partitions(
 ) -> list[PlannedPartition]:
     """By partition path. Opens the footers of the base files that would be replaced; nothing is written."""
     known, new = Counter[str](), Counter[str]()
+    slices = profile.updated
     for (partition, file_id), (rows, _) in profile.groups.items():
-        (known if file_id else new)[partition] += rows
+        (known if (partition, file_id) in slices else new)[partition] += rows
     files, sizes = Counter[str](), Counter[str]()
+    deletes = not operation.brings_rows
     for write in writes:
+        if deletes and write.slice is None:
+            continue
         files[write.partition] += 1
         sizes[write.partition] += new_bytes(write) + rewritten_bytes(write)
     replaced = _rows(storage, (found for group in profile.replaced.values() for found in group))
-    deletes = not operation.brings_rows
     return [
         PlannedPartition(
             partition,
-            inserts=new[partition],
+            inserts=0 if deletes else new[partition],
             updates=0 if deletes else known[partition],
             deletes=known[partition] if deletes else 0,
             files=files[partition],

@@ -22,8 +22,10 @@ from hoodie.codec.arrays import Column, Ints, array, pc, whole
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.index import PlacingIndex
 from hoodie.index.locations import LOOK_UP, Positions
 from hoodie.write.blobs import (
+    BLOB_BYTES,
     BLOB_SCHEMA,
     KEYS,
     MORE_KEYS,
@@ -46,11 +48,13 @@ DRIVER_KEY_BYTES = 16 << 20
 _KEY_COLUMNS: dict[str, pa.DataType] = {"key": pa.string(), "code": pa.int32()}
 KEY_SCHEMA = pa.schema(_KEY_COLUMNS)
 _SAMPLES = 64
+#: so many labels are counted without sorting them first
+_DENSE = 1 << 16
 
 
 @dataclass
 class _Total:
-    """Rows of one partition seen by one task."""
+    """Rows of one partition, or of one numbered file group of it, seen by one task."""
 
     rows: int = 0
     bytes: int = 0
@@ -61,8 +65,9 @@ class _Total:
 class StageRows:
     """The function given to `map_batches`. The rows are those of `schema`.
 
-    Without an index blobs have the rows of one partition each. With one they have the rows as they come, and
-    each has a row of keys beside it, which the driver collects with the summaries as long as they are few.
+    Without an index blobs have the rows of one partition each, with one that places keys those of one file
+    group. With another they have the rows as they come, and each has a row of keys beside it, which the
+    driver collects with the summaries as long as they are few.
     """
 
     context: WriteContext
@@ -75,7 +80,7 @@ class StageRows:
 
     @property
     def schema(self) -> pa.Schema:
-        return BLOB_SCHEMA if self.context.index is None else STAGED_SCHEMA
+        return STAGED_SCHEMA if self.context.looks_up else BLOB_SCHEMA
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         try:
@@ -89,7 +94,7 @@ class _Stager:
         self.step = step
         self.context = step.context
         self.task = task.partition
-        self.totals: dict[str, _Total] = {}
+        self.totals: dict[tuple[str, str], _Total] = {}
         self.blobs = self.key_bytes = 0
         self.left = step.driver_key_bytes // (task.partition + 1)
 
@@ -101,12 +106,16 @@ class _Stager:
                 context.merger.check(rows)
             names = [str(path) for path in paths.dictionary.to_pylist()]
             codes = paths.indices.to_numpy().astype(np.int32)
-            if context.index is None:
-                stored = pa.array(np.full(len(keys), LOOK_UP, dtype=np.int32))
-                yield from in_batches(self._by_partition(travelling(keys, rows, stored), names, codes))
-            else:
+            if context.looks_up:
                 staged = travelling(keys, rows, pa.array(codes), PARTITION_CODE)
                 yield from self._as_they_come(staged, names, codes)
+                continue
+            stored = pa.array(np.full(len(keys), LOOK_UP, dtype=np.int32))
+            known = travelling(keys, rows, stored)
+            if isinstance(context.index, PlacingIndex):
+                yield from in_batches(self._by_group(context.index, known, names, codes))
+            else:
+                yield from in_batches(self._by_partition(known, names, codes))
         yield message(SUMMARY, self._summary(), self.step.schema)
 
     def _by_partition(self, rows: pa.Table, names: list[str], codes: Positions) -> Iterator[Blob]:
@@ -121,6 +130,32 @@ class _Stager:
             self._count(name, piece.nbytes, piece.column(RECORD_KEY))
             for payload, count in encode_rows(piece):
                 yield Blob(name, count, payload)
+
+    def _by_group(
+        self, index: PlacingIndex, rows: pa.Table, names: list[str], codes: Positions
+    ) -> Iterator[Blob]:
+        order, bounds = grouped(codes, len(names))
+        keys, numbers = whole(rows.column(RECORD_KEY)), np.empty(len(codes), dtype=np.int64)
+        for code, name in enumerate(names):
+            mine = order[bounds[code] : bounds[code + 1]]
+            numbers[mine] = index.place(name, keys if len(names) == 1 else keys.take(array(mine)))
+        width = int(numbers.max()) + 1
+        labels: Any = codes.astype(np.int64) * width + numbers
+        if len(names) * width > _DENSE:
+            found, labels = np.unique(labels, return_inverse=True)
+        else:
+            found = np.arange(len(names) * width)
+        order, bounds = grouped(labels, len(found))
+        (ordered,) = rows.take(array(order)).combine_chunks().to_batches()
+        row_bytes = rows.nbytes / rows.num_rows
+        step = max(1, int(BLOB_BYTES / row_bytes))
+        for place in np.flatnonzero(np.diff(bounds)).tolist():
+            name, group = names[found[place] // width], str(found[place] % width)
+            first, end = int(bounds[place]), int(bounds[place + 1])
+            self._count(name, int((end - first) * row_bytes), order[first:end], group)
+            for start in range(first, end, step):
+                piece = ordered.slice(start, min(step, end - start))
+                yield Blob(name, piece.num_rows, piece.serialize().to_pybytes(), group=group)
 
     def _as_they_come(self, rows: pa.Table, names: list[str], codes: Positions) -> Iterator[pa.RecordBatch]:
         order, bounds = grouped(codes, len(names))
@@ -156,22 +191,23 @@ class _Stager:
             schema=STAGED_SCHEMA,
         )
 
-    def _count(self, name: str, size: int, keys: Column | Ints) -> None:
+    def _count(self, name: str, size: int, keys: Column | Ints, group: str = "") -> None:
         """`keys`, or only their positions where none are sampled."""
         rows = len(keys)
         if not rows:
             return
-        total = self.totals.setdefault(name, _Total())
+        total = self.totals.setdefault((name, group), _Total())
         total.rows += rows
         total.bytes += size
-        if self.step.sample_keys:
+        if self.step.sample_keys and not group:
             sampled: Any = keys[:: max(1, math.ceil(rows / _SAMPLES))]
             total.samples.extend(str(key) for key in sampled.to_pylist())
 
     def _summary(self) -> dict[str, Any]:
         return {
             "partitions": [
-                [name, total.rows, total.bytes, total.samples] for name, total in self.totals.items()
+                [name, group, total.rows, total.bytes, total.samples]
+                for (name, group), total in self.totals.items()
             ],
             "blobs": self.blobs,
             "key_bytes": self.key_bytes,

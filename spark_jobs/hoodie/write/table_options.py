@@ -11,6 +11,7 @@ from hoodie.config.plugins import Plugins
 from hoodie.config.unsupported import UNSUPPORTED
 from hoodie.errors import ConfigError, SchemaError, TableMismatch
 from hoodie.format.schema import type_text
+from hoodie.index.settings import BUCKET_ENGINE, BUCKETS, HASH_FIELDS, INDEX_TYPE, IndexType
 from hoodie.keygen import KEY_GENERATORS, KeyGenerator
 from hoodie.keygen.settings import (
     HIVE_STYLE,
@@ -44,6 +45,8 @@ _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
 #: two names of one thing: what the table has is taken over under the first
 _NOT_TAKEN = (KEYGENERATOR_TYPE, MERGE_MODE)
 _TIMEBASED = "hoodie.keygen.timebased."
+#: what a table of the BUCKET index remembers of it
+_BUCKETED = (INDEX_TYPE, BUCKET_ENGINE, BUCKETS, HASH_FIELDS)
 
 
 def merged(given: Config, props: TableProperties) -> Config:
@@ -59,6 +62,8 @@ def merged(given: Config, props: TableProperties) -> Config:
                 wrong.append(f"{key.name}={given.text(key.name)!r}, the table has {stored!r}")
         elif stored and key not in _NOT_TAKEN:
             taken[key.name] = stored
+    if (props.get(INDEX_TYPE.name) or "").strip().upper() == IndexType.BUCKET.value:
+        taken |= {key.name: props.texts[key.name] for key in _BUCKETED if props.get(key.name)}
     known = {key.name for key, _ in _PERSISTED}
     for name in given:
         rule = UNSUPPORTED.get(name)

@@ -132,15 +132,14 @@ def asked(context: WriteContext, profile: WorkloadProfile) -> tuple[tuple[FileSl
     """(slices by label, groups of them that the index searches)."""
     index = context.index
     assert index is not None
-    everything = context.tags and type(index).place is not Index.place
     if index.scope is Scope.TABLE:
         slices = _oldest_first(index, [item for group in profile.slices.values() for item in group])
-        return slices, [(None, 0, len(slices))] if slices or everything else []
+        return slices, [(None, 0, len(slices))] if slices else []
     labelled: list[FileSlice] = []
     groups: list[Group] = []
     for code, partition in enumerate(profile.partitions):
         found = _oldest_first(index, profile.slices.get(partition, ()))
-        if found or everything:
+        if found:
             groups.append((code, len(labelled), len(labelled) + len(found)))
             labelled += found
     return tuple(labelled), groups

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,6 +46,9 @@ class Parallelism:
 class WorkloadProfile:
     """What the first pass and the index found. `groups`: (partition, file id or "") -> [rows, bytes].
 
+    `numbered` are the same by the number that the index gives the file group, where it does; `file_ids` the
+    file ids of these, new ones too.
+
     `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts. `missing`
     is how many rows of a delete have a key that is not there, `dropped` how many rows of an insert were left
     out as their key is. `replaced` are the latest slices, by partition, that the write takes out of sight;
@@ -66,6 +69,8 @@ class WorkloadProfile:
     listed: set[str] = field(default_factory=set)
     unmarked: set[str] = field(default_factory=set)
     packs: bool = True
+    numbered: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    file_ids: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, summaries: Iterable[dict[str, Any]]) -> WorkloadProfile:
@@ -73,10 +78,10 @@ class WorkloadProfile:
         profile = cls()
         for summary in summaries:
             profile.input_partitions += 1
-            for partition, rows, size, samples in summary["partitions"]:
-                total = profile.groups.setdefault((partition, ""), [0, 0])
-                total[0] += rows
-                total[1] += size
+            for partition, number, rows, size, samples in summary["partitions"]:
+                _add(profile.groups, (partition, ""), rows, size)
+                if number:
+                    _add(profile.numbered, (partition, number), rows, size)
                 if samples:
                     share = size / len(samples)
                     profile.samples.setdefault(partition, []).extend((key, share) for key in samples)
@@ -102,12 +107,12 @@ class WorkloadProfile:
         inserts: dict[str, int] = {}
         slices = self.updated
         for (partition, file_id), (rows, _) in sorted(self.groups.items()):
-            if file_id:
-                base = slices[partition, file_id].base
-                instant = base.instant if base else ""
-                files[partition].append(PlannedFile(file_id, instant, num_updates=rows))
+            found = slices.get((partition, file_id))
+            if found is None:
+                inserts[partition] = inserts.get(partition, 0) + rows
             else:
-                inserts[partition] = rows
+                instant = found.base.instant if found.base else ""
+                files[partition].append(PlannedFile(file_id, instant, num_updates=rows))
         return inflight_metadata(operation, inserts, files)
 
     @property
@@ -121,14 +126,20 @@ class WorkloadProfile:
 
     @property
     def inserts(self) -> bool:
-        """Has any partition new rows."""
+        """Has any partition new rows that the writer packs."""
         return any(not file_id for _, file_id in self.groups)
 
     @property
     def updated(self) -> dict[tuple[str, str], FileSlice]:
         """The slices of partitions with rows to update, by partition and file id."""
         touched = {partition for partition, file_id in self.groups if file_id}
-        return {(place, item.file_id): item for place in touched for item in self.slices[place]}
+        return {(place, item.file_id): item for place in touched for item in self.slices.get(place, ())}
+
+
+def _add(totals: dict[tuple[str, str], list[int]], group: tuple[str, str], rows: int, size: int) -> None:
+    total = totals.setdefault(group, [0, 0])
+    total[0] += rows
+    total[1] += size
 
 
 @dataclass(frozen=True)
@@ -183,6 +194,17 @@ class Assignment:
         }
         return pa.table(columns)
 
+    def table_of(self, file_ids: Mapping[tuple[str, str], str]) -> pa.Table:
+        """write and reducer by partition and number of the file group."""
+        writes = [self.updates[partition, file_id] for (partition, _), file_id in file_ids.items()]
+        columns = {
+            "partition": pa.array([partition for partition, _ in file_ids], pa.string()),
+            "group": pa.array([number for _, number in file_ids], pa.string()),
+            "write": pa.array(writes, pa.int32()),
+            "reducer": pa.array([self.reducers[number] for number in writes], pa.int32()),
+        }
+        return pa.table(columns)
+
 
 def slice_from_json(base_path: str, partition: str, value: Sequence[Any]) -> FileSlice:
     """The file slice that `slice_to_json` described."""
@@ -233,7 +255,8 @@ class _Writes:
 def assign(
     profile: WorkloadProfile, config: Config, record_size: int, parallelism: Parallelism, logs: bool = False
 ) -> Assignment:
-    """Every file with updates is a file-group write; inserts fill small files first, then new files.
+    """Every file group that rows are known to belong to is a file-group write; other inserts fill small files
+    first, then new files.
 
     With `logs` (merge-on-read) a file that takes inserts gets a new version, updates included, so only the
     smallest ones without logs do; the other updates are appended.
@@ -244,7 +267,7 @@ def assign(
     slices = profile.updated
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if file_id:
-            found = slices[partition, file_id]
+            found = slices.get((partition, file_id))
             updates[partition, file_id] = writes.add(partition, file_id, found, rows, size)
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if not file_id:

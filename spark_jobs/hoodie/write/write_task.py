@@ -37,7 +37,8 @@ class WriteFileGroups:
                 for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):
                     rows = (decode_rows(payload, self.context.travel_schema) for _, payload in blobs)
                     received, stats = self._write(handles, self.writes[number], rows)
-                    yield message(SUMMARY, {"rows": received, "stats": [stat.to_dict() for stat in stats]})
+                    answer = {"rows": received, "stats": [stat.to_dict() for stat in stats]}
+                    yield message(SUMMARY, {**answer, "missing": handles.take_missing()})
         except HoodieError as error:
             yield error_message(error)
 
@@ -62,7 +63,7 @@ class WriteFileGroups:
             if write.base is not None:
                 return held.rows, handles.merge(write.base, [], tables)
             if context.sort:
-                tables = _sorted(tables)
+                tables = _sorted(tables, context.merge_budget)
             return held.rows, handles.create(write.partition, write.file_id, tables)
 
 
@@ -73,6 +74,18 @@ def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]
             yield number, payloads[row].as_buffer()
 
 
-def _sorted(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _sorted(tables: Iterator[pa.Table], budget: int) -> Iterator[pa.Table]:
+    """The rows by key; where they are more than the budget, in runs of about as much."""
+    held: list[pa.Table] = []
+    for table in tables:
+        if held and sum(item.nbytes for item in (*held, table)) > budget:
+            yield _by_key(held)
+            held = []
+        held.append(table)
+    if held:
+        yield _by_key(held)
+
+
+def _by_key(tables: list[pa.Table]) -> pa.Table:
     rows = pa.concat_tables(tables)
-    yield rows.take(pc.sort_indices(rows.column(RECORD_KEY)))
+    return rows.take(pc.sort_indices(rows.column(RECORD_KEY)))

@@ -194,9 +194,9 @@ REFUSED: dict[str, tuple[pa.Table, dict[str, Any], type[HoodieError], str]] = {
     ),
     "index of a later release": (
         ROWS,
-        {"hoodie.index.type": "BUCKET"},
+        {"hoodie.index.type": "HBASE"},
         ConfigError,
-        "set it to SIMPLE or BLOOM",
+        "HBASE is not supported yet; set it to",
     ),
     "another operation": (
         ROWS,

@@ -1,0 +1,139 @@
+"""Which file groups the rows of a write go to where the index knows it from their keys.
+
+A row that is put into another file group than the index's is never found again, so the table's files are
+compared with the index before anything is written.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.codec.arrays import array, whole
+from hoodie.errors import ConfigError, TableError
+from hoodie.format.base_file import READ_BATCH_ROWS
+from hoodie.index import PlacingIndex
+from hoodie.storage import Storage
+from hoodie.table.handle import Table
+from hoodie.table.skeleton import open_base
+from hoodie.table.view import FileSlice, TimelineView, merged_slices
+from hoodie.write.log_keys import logged_keys
+from hoodie.write.plan import WritePlan
+from hoodie.write.workload import WorkloadProfile
+
+#: stored keys that are compared where the table does not remember its index: of two numbers of buckets one of
+#: which is twice the other, half of the keys have the same bucket
+_ENOUGH_KEYS = 64
+_MOST_FILES = 16
+
+
+def place_groups(table: Table, plan: WritePlan, index: PlacingIndex, profile: WorkloadProfile) -> None:
+    """Tell the profile the file groups of its rows: those that are there, or new ones. Keys to delete of new
+    ones are missing.
+
+    Raises ConfigError where the file groups of the table are not the index's, TableError where two have the
+    same number.
+    """
+    there = {partition: _numbers(index, slices) for partition, slices in profile.slices.items()}
+    if plan.new_properties is None:
+        _check(table, plan.context.snapshot, index, profile)
+    if plan.context.operation.replaces:
+        there = {}
+    profile.groups.clear()
+    for (partition, number), total in sorted(profile.numbered.items()):
+        known = there.get(partition, {}).get(int(number))
+        if known is None and not plan.context.operation.brings_rows:
+            profile.missing += total[0]
+        file_id = known or index.new_file_id(partition, int(number))
+        profile.file_ids[partition, number] = file_id
+        profile.groups[partition, file_id] = total
+
+
+def _numbers(index: PlacingIndex, slices: list[FileSlice]) -> dict[int, str]:
+    """File ids by number."""
+    found: dict[int, str] = {}
+    for slice_ in slices:
+        partition, file_id = slice_.partition, slice_.file_id
+        number = index.number(partition, file_id)
+        if number is None:
+            raise _foreign(index, slice_)
+        if found.setdefault(number, file_id) != file_id:
+            raise TableError(
+                f"partition {partition!r} has two file groups of bucket {number}, {found[number]} and "
+                f"{file_id}: a writer that did not know the table's index made one of them. Write the "
+                "partition anew (insert_overwrite)",
+                partition=partition,
+                file_id=file_id,
+            )
+    return found
+
+
+def _check(table: Table, snapshot: TimelineView, index: PlacingIndex, profile: WorkloadProfile) -> None:
+    """Raises ConfigError where stored keys are not in the file groups that the index says.
+
+    Lists all partitions, and reads keys of some files, unless the table's properties say that it was made
+    with this index.
+    """
+    persisted = index.persisted
+    if persisted and all(table.properties.get(name) == text for name, text in persisted.items()):
+        return
+    stored: list[tuple[str, int, pa.Array[Any]]] = []
+    for number, slice_ in itertools.islice(_by_number(table, snapshot, index, profile), _MOST_FILES):
+        stored.append((slice_.partition, number, _some_keys(table.storage, slice_, snapshot)))
+        if sum(len(keys) for _, _, keys in stored) >= _ENOUGH_KEYS:
+            break
+    for partition, number, keys in stored:
+        elsewhere = index.place(partition, keys) != number
+        if elsewhere.any():
+            raise ConfigError(
+                f"{table.base_path} was made with other settings than the index {type(index).__name__} has "
+                f"now: file group {number} of partition {partition!r} has keys such as "
+                f"{str(keys.filter(array(elsewhere))[0].as_py())!r}; "
+                f"{index.advice([(number, keys) for _, number, keys in stored])}",
+                path=table.base_path,
+            )
+
+
+def _by_number(
+    table: Table, snapshot: TimelineView, index: PlacingIndex, profile: WorkloadProfile
+) -> Iterator[tuple[int, FileSlice]]:
+    """All file groups, the greatest numbers first: a number of buckets that divides the table's is told by
+    file groups beyond it, others by the keys of any.
+    """
+    listing = table.listing()
+    others = listing.many(name for name in listing.partitions() if name not in profile.slices)
+    slices = [slice_ for found in profile.slices.values() for slice_ in found]
+    for partition in others:
+        slices += merged_slices(snapshot, listing.files, partition)
+    numbered = []
+    for slice_ in slices:
+        number = index.number(slice_.partition, slice_.file_id)
+        if number is None:
+            raise _foreign(index, slice_)
+        numbered.append((number, slice_))
+    yield from sorted(numbered, key=lambda item: (-item[0], -item[1].size))
+
+
+def _some_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> pa.Array[Any]:
+    if slice_.base is not None:
+        with open_base(storage, slice_.base, None) as reader:
+            keys: Any = next(reader.record_keys(READ_BATCH_ROWS), None)
+    else:
+        keys = next(logged_keys(storage, slice_, snapshot), None)
+    if keys is None:
+        none: pa.Array[Any] = pa.array([], pa.string())
+        return none
+    return whole(keys).slice(0, _ENOUGH_KEYS)
+
+
+def _foreign(index: PlacingIndex, slice_: FileSlice) -> ConfigError:
+    return ConfigError(
+        f"the index {type(index).__name__} can't be used: the table is none of the BUCKET index, as file "
+        f"group {slice_.file_id} of partition {slice_.partition!r} has no bucket's number. Use the index "
+        "that the table was made with, or write its rows to a new table",
+        partition=slice_.partition,
+        file_id=slice_.file_id,
+    )
