@@ -216,7 +216,8 @@ def explain(
     with _rehearsed(engine, frame, request, table) as rows:
         plan, profile = rows.plan, rows.profile
         busy = busy_groups(plan.timeline, table.storage)
-        touched = [group for group in busy if group in profile.groups or group[0] in profile.replaced]
+        changed = profile.changed
+        touched = [group for group in busy if group in changed or group[0] in profile.replaced]
         hindrances: list[Instant] = []
         refused = ""
         try:
@@ -299,11 +300,13 @@ def _spare_pending(
         return []
     busy = busy_groups(timeline, storage)
     hindrances: list[Instant] = []
+    changed = sorted(profile.changed)
     if first and rolls_back(plan.config):
-        touched = [group for group in busy if group in profile.groups or group[0] in profile.replaced]
+        known = {*changed}
+        touched = [group for group in busy if group in known or group[0] in profile.replaced]
         hindrances = clusterings_of(busy, touched)
         busy = {group: instant for group, instant in busy.items() if instant not in hindrances}
-    refuse_updates(busy, profile.groups)
+    refuse_updates(busy, changed)
     refuse_busy(busy, profile.replaced)
     profile.busy = frozenset(busy)
     if first and plan.context.index is not None and not plan.context.index.sees_logs:

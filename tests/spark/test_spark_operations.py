@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,38 @@ def test_settings_about_rows_and_validators(tmp_path: Path, servers: Servers, mo
     model.upsert(small_rows(range(10, 30), 2))
     for kind in steps:
         assert_same_rows(hoodie.read_table(str(tmp_path / kind)), model.table(SMALL_SCHEMA), what=kind)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("mode", "table"),
+    [("classic", "COPY_ON_WRITE"), ("classic", "MERGE_ON_READ"), ("connect", "MERGE_ON_READ")],
+)
+def test_records_move_between_partitions(tmp_path: Path, servers: Servers, mode: str, table: str) -> None:
+    """An index of the whole table, asked by the driver and by executors, does what it does without Spark."""
+    chance, regions, few = random.Random(mode + table), ("eu", "us", "apac"), 64 << 20
+    options = {
+        **OPTIONS,
+        "hoodie.index.type": "GLOBAL_BLOOM",
+        "hoodie.datasource.write.table.type": table,
+        "hoodie.parquet.small.file.limit": 0,
+    }
+    writes, model = [], dict[str, Row]()
+    for number, (driver_bytes, few_bytes) in enumerate([(few, few), (few, few), (0, few), (0, 0), (0, 0)]):
+        keys = [chance.randrange(80) for _ in range(90)]
+        rows = small_rows(keys, number, ts=0)
+        for place, row in enumerate(rows):
+            row |= {"region": chance.choice(regions), "ts": 1000 * chance.randrange(9) + 90 * number + place}
+        operation = "upsert" if number < 4 else "delete"
+        for row in rows:
+            if operation == "delete":
+                model.pop(row["id"], None)
+            elif row["id"] not in model or model[row["id"]]["ts"] <= row["ts"]:
+                model[row["id"]] = row
+        file = str(tmp_path / f"{number}.parquet")
+        pq.write_table(as_table(rows, SMALL_SCHEMA), file)
+        writes.append([operation, file, driver_bytes, few_bytes])
+    servers.ask("global_index", mode, str(tmp_path / "t"), writes, options)
+    shown = hoodie.read_table(str(tmp_path / "t"), meta=True)
+    assert_same_rows(shown.select(SMALL_SCHEMA.names), as_table(list(model.values()), SMALL_SCHEMA))
+    assert shown["region"].to_pylist() == shown["_hoodie_partition_path"].to_pylist()

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from hoodie.codec.hashing import murmur
 
-#: seeds of the two splits; they differ so that a file group's keys still spread over spill parts
+#: seeds of the splits; they differ so that a file group's keys still spread over spill parts
 FILE_GROUP_SEED = 1
 SPILL_SEED = 2
+COMBINE_SEED = 3
 
 
 def key_fractions(keys: pa.Array[Any], seed: int) -> npt.NDArray[np.float64]:

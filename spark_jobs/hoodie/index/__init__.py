@@ -44,6 +44,13 @@ class Index(ABC):
     #: asked about by several tasks, each with some of them
     by_slice: ClassVar[bool] = False
 
+    @property
+    def moves(self) -> bool:
+        """With the scope TABLE: does a record move whose partition path has changed? Else its row is written
+        where it is stored, whatever the partition path that it brings.
+        """
+        return True
+
     def requires_tagging(self, operation: Operation) -> bool:
         """Does the writer bring the operation's records to where their keys are stored? For upserts and
         deletes the answer is yes. Records of other operations are new ones, unless the index says so.
@@ -113,7 +120,9 @@ INDEXES = Plugins(
     base=Index,  # type: ignore[type-abstract]
     places={
         IndexType.BLOOM.value: "hoodie.index.bloom:BloomIndex",
+        IndexType.GLOBAL_BLOOM.value: "hoodie.index.bloom:GlobalBloomIndex",
         IndexType.SIMPLE.value: "hoodie.index.simple:SimpleIndex",
+        IndexType.GLOBAL_SIMPLE.value: "hoodie.index.simple:GlobalSimpleIndex",
         IndexType.BUCKET.value: "hoodie.index.bucket:BucketIndex",
     },
 )
@@ -125,11 +134,18 @@ def index_for(config: Config) -> Index:
         return INDEXES.load(INDEX_CLASS.name, str(config[INDEX_CLASS]))(config=config)
     kind = config[INDEX_TYPE].value
     if kind not in INDEXES.places:
-        raise ConfigError(
-            f"{INDEX_TYPE.name}={kind} is not supported yet; set it to one of {', '.join(INDEXES.places)}",
-            value=kind,
-        )
+        raise ConfigError(f"{INDEX_TYPE.name}={kind} {_refusal(kind)}", value=kind)
     return INDEXES.load(INDEX_TYPE.name, kind)(config=config)
+
+
+def _refusal(kind: str) -> str:
+    if kind == IndexType.INMEMORY.value:
+        return (
+            "keeps the places of keys in the memory of one process: the next one, or an executor, would "
+            "insert again what it does not know of (Apache Hudi has it for local tests). Set it to SIMPLE, "
+            "or to GLOBAL_SIMPLE where a key names one record in the whole table"
+        )
+    return f"is not supported yet; set it to one of {', '.join(INDEXES.places)}"
 
 
 def index_participants(config: Config, table: Table) -> tuple[CommitParticipant, ...]:

@@ -1,7 +1,7 @@
-"""BLOOM: prune files by key range, then by bloom filter, then look exactly (filters lie in one direction).
+"""BLOOM and GLOBAL_BLOOM: prune files by key range, then by bloom filter, then look exactly.
 
-The filter decides about a whole file: one key that it may contain makes the file a candidate, whose keys
-are then compared exactly, so keys are tested only until the first that passes.
+The filter lies in one direction, and decides about a whole file: one key that it may contain makes the file a
+candidate, whose keys are then compared exactly, so keys are tested only until the first that passes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.bloom import KeyHashes, in_range
-from hoodie.index import Index
+from hoodie.index import Index, Scope
 from hoodie.index.locations import KeySearch, Locations
-from hoodie.index.settings import PRUNE_BY_RANGES
+from hoodie.index.settings import BLOOM_MOVES, PRUNE_BY_RANGES
 from hoodie.table.handle import TableRef
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
@@ -50,3 +50,17 @@ class BloomIndex(Index):
                 return False
         bloom = reader.bloom()
         return bloom is None or bloom.any_might_contain(hashes, mask)
+
+
+@dataclass(frozen=True)
+class GlobalBloomIndex(BloomIndex):
+    scope = Scope.TABLE
+    update_partition_path: bool
+
+    @classmethod
+    def make(cls, config: Config) -> GlobalBloomIndex:
+        return cls(config[PRUNE_BY_RANGES], config[BLOOM_MOVES])
+
+    @property
+    def moves(self) -> bool:
+        return self.update_partition_path

@@ -47,8 +47,10 @@ INDEX_TYPE = enum_key(
     "hoodie.index.type",
     IndexType.SIMPLE,
     "How updates find their files: SIMPLE reads the keys of the touched partitions' files, BLOOM prunes "
-    "files by key range and bloom filter first; both give the same table. BUCKET reads no keys: the hash of "
-    "its key says which file group a record is in; a table is made with it, and remembers it.",
+    "files by key range and bloom filter first; both give the same table. With GLOBAL_SIMPLE and "
+    "GLOBAL_BLOOM a key names one record in the whole table: they look into all partitions. BUCKET reads no "
+    "keys: the hash of its key says which file group a record is in; a table is made with it, and remembers "
+    "it.",
     group="index",
 )
 INDEX_CLASS: Key[str | None] = Key(
@@ -84,4 +86,14 @@ BUCKET_ENGINE = enum_key(
     BucketEngine.SIMPLE,
     "Index BUCKET: how buckets are numbered; CONSISTENT_HASHING is refused.",
     group="index",
+)
+_MOVES = (
+    "of a record whose partition path has changed: true deletes it where it is stored and inserts it into "
+    "its new partition, false updates it where it is stored."
+)
+BLOOM_MOVES = bool_key(
+    "hoodie.bloom.index.update.partition.path", True, f"With GLOBAL_BLOOM, {_MOVES}", group="index"
+)
+SIMPLE_MOVES = bool_key(
+    "hoodie.simple.index.update.partition.path", True, f"With GLOBAL_SIMPLE, {_MOVES}", group="index"
 )

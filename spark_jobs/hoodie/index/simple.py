@@ -1,4 +1,4 @@
-"""SIMPLE: compare with the keys of the partition's latest base files."""
+"""SIMPLE and GLOBAL_SIMPLE: compare with the keys of the partition's, or the table's, latest base files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.index import Index
+from hoodie.index import Index, Scope
 from hoodie.index.locations import KeySearch, Locations
+from hoodie.index.settings import SIMPLE_MOVES
 from hoodie.table.handle import TableRef
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
@@ -31,3 +32,17 @@ class SimpleIndex(Index):
                 with open_base(storage, slice_.base, None) as reader:
                     search.look(reader, number)
         return search.locations()
+
+
+@dataclass(frozen=True)
+class GlobalSimpleIndex(SimpleIndex):
+    scope = Scope.TABLE
+    update_partition_path: bool
+
+    @classmethod
+    def make(cls, config: Config) -> GlobalSimpleIndex:
+        return cls(config[SIMPLE_MOVES])
+
+    @property
+    def moves(self) -> bool:
+        return self.update_partition_path

@@ -28,17 +28,24 @@ pc: Any = pyarrow.compute
 class Part:
     """Incoming rows, one a key, then keys to delete whatever is stored; no key is in both.
 
-    `used` marks those that matched a stored row, rows first.
+    `used` marks those that matched a stored row, rows first. `stored_deletes` has the stored rows of
+    `deletes` where they are known.
     """
 
     rows: pa.Table
     used: Bools
     deletes: pa.Array[Any] | None = None
+    stored_deletes: npt.NDArray[np.int32] | None = None
 
     @classmethod
-    def of(cls, rows: pa.Table, deletes: pa.Array[Any] | None = None) -> Part:
+    def of(
+        cls,
+        rows: pa.Table,
+        deletes: pa.Array[Any] | None = None,
+        stored_deletes: npt.NDArray[np.int32] | None = None,
+    ) -> Part:
         count = rows.num_rows + (0 if deletes is None else len(deletes))
-        return cls(rows, np.zeros(count, dtype=np.bool_), deletes)
+        return cls(rows, np.zeros(count, dtype=np.bool_), deletes, stored_deletes)
 
     @property
     def keys(self) -> pa.ChunkedArray[Any]:
@@ -201,7 +208,7 @@ def _outcomes(
         before = stored.select(names).take(here) if names else after
         outcome = merger.merge(before, after)
         replaced = outcome.take & ~outcome.delete
-        rows = incoming if outcome.rows is None else _with_columns(incoming, outcome.rows)
+        rows = incoming if outcome.rows is None else with_columns(incoming, outcome.rows)
         if not replaced.all():
             rows = rows.filter(pa.array(replaced))
         yield _Outcome(np.concatenate([match.stored[deleted], here[outcome.delete]]), here[replaced], rows)
@@ -213,7 +220,8 @@ def live(merger: Merger, rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(~deleted)) if deleted.any() else rows
 
 
-def _with_columns(rows: pa.Table, columns: pa.Table) -> pa.Table:
+def with_columns(rows: pa.Table, columns: pa.Table) -> pa.Table:
+    """The rows with these columns in the place of theirs."""
     names = rows.column_names
     merged = {name: columns.column(name) for name in columns.column_names}
     return pa.table([merged.get(name, rows.column(name)) for name in names], names=names)

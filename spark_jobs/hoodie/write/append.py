@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.codec.arrays import whole
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.base_file import sequence_numbers
 from hoodie.format.log_block import BlockType
@@ -48,6 +49,12 @@ class Append:
             for piece in self._pieces(filtered(part.rows, verdict.deletes)):
                 self._log_deletes(piece)
 
+    def delete(self, parts: Sequence[Part]) -> None:
+        """Log deletes of the parts' keys that win whatever is stored: they have no ordering value."""
+        for part in parts:
+            for piece in self._pieces(pa.table({RECORD_KEY: part.keys})):
+                self._log_keys(whole(piece.column(RECORD_KEY)), None)
+
     def _pieces(self, rows: pa.Table) -> Iterator[pa.Table]:
         """Rows of one block each."""
         if rows.num_rows == 0:
@@ -76,14 +83,16 @@ class Append:
         self.written += count
 
     def _log_deletes(self, rows: pa.Table) -> None:
-        keys: Any = rows.column(RECORD_KEY).combine_chunks()
-        partitions: Any = pa.repeat(self.slice.partition, len(keys))
         assert self.context.logs is not None
         ordering = self.context.logs.ordering
         values: Any = None if ordering is None else column(rows, ordering)
         if values is not None and pa.types.is_date(values.type):
             # as the number that records hold: Apache Hudi 1.2.0 fails to compare a DateWrapper with it
             values = values.cast(pa.int32())
+        self._log_keys(whole(rows.column(RECORD_KEY)), values)
+
+    def _log_keys(self, keys: pa.Array[Any], values: Any) -> None:
+        partitions: Any = pa.repeat(self.slice.partition, len(keys))
         content = encode_delete_block(DeleteRecords(keys, partitions, values))
         self.logs.append(BlockType.DELETE, content, deletes=len(keys))
 

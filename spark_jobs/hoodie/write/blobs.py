@@ -10,14 +10,14 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from hoodie.engine import Engine, Frame
 from hoodie.errors import CODES, HoodieError
 
-#: kinds of rows in these frames; KEYS are few enough for the driver, MORE_KEYS are not
-ROWS, SUMMARY, ERROR, KEYS, MORE_KEYS, HITS = range(6)
+#: kinds of rows in these frames; KEYS are few enough for the driver, MORE_KEYS are not; DELETES are keys
+#: whose stored rows are to go whatever they are
+ROWS, SUMMARY, ERROR, KEYS, MORE_KEYS, HITS, DELETES = range(7)
 
 #: rows of `partition`, of one file group of it where the index says which one a key belongs to: `group` is
 #: its number, "" elsewhere; write, the number of the file-group write, and reducer are set when rows are
@@ -102,7 +102,7 @@ def values(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 class Blob(NamedTuple):
-    """Rows of one partition as an IPC message; see BLOB_SCHEMA."""
+    """Rows of one partition, or keys (DELETES), as an IPC message; see BLOB_SCHEMA."""
 
     partition: str
     rows: int
@@ -110,12 +110,13 @@ class Blob(NamedTuple):
     write: int = 0
     reducer: int = 0
     group: str = ""
+    kind: int = ROWS
 
 
 def rows_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(np.full(len(blobs), ROWS, dtype=np.int32)),
+            pa.array([blob.kind for blob in blobs], pa.int32()),
             pa.array([blob.partition for blob in blobs], pa.string()),
             pa.array([blob.group for blob in blobs], pa.string()),
             pa.array([blob.reducer for blob in blobs], pa.int32()),

@@ -92,6 +92,11 @@ class WriteContext:
         return self._leading(STORED_ROW)
 
     @property
+    def deletes_schema(self) -> pa.Schema:
+        """Schema of the keys inside blobs of DELETES: the record key, its row in the stored file."""
+        return pa.schema([*self.travel_schema][:LEADING])
+
+    @property
     def staged_schema(self) -> pa.Schema:
         """Schema of the rows inside blobs that the index has not seen yet."""
         return self._leading(PARTITION_CODE)

@@ -7,7 +7,7 @@ stored file and one row group or log block on its way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -232,8 +232,9 @@ class Handles:
         stats[0] = replace(stats[0], num_update_writes=counts.updates, num_deletes=counts.deletes)
         return stats
 
-    def append(self, slice_: FileSlice, parts: list[Part]) -> list[WriteStat]:
+    def append(self, slice_: FileSlice, parts: list[Part], gone: Sequence[Part] = ()) -> list[WriteStat]:
         """Add rows whose keys the slice has to its logs; no file is made when all are older than stored ones.
+        The keys to delete of `gone` go behind them.
 
         Rows of keys that a pending compaction takes out of the base file go to new file groups (see Verdict).
         Raises TableError for such rows where the index says which file group they belong to.
@@ -245,6 +246,7 @@ class Handles:
         work = Append(context, self.instant, self.task.partition, slice_, logs, self.rows)
         verdicts = judge(context, self.storage, slice_, parts)
         work.run(parts, verdicts)
+        work.delete(gone)
         self.rows += work.written
         stats = logs.close()
         inserts = (

@@ -191,7 +191,7 @@ def _advice(own: str, costs: Sequence[IndexCost], profile: WorkloadProfile) -> I
     for cost in costs:
         if cost is not best:
             reasons.append(f"{cost.index} needs {_needs(cost)}")
-    touched, searched = sum(bool(file_id) for _, file_id in profile.groups), found[own].files
+    touched, searched = sum(bool(file_id) for _, file_id in profile.changed), found[own].files
     reasons.append(f"{touched} of {plural(searched, 'file')} contain keys of these rows")
     if 2 * touched > searched:
         reasons.append("most files contain some, so that filters and key ranges rule few files out")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
-from hoodie.index.locations import LOOK_UP
+from hoodie.index.locations import LOOK_UP, Positions
 from hoodie.read.matching import Part, Places
 from hoodie.write.context import STORED_ROW
 
@@ -18,11 +17,16 @@ def places_in(reader: BaseFileReader, parts: Sequence[Part]) -> Places:
 
     No key is compared again, except where the index leaves that to the writer (LOOK_UP).
     """
-    if any(_looks_up(part) for part in parts):
+    stored = [_stored_rows(part) for part in parts]
+    if any((rows == LOOK_UP).any() for rows in stored):
         return Places.looked_up(reader.record_keys(READ_BATCH_ROWS), reader.rows, parts)
-    stored = [part.rows.column(STORED_ROW).to_numpy() for part in parts]
     return Places.of_rows(stored, reader.rows)
 
 
-def _looks_up(part: Part) -> bool:
-    return bool(pc.any(pc.equal(part.rows.column(STORED_ROW), pa.scalar(LOOK_UP, pa.int32()))).as_py())
+def _stored_rows(part: Part) -> Positions:
+    """Those of the rows, then those of the keys to delete."""
+    rows: Positions = part.rows.column(STORED_ROW).to_numpy()
+    if part.deletes is None:
+        return rows
+    known = part.stored_deletes
+    return np.concatenate([rows, np.full(len(part.deletes), LOOK_UP, np.int32) if known is None else known])

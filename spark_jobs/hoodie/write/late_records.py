@@ -74,6 +74,8 @@ def judge(context: WriteContext, storage: Storage, slice_: FileSlice, parts: Seq
     """Judge the rows of every part. Memory: three bytes a row, one batch of the base file, one log block."""
     verdicts = [_unknown(context, part) for part in parts]
     assert context.logs is not None
+    if not parts:
+        return verdicts
     if context.logs.ordering is not None and slice_.base is not None:
         _compare_base(context, storage, slice_.base, parts, verdicts)
     if slice_.logs and not all(_hard(context, verdict) for verdict in verdicts):

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, Ints, array, whole
 from hoodie.engine.task import Task
-from hoodie.errors import ConfigError, HoodieError, InputError
+from hoodie.errors import ConfigError, HoodieError
 from hoodie.index import Index, Scope
 from hoodie.index.locations import NOWHERE, Locations, Positions
 from hoodie.storage import Storage
@@ -30,12 +31,16 @@ from hoodie.table.view import FileSlice
 from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decode_rows, error_message, message
 from hoodie.write.context import WriteContext
 from hoodie.write.duplicates import known_keys, refuse_known
+from hoodie.write.hits import Hits, gone, numbers
+from hoodie.write.moves import find_moved
 from hoodie.write.settings import Known
 from hoodie.write.stage import KEY_SCHEMA, grouped
 from hoodie.write.workload import slice_from_json
 
 LOCATED_BYTES = 128 << 20
 _LEAST_BYTES = 1 << 20
+#: more than there are partitions
+_CODES = 1 << 31
 #: keys on their way to a locator: the number of the partition in the whole write, the row in the blob
 _ROUTED = pa.schema([*KEY_SCHEMA, pa.field("row", pa.int32())])
 
@@ -43,28 +48,6 @@ _ROUTED = pa.schema([*KEY_SCHEMA, pa.field("row", pa.int32())])
 def located_bytes(context: WriteContext) -> int:
     """Bytes of keys that a locator holds at once; it has several copies of them then."""
     return min(LOCATED_BYTES, max(_LEAST_BYTES, context.merge_budget // 8))
-
-
-class Hits(NamedTuple):
-    """Rows of a blob that the index found, the label of the slice of each (see `LookUp`), its row there."""
-
-    rows: Positions
-    labels: Positions
-    stored: Positions
-
-    def to_bytes(self) -> bytes:
-        return np.concatenate(self).astype("<i4").tobytes()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Hits:
-        return cls(*np.frombuffer(data, dtype="<i4").reshape(3, -1))
-
-    def take(self, order: Any) -> Hits:
-        return Hits(self.rows[order], self.labels[order], self.stored[order])
-
-    @classmethod
-    def joined(cls, parts: Sequence[Hits]) -> Hits:
-        return cls(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -147,20 +130,17 @@ class LocateKeys:
         codes = np.concatenate([batch.column("code").to_numpy() for batch in batches])
         rows = np.concatenate([batch.column("row").to_numpy() for batch in batches])
         edges = np.cumsum([0, *(batch.num_rows for batch in batches)])
-        hits = self._look(units, keys, codes)
-        hits = hits.take(np.argsort(hits.rows, kind="stable"))
-        cuts = np.searchsorted(hits.rows, edges)
+        hits = self._look(units, keys, codes).by_row()
         answers = []
         for number, (row, _) in enumerate(held):
-            mine = hits.take(slice(cuts[number], cuts[number + 1]))
-            payload = Hits(rows[mine.rows], mine.labels, mine.stored).to_bytes()
+            payload = hits.between(int(edges[number]), int(edges[number + 1]), rows).to_bytes()
             answers.append({**row, "kind": HITS, "reducer": row["task"] % self.reducers, "payload": payload})
         return pa.RecordBatch.from_pylist(answers, schema=STAGED_SCHEMA)
 
     def _look(self, units: Sequence[Unit], keys: pa.Array[Any], codes: Positions) -> Hits:
         search = _Search(self)
         order, bounds = grouped(codes, len(self.partitions))
-        found = [Hits(*(np.empty(0, dtype=np.int32) for _ in range(3)))]
+        found = [Hits.none()]
         for unit in units:
             if unit.code is None:
                 found.append(search.look(unit, keys, codes))
@@ -168,7 +148,7 @@ class LocateKeys:
             rows = order[bounds[unit.code] : bounds[unit.code + 1]]
             if len(rows):
                 hits = search.look(unit, keys.take(array(rows)), codes[rows])
-                found.append(Hits(rows[hits.rows].astype(np.int32), hits.labels, hits.stored))
+                found.append(replace(hits, rows=rows[hits.rows].astype(np.int32)))
         return Hits.joined(found)
 
 
@@ -179,6 +159,7 @@ class _Search:
         self._step = step
         self._context = step.context
         self._storage: Storage = step.context.table.storage()
+        self._codes = {partition: code for code, partition in enumerate(step.partitions)}
 
     def look(self, unit: Unit, keys: pa.Array[Any], codes: Positions) -> Hits:
         """The hits among `keys`, by their place there; `codes` are the numbers of their partitions."""
@@ -194,11 +175,22 @@ class _Search:
             found, stored = locations.last(len(names))
             known = self._known(index, slices, names, found, keys, places)
             hits = self._updates(found, stored, known, places, codes, unit.first)
+            if context.tags:
+                hits = self._with_moved(hits, slices, keys, codes, unit.first)
         else:
             hits = _everywhere(locations, places, len(names), unit.first)
-        if index.scope is Scope.TABLE:
-            self._refuse_moved(hits, codes, slices, unit.first)
         return hits
+
+    def _with_moved(
+        self, hits: Hits, slices: Sequence[FileSlice], keys: pa.Array[Any], codes: Positions, first: int
+    ) -> Hits:
+        index = self._context.index
+        if index is None or index.scope is not Scope.TABLE or not slices:
+            return hits
+        updates = hits.labels < self._step.slices
+        there = Hits(hits.rows[updates], hits.labels[updates], hits.stored[updates])
+        places = there.labels - first
+        return replace(hits, moved=find_moved(self._context, slices, self._codes, there, places, keys, codes))
 
     def _updates(
         self,
@@ -242,19 +234,11 @@ class _Search:
             refuse_known(keys, known[places], partition)
         return known if policy is Known.DROP else None
 
-    def _refuse_moved(self, hits: Hits, codes: Positions, slices: Sequence[FileSlice], first: int) -> None:
-        """Raises InputError for records that are stored in another partition than theirs."""
-        updates = hits.labels < self._step.slices
-        pairs: Any = np.stack([codes[hits.rows[updates]], hits.labels[updates] - first])
-        for (code, number), rows in zip(*_counted(pairs), strict=True):
-            partition, stored = self._step.partitions[code], slices[number].partition
-            if partition != stored:
-                raise _moved(partition, stored, rows)
-
 
 @dataclass(frozen=True)
 class MergeHits:
-    """One row of hits for each blob of the input, and a summary: rows by label, and rows with any.
+    """One row of hits for each blob of the input, and a summary: rows by label, and rows with any; those that
+    were found in another partition than their own by label and number of their partition (`moved`).
 
     Of several slices with a row's key the youngest counts, which has the greatest label; a delete goes to
     each.
@@ -263,7 +247,8 @@ class MergeHits:
     everywhere: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        labels: dict[int, int] = {}
+        labels: Counter[int] = Counter()
+        moved: Counter[int] = Counter()
         rows = size = 0
         for _, messages in itertools.groupby(_rows(batches), key=lambda row: row["task"]):
             merged: dict[tuple[int, str], list[dict[str, Any]]] = {}
@@ -273,23 +258,35 @@ class MergeHits:
                 else:
                     merged.setdefault((row["number"], row["digest"]), []).append(row)
             for group in merged.values():
-                hits = self._merged(Hits.joined([Hits.from_bytes(row["payload"]) for row in group]))
+                hits = Hits.joined([Hits.from_bytes(row["payload"]) for row in group])
+                hits = hits.by_label() if self.everywhere else hits.youngest()
                 rows += len(np.unique(hits.rows))
-                for label, count in zip(*np.unique(hits.labels, return_counts=True), strict=True):
-                    labels[int(label)] = labels.get(int(label), 0) + int(count)
+                home, away = _by_place(hits)
+                _tally(labels, home)
+                _tally(moved, away)
                 payload = hits.to_bytes()
                 size += len(payload)
                 yield pa.RecordBatch.from_pylist([{**group[0], "payload": payload}], schema=STAGED_SCHEMA)
-        summary = {"labels": list(labels.items()), "rows": rows, "bytes": size}
+        places = [[*divmod(place, _CODES), count] for place, count in moved.items()]
+        summary = {"labels": list(labels.items()), "moved": places, "rows": rows, "bytes": size}
         yield message(SUMMARY, summary, STAGED_SCHEMA)
 
-    def _merged(self, hits: Hits) -> Hits:
-        if self.everywhere:
-            return hits.take(np.lexsort((hits.rows, hits.labels)))
-        hits = hits.take(np.lexsort((hits.labels, hits.rows)))
-        last = np.ones(len(hits.rows), dtype=np.bool_)
-        last[:-1] = hits.rows[1:] != hits.rows[:-1]
-        return hits.take(last)
+
+def _by_place(hits: Hits) -> tuple[Positions, Ints]:
+    """(labels of the rows that were found in their partition; label and own partition, in one number, of
+    those that were found in another one, and are there)
+    """
+    if hits.moved is None:
+        return hits.labels, np.empty(0, dtype=np.int64)
+    live = ~gone(hits.moved)
+    labels = numbers(hits.moved, "label")[live].astype(np.int64)
+    home = hits.without(numbers(hits.moved, "row")).labels
+    return home, labels * _CODES + numbers(hits.moved, "code")[live]
+
+
+def _tally(counts: Counter[int], values: Positions | Ints) -> None:
+    found, times = np.unique(values, return_counts=True)
+    counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -320,12 +317,6 @@ def _held(
         yield held
 
 
-def _counted(pairs: Any) -> tuple[list[list[int]], list[int]]:
-    """The distinct columns of the matrix, and how often each occurs."""
-    found, counts = np.unique(pairs, axis=1, return_counts=True)
-    return found.T.tolist(), counts.tolist()
-
-
 def _check_answer(index: Index, locations: Locations, slices: int, keys: int) -> None:
     """Raises ConfigError for positions that an index of the caller's own got wrong."""
     count = len(locations.keys)
@@ -352,14 +343,4 @@ def _everywhere(locations: Locations, places: npt.NDArray[Any], keys: int, first
         order[np.repeat(starts[locations.keys], repeats) + within].astype(np.int32),
         (np.repeat(locations.slices, repeats) + first).astype(np.int32),
         np.repeat(locations.rows, repeats),
-    )
-
-
-def _moved(partition: str, stored_partition: str, rows: int) -> InputError:
-    return InputError(
-        f"{rows} records of partition {partition!r} have keys that the index finds in partition "
-        f"{stored_partition!r}; moving records between partitions is not supported yet: write them with the "
-        "partition that they are stored in, or use an index that looks in one partition",
-        partition=partition,
-        stored_partition=stored_partition,
     )

@@ -19,14 +19,29 @@ from hoodie.engine.task import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
-from hoodie.write.blobs import BLOB_BYTES, BLOB_ID, Blob, decode_rows, in_batches
+from hoodie.write.blobs import BLOB_BYTES, BLOB_ID, DELETES, ROWS, Blob, decode_rows, in_batches
 from hoodie.write.context import LEADING, PARTITION_CODE, WriteContext
+from hoodie.write.hits import Hits
 from hoodie.write.incoming import CHUNK_ROWS, chunk_bytes, travelling
-from hoodie.write.locate import Hits
+from hoodie.write.moves import decide
 from hoodie.write.place_rows import chosen_shares, shares_of
 from hoodie.write.stage import grouped
 from hoodie.write.tagging import BlobId, Tags
 from hoodie.write.workload import Assignment
+
+
+class _Deletes:
+    """Keys to delete, and the write of each."""
+
+    def __init__(self, context: WriteContext) -> None:
+        self._schema = context.deletes_schema
+        self.held: list[pa.Table] = []
+        self.writes: list[Positions] = []
+
+    def add(self, staged: pa.RecordBatch, left: Hits, writes: Positions) -> None:
+        keys: Any = staged.column(RECORD_KEY).take(array(left.rows))
+        self.held.append(pa.Table.from_arrays([keys, array(left.stored)], schema=self._schema))
+        self.writes.append(writes)
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,7 @@ class PlaceTagged:
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         writes: list[Positions] = []
+        deletes = _Deletes(self.context)
         size, rows, most = 0, 0, chunk_bytes(self.context)
         for batch in batches:
             payloads: Any = batch.column("payload")
@@ -61,17 +77,20 @@ class PlaceTagged:
                 staged = decode_rows(payloads[number].as_buffer(), self.context.staged_schema)
                 if held and (size + staged.nbytes > most or rows + staged.num_rows > CHUNK_ROWS):
                     yield from in_batches(self._cut(held, writes))
-                    held, writes, size, rows = [], [], 0, 0
-                table, targets = self._placed(row, staged)
+                    yield from in_batches(self._cut(deletes.held, deletes.writes, DELETES))
+                    held, writes, deletes, size, rows = [], [], _Deletes(self.context), 0, 0
+                table, targets = self._placed(row, staged, deletes)
                 held.append(table)
                 writes.append(targets)
                 size += table.nbytes
                 rows += table.num_rows
-        if held:
-            yield from in_batches(self._cut(held, writes))
+        yield from in_batches(self._cut(held, writes))
+        yield from in_batches(self._cut(deletes.held, deletes.writes, DELETES))
 
-    def _cut(self, held: list[pa.Table], writes: list[Positions]) -> Iterator[Blob]:
+    def _cut(self, held: list[pa.Table], writes: list[Positions], kind: int = ROWS) -> Iterator[Blob]:
         """The rows by write."""
+        if not held:
+            return
         rows, targets = pa.concat_tables(held), np.concatenate(writes)
         held.clear()
         if not rows.num_rows:
@@ -86,11 +105,18 @@ class PlaceTagged:
             end = int(bounds[number + 1])
             for start in range(int(bounds[number]), end, step):
                 piece = ordered.slice(start, min(step, end - start))
-                yield Blob(partition, piece.num_rows, piece.serialize().to_pybytes(), number, reducer)
+                yield Blob(
+                    partition, piece.num_rows, piece.serialize().to_pybytes(), number, reducer, kind=kind
+                )
 
-    def _placed(self, row: dict[str, Any], staged: pa.RecordBatch) -> tuple[pa.Table, Positions]:
-        """The rows of a blob that go on, as they travel, and the write of each."""
-        context, hits = self.context, self._hits(row)
+    def _placed(
+        self, row: dict[str, Any], staged: pa.RecordBatch, deletes: _Deletes
+    ) -> tuple[pa.Table, Positions]:
+        """The rows of a blob that go on, as they travel, and the write of each; adds to `deletes`."""
+        context = self.context
+        staged, hits, left = decide(context, staged, self._hits(row))
+        if left is not None:
+            deletes.add(staged, left, self._writes(left.labels))
         if not context.operation.brings_rows:
             chosen: Any = hits.rows
             targets, stored = self._writes(hits.labels), hits.stored
@@ -134,7 +160,7 @@ class PlaceTagged:
 
     def _hits(self, row: dict[str, Any]) -> Hits:
         if not self.searched:
-            return Hits.from_bytes(b"")
+            return Hits.none()
         found = row["hits"] if self.hits is None else self.hits.get(tuple(row[name] for name in BLOB_ID))
         if found is None:
             raise _changed()

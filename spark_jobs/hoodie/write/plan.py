@@ -14,7 +14,7 @@ import pyarrow as pa
 from hoodie.concurrency.gate import check_concurrency
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, ConfigError, ConflictError, InputError, TableNotFound
+from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.evolution import evolve
 from hoodie.format.meta_fields import with_meta
@@ -24,7 +24,6 @@ from hoodie.index import Index, PlacingIndex, index_for
 from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
 from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
-from hoodie.keygen.settings import PARTITIONPATH_FIELD, RECORDKEY_FIELD
 from hoodie.merge import MERGERS, Merger, merger
 from hoodie.merge.hard_delete import HardDelete
 from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
@@ -42,6 +41,7 @@ from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
 from hoodie.timeline.commit_details import base_file_totals
 from hoodie.timeline.instant import Action
 from hoodie.write.context import WriteContext
+from hoodie.write.delete_keys import keys_to_delete
 from hoodie.write.duplicates import Duplicates, dropping_inserts
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
@@ -325,17 +325,7 @@ def _of_keys(
     if not operation.tags:
         none: Any = NonpartitionedKeys((), ())
         return _Shape(none, stored or incoming, HardDelete())
-    fields = [field.partition(":")[0] for field in (*config[RECORDKEY_FIELD], *config[PARTITIONPATH_FIELD])]
-    columns = list(dict.fromkeys(field.partition(".")[0] for field in fields))
-    if missing := [name for name in columns if name not in incoming.names]:
-        raise InputError(
-            f"the input lacks {', '.join(missing)}; a delete needs the columns of record key and partition "
-            f"path: {', '.join(columns)}",
-            columns=", ".join(missing),
-        )
-    rows = canonical(pa.schema([incoming.field(name) for name in columns]))
-    keys = key_generator(config, rows)
-    check_keys(keys, props)
+    keys, rows = keys_to_delete(config, props, stored, incoming)
     return _Shape(keys, stored or rows, HardDelete())
 
 

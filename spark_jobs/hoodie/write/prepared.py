@@ -20,6 +20,7 @@ from hoodie.timeline.active import refuse_too_large
 from hoodie.timeline.commit import WriteStat, stats_by_partition
 from hoodie.write.blobs import BLOB_ID, BLOB_SCHEMA, ERROR, KEYS, ROWS, SUMMARY, answers, raise_errors
 from hoodie.write.bulk import bulk_assignment
+from hoodie.write.combine_keys import combined, may_repeat
 from hoodie.write.counted import CountedPlan, WriteRows
 from hoodie.write.direct import DirectPlan
 from hoodie.write.place_rows import PlaceRows
@@ -212,7 +213,11 @@ def _staged(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Iter
             blobs = engine.persist(engine.map_batches(frame, step, step.schema))
             held.callback(engine.unpersist, blobs)
             rows = engine.collect(engine.filter(blobs, "kind", (SUMMARY, ERROR, KEYS)))
+        came = len(raise_errors(rows))
+        if may_repeat(context, rows):
+            blobs, rows = combined(engine, blobs, rows, step, held)
         profile = WorkloadProfile.of(raise_errors(rows))
+        profile.input_partitions = came
         list_slices(table, context, profile)
         tags = None
         if isinstance(context.index, PlacingIndex):

@@ -23,6 +23,9 @@ def planned_partitions(
     slices = profile.updated
     for (partition, file_id), (rows, _) in profile.groups.items():
         (known if (partition, file_id) in slices else new)[partition] += rows
+    left = Counter[str]()
+    for (partition, _), rows in profile.moved.items():
+        left[partition] += rows
     files, sizes = Counter[str](), Counter[str]()
     deletes = not operation.brings_rows
     for write in writes:
@@ -36,7 +39,7 @@ def planned_partitions(
             partition,
             inserts=0 if deletes else new[partition],
             updates=0 if deletes else known[partition],
-            deletes=known[partition] if deletes else 0,
+            deletes=known[partition] if deletes else left[partition],
             files=files[partition],
             bytes=sizes[partition],
             replaced_groups=len(profile.replaced.get(partition, ())),

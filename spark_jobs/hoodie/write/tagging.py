@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,7 @@ Group = tuple[int | None, int, int]
 
 @dataclass(frozen=True)
 class Tags:
-    """Where the index found the rows of each blob, as `locate.Hits`: in `hits`, or in the frame.
+    """Where the index found the rows of each blob, as `hits.Hits`: in `hits`, or in the frame.
 
     Labels are positions in `slices`. Both are None where the table has no slices to search: all rows are new.
     """
@@ -89,7 +90,8 @@ def list_slices(table: Table, context: WriteContext, profile: WorkloadProfile) -
 def _partitions(context: WriteContext, listing: FileListing, profile: WorkloadProfile) -> list[str]:
     if context.index is None or context.index.scope is not Scope.TABLE or not profile.partitions:
         return profile.partitions
-    return sorted({*listing.partitions(), *profile.partitions})
+    own = profile.partitions if context.operation.brings_rows else []
+    return sorted({*listing.partitions(), *own})
 
 
 @contextlib.contextmanager
@@ -101,7 +103,7 @@ def tagged(
     """
     slices, groups = asked(context, profile)
     if not groups:
-        _count(profile, context, slices, {}, 0)
+        _count(profile, context, slices, ())
         yield Tags(slices)
         return
     summaries = raise_errors(rows)
@@ -113,7 +115,7 @@ def tagged(
         local = LocalEngine()
         keys = pa.Table.from_pylist([row for row in rows if row["kind"] == KEYS], STAGED_SCHEMA)
         found = local.collect(work.plan(cores, tasks).run(local, local.frame(keys)))
-        _count_all(profile, context, slices, raise_errors(found))
+        _count(profile, context, slices, raise_errors(found))
         hits = {tuple(row[name] for name in BLOB_ID): row["payload"] for row in found if row["kind"] == HITS}
         yield Tags(slices, hits)
         return
@@ -121,7 +123,7 @@ def tagged(
     frame = engine.persist(work.plan(engine.parallelism, tasks).run(engine, every))
     try:
         found = answers(engine, frame)
-        _count_all(profile, context, slices, found)
+        _count(profile, context, slices, found)
         few = sum(summary["bytes"] for summary in found) <= _FEW_BYTES
         yield Tags(slices, None, engine.filter(frame, "kind", (HITS,)), few)
     finally:
@@ -239,43 +241,42 @@ class _Work:
         return self.key_bytes * rows // max(1, self.profile.rows)
 
 
-def _count_all(
+def _count(
     profile: WorkloadProfile,
     context: WriteContext,
     slices: Sequence[FileSlice],
     summaries: Sequence[dict[str, Any]],
 ) -> None:
-    labels: dict[int, int] = {}
+    """Count the profile's rows by file group; `summaries` are those of `MergeHits`."""
+    places: Counter[tuple[int, int | None]] = Counter()
     for summary in summaries:
         for label, count in summary["labels"]:
-            labels[label] = labels.get(label, 0) + count
-    _count(profile, context, slices, labels, sum(summary["rows"] for summary in summaries))
-
-
-def _count(
-    profile: WorkloadProfile,
-    context: WriteContext,
-    slices: Sequence[FileSlice],
-    labels: Mapping[int, int],
-    found: int,
-) -> None:
-    """Count the profile's rows by file group: `labels` has their numbers by label, `found` is the number of
-    rows with any label.
-    """
+            places[label, None] += count
+        for label, code, count in summary["moved"]:
+            places[label, code] += count
     partitions, total = profile.partitions, profile.rows
     sizes = {partition: size / rows for (partition, _), (rows, size) in profile.groups.items()}
     left = {partition: rows for (partition, _), (rows, _) in profile.groups.items()}
+    mean = sum(size for _, size in profile.groups.values()) / max(1, total)
     profile.groups.clear()
-    for label, count in sorted(labels.items()):
+    moves = context.index is not None and context.index.moves
+    for (label, code), count in sorted(places.items(), key=lambda item: item[0][0]):
         if label >= len(slices):
             profile.dropped += count
             left[partitions[label - len(slices)]] -= count
             continue
         slice_ = slices[label]
-        profile.groups[slice_.partition, slice_.file_id] = [count, int(count * sizes[slice_.partition])]
-        left[slice_.partition] -= count
+        group = (slice_.partition, slice_.file_id)
+        if code is not None and moves:
+            profile.moved[group] = profile.moved.get(group, 0) + count
+            continue
+        known = profile.groups.setdefault(group, [0, 0])
+        known[0] += count
+        known[1] += int(count * sizes.get(slice_.partition, mean))
+        if context.operation.brings_rows:
+            left[slice_.partition if code is None else partitions[code]] -= count
     if not context.operation.brings_rows:
-        profile.missing = total - found
+        profile.missing = total - sum(summary["rows"] for summary in summaries)
         return
     for partition, rows in left.items():
         if rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,7 +54,8 @@ class WorkloadProfile:
     out as their key is. `replaced` are the latest slices, by partition, that the write takes out of sight;
     `absent` the partitions to delete, or to overwrite with no rows, that are not there. `listed` are the
     partitions that were looked into, `unmarked` those of them whose metadata file is missing. `packs`:
-    inserts may fill small files.
+    inserts may fill small files. `moved` counts the records that leave a file group, as they are new in
+    another partition.
     """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class WorkloadProfile:
     packs: bool = True
     numbered: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     file_ids: dict[tuple[str, str], str] = field(default_factory=dict)
+    moved: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, summaries: Iterable[dict[str, Any]]) -> WorkloadProfile:
@@ -93,7 +95,22 @@ class WorkloadProfile:
 
     @property
     def partitions(self) -> list[str]:
-        return sorted({partition for partition, _ in self.groups})
+        return sorted({partition for partition, _ in (*self.groups, *self.moved)})
+
+    @property
+    def changed(self) -> set[tuple[str, str]]:
+        """The file groups that records go to, or leave; "" for new ones of a partition."""
+        return {*self.groups, *self.moved}
+
+    def updates(self) -> Iterator[tuple[tuple[str, str], FileSlice | None, int, int]]:
+        """(group, slice, rows, bytes of new rows) of the file groups whose records change or leave. Without a
+        slice: a new one, where the index says which file group a key belongs to.
+        """
+        slices = self.updated
+        for group in sorted(self.changed):
+            if group[1]:
+                rows, size = self.groups.get(group, (0, 0))
+                yield group, slices.get(group), rows + self.moved.get(group, 0), size
 
     def relist(self, snapshot: TimelineView, listing: Listing) -> None:
         """Look again for the logs of the slices: failed writes that were rolled back since had left some."""
@@ -105,15 +122,16 @@ class WorkloadProfile:
         """The workload profile kept in the inflight file; duplicates within the batch are counted."""
         files: dict[str, list[PlannedFile]] = {partition: [] for partition in self.partitions}
         inserts: dict[str, int] = {}
-        slices = self.updated
-        for (partition, file_id), (rows, _) in sorted(self.groups.items()):
-            found = slices.get((partition, file_id))
+        for (partition, file_id), found, rows, _ in self.updates():
             if found is None:
                 inserts[partition] = inserts.get(partition, 0) + rows
             else:
                 instant = found.base.instant if found.base else ""
                 files[partition].append(PlannedFile(file_id, instant, num_updates=rows))
-        return inflight_metadata(operation, inserts, files)
+        for (partition, file_id), (rows, _) in sorted(self.groups.items()):
+            if not file_id:
+                inserts[partition] = inserts.get(partition, 0) + rows
+        return inflight_metadata(operation, dict(sorted(inserts.items())), files)
 
     @property
     def replaced_ids(self) -> dict[str, list[str]]:
@@ -132,7 +150,7 @@ class WorkloadProfile:
     @property
     def updated(self) -> dict[tuple[str, str], FileSlice]:
         """The slices of partitions with rows to update, by partition and file id."""
-        touched = {partition for partition, file_id in self.groups if file_id}
+        touched = {partition for partition, file_id in self.changed if file_id}
         return {(place, item.file_id): item for place in touched for item in self.slices.get(place, ())}
 
 
@@ -264,11 +282,8 @@ def assign(
     writes = _Writes(logs)
     updates: dict[tuple[str, str], int] = {}
     inserts: dict[str, tuple[tuple[int, float], ...]] = {}
-    slices = profile.updated
-    for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
-        if file_id:
-            found = slices.get((partition, file_id))
-            updates[partition, file_id] = writes.add(partition, file_id, found, rows, size)
+    for (partition, file_id), found, rows, size in profile.updates():
+        updates[partition, file_id] = writes.add(partition, file_id, found, rows, size)
     for (partition, file_id), (rows, size) in sorted(profile.groups.items()):
         if not file_id:
             inserts[partition] = _place(profile, config, record_size, writes, updates, partition, rows, size)

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.codec.arrays import whole
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.read.matching import Part
 from hoodie.timeline.commit import WriteStat
-from hoodie.write.blobs import SUMMARY, decode_rows, error_message, message, values
-from hoodie.write.context import WriteContext
+from hoodie.write.blobs import DELETES, SUMMARY, decode_rows, error_message, message, values
+from hoodie.write.context import STORED_ROW, WriteContext
 from hoodie.write.dedup import COPIES, DedupRows
 from hoodie.write.duplicates import LAST
 from hoodie.write.handles import Handles
@@ -35,43 +38,63 @@ class WriteFileGroups:
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):
-                    rows = (decode_rows(payload, self.context.travel_schema) for _, payload in blobs)
-                    received, stats = self._write(handles, self.writes[number], rows)
+                    received, stats = self._write(handles, self.writes[number], blobs)
                     answer = {"rows": received, "stats": [stat.to_dict() for stat in stats]}
                     yield message(SUMMARY, {**answer, "missing": handles.take_missing()})
         except HoodieError as error:
             yield error_message(error)
 
     def _write(
-        self, handles: Handles, write: FileGroupWrite, rows: Iterator[pa.RecordBatch]
+        self, handles: Handles, write: FileGroupWrite, blobs: Iterator[_Received]
     ) -> tuple[int, list[WriteStat]]:
-        context = self.context
+        context, deletes = self.context, list[pa.RecordBatch]()
         merges = write.slice is not None and (write.append or context.duplicates.merge)
         copies = COPIES if merges or context.duplicates.combine else 1
         with DedupRows(
             context.travel_schema, context.merge_budget, context.spill_path, write.bytes, copies
         ) as held:
-            held.extend(rows)
+            held.extend(self._rows(blobs, deletes))
+            gone = self._deleted(deletes)
             merger = context.merger if context.duplicates.combine else LAST
             if write.slice is not None and write.append:
-                return held.rows, handles.append(write.slice, held.parts(context.merger))
+                return held.rows, handles.append(write.slice, held.parts(context.merger), gone)
             if write.base is not None and context.duplicates.merge:
-                return held.rows, handles.merge(write.base, held.parts(merger), iter(()))
+                return held.rows, handles.merge(write.base, [*held.parts(merger), *gone], iter(()))
             tables = held.stream()
             if context.duplicates.combine:
                 tables = (part.rows for part in held.parts(merger))
             if write.base is not None:
-                return held.rows, handles.merge(write.base, [], tables)
+                return held.rows, handles.merge(write.base, gone, tables)
             if context.sort:
                 tables = _sorted(tables, context.merge_budget)
             return held.rows, handles.create(write.partition, write.file_id, tables)
 
+    def _rows(self, blobs: Iterator[_Received], deletes: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows among the blobs; keys to delete are put aside."""
+        for _, kind, payload in blobs:
+            if kind == DELETES:
+                deletes.append(decode_rows(payload, self.context.deletes_schema))
+            else:
+                yield decode_rows(payload, self.context.travel_schema)
 
-def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:
+    def _deleted(self, batches: list[pa.RecordBatch]) -> list[Part]:
+        if not batches:
+            return []
+        keys = pa.Table.from_batches(batches)
+        rows = np.asarray(keys.column(STORED_ROW)).astype(np.int32)
+        return [Part.of(self.context.travel_schema.empty_table(), whole(keys.column(RECORD_KEY)), rows)]
+
+
+#: number of the file-group write, kind, payload
+_Received = tuple[int, int, pa.Buffer]
+
+
+def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[_Received]:
     for batch in batches:
         payloads: Any = batch.column("payload")
+        kinds = values(batch, "kind")
         for row, number in enumerate(values(batch, "write")):
-            yield number, payloads[row].as_buffer()
+            yield number, kinds[row], payloads[row].as_buffer()
 
 
 def _sorted(tables: Iterator[pa.Table], budget: int) -> Iterator[pa.Table]:

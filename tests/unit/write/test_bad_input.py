@@ -198,6 +198,12 @@ REFUSED: dict[str, tuple[pa.Table, dict[str, Any], type[HoodieError], str]] = {
         ConfigError,
         "HBASE is not supported yet; set it to",
     ),
+    "index of one process": (
+        ROWS,
+        {"hoodie.index.type": "INMEMORY"},
+        ConfigError,
+        "INMEMORY keeps the places of keys in the memory of one process",
+    ),
     "another operation": (
         ROWS,
         {"hoodie.datasource.write.operation": "delete"},

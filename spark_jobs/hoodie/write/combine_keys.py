@@ -1,0 +1,154 @@
+"""One row a key before the index is asked, where a key names one record in the whole table.
+
+Rows of a key may have several partitions, so no write of one file group sees all of them. Where the driver
+does not know that every key is there once, staged rows are gathered by key, combined, and staged again.
+
+Memory: as `DedupRows`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import array, pc
+from hoodie.codec.key_split import COMBINE_SEED, key_fractions
+from hoodie.engine import Engine, Frame
+from hoodie.engine.task import Task
+from hoodie.errors import HoodieError, InputError
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.index import Scope
+from hoodie.write.blobs import (
+    ERROR,
+    KEYS,
+    ROWS,
+    STAGED_SCHEMA,
+    SUMMARY,
+    decode_rows,
+    error_message,
+    raise_errors,
+)
+from hoodie.write.context import LEADING, WriteContext
+from hoodie.write.dedup import DedupRows
+from hoodie.write.duplicates import LAST
+from hoodie.write.operation import Operation
+from hoodie.write.settings import COMBINE_BEFORE_INSERT, COMBINE_BEFORE_UPSERT
+from hoodie.write.stage import KEY_SCHEMA, StageRows, grouped
+
+#: bytes of rows that are worth a task
+_TASK_BYTES = 64 << 20
+
+
+def may_repeat(context: WriteContext, rows: list[dict[str, Any]]) -> bool:
+    """May a key be there twice, in a write that needs it once? `rows` is what the driver has of the staged
+    ones: summaries, and keys.
+    """
+    index = context.index
+    if index is None or index.scope is not Scope.TABLE:
+        return False
+    if not context.tags or not context.operation.brings_rows:
+        return False
+    if any(summary["more_keys"] for summary in raise_errors(rows)):
+        return True
+    keys = [decode_rows(row["payload"], KEY_SCHEMA).column(0) for row in rows if row["kind"] == KEYS]
+    every = pa.chunked_array(keys, pa.string())
+    return bool(pc.count_distinct(every).as_py() < len(every))
+
+
+def combined(
+    engine: Engine, blobs: Frame, rows: list[dict[str, Any]], stage: StageRows, held: ExitStack
+) -> tuple[Frame, list[dict[str, Any]]]:
+    """The staged rows, one a key, and what the driver has of them; `held` frees the frame.
+
+    Raises InputError where settings forbid to combine.
+    """
+    size = sum(part[3] for summary in raise_errors(rows) for part in summary["partitions"])
+    count = max(1, min(len(rows), engine.parallelism * 2), math.ceil(size / _TASK_BYTES))
+    with engine.batches(blobs=True):
+        route = RouteRows(stage.context, count)
+        routed = engine.map_batches(engine.filter(blobs, "kind", (ROWS,)), route, STAGED_SCHEMA)
+        gathered = engine.shuffle(routed, "reducer", count, "task")
+        frame = engine.persist(engine.map_batches(gathered, CombineKeys(stage, size // count), STAGED_SCHEMA))
+        held.callback(engine.unpersist, frame)
+        return frame, engine.collect(engine.filter(frame, "kind", (SUMMARY, ERROR, KEYS)))
+
+
+@dataclass(frozen=True)
+class RouteRows:
+    """Cuts the rows of each blob into `count` parts by their keys."""
+
+    context: WriteContext
+    count: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            payloads: Any = batch.column("payload")
+            for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
+                rows = decode_rows(payloads[number].as_buffer(), self.context.staged_schema)
+                yield self._routed(row, rows)
+
+    def _routed(self, row: dict[str, Any], rows: pa.RecordBatch) -> pa.RecordBatch:
+        fractions = key_fractions(rows.column(RECORD_KEY), COMBINE_SEED)
+        order, bounds = grouped((fractions * self.count).astype(np.int32), self.count)
+        sent = [
+            {**row, "reducer": part, "payload": rows.take(array(order[start:end])).serialize().to_pybytes()}
+            for part, (start, end) in enumerate(itertools.pairwise(bounds.tolist()))
+            if end > start
+        ]
+        return pa.RecordBatch.from_pylist(sent, schema=STAGED_SCHEMA)
+
+
+@dataclass(frozen=True)
+class CombineKeys:
+    """Combines the rows of each key, all of which are there, and stages what is left as rows that came so.
+
+    `expected`: about the bytes of the rows.
+    """
+
+    stage: StageRows
+    expected: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        context = self.stage.context
+        combines = context.duplicates.combine
+        try:
+            with DedupRows(
+                context.staged_schema, context.merge_budget, context.spill_path, self.expected
+            ) as held:
+                held.extend(_rows(batches, context.staged_schema))
+                parts = held.parts(context.merger if combines else LAST)
+                left = sum(part.rows.num_rows for part in parts)
+                if not combines and left < held.rows:
+                    raise _repeated(held.rows - left, context.operation)
+                data = (
+                    batch
+                    for part in parts
+                    for batch in part.rows.select(part.rows.column_names[LEADING:]).to_batches()
+                )
+                yield from self.stage(data, task)
+        except HoodieError as error:
+            yield error_message(error, STAGED_SCHEMA)
+
+
+def _rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        payloads: Any = batch.column("payload")
+        for number in range(batch.num_rows):
+            yield decode_rows(payloads[number].as_buffer(), schema)
+
+
+def _repeated(rows: int, operation: Operation) -> InputError:
+    setting = COMBINE_BEFORE_UPSERT if operation is Operation.UPSERT else COMBINE_BEFORE_INSERT
+    return InputError(
+        f"{rows} rows have the key of another row, and {setting.name} is false: an index of the whole table "
+        "finds one place for a key. Bring each key once, or let them be combined",
+        rows=rows,
+        setting=setting.name,
+    )

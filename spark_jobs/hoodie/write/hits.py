@@ -1,0 +1,128 @@
+"""What the index found among the rows of a blob, on its way from the tasks that asked it to those that place
+the rows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import Bools, array
+from hoodie.index.locations import NOWHERE, Positions
+
+_COUNT = struct.Struct("<q")
+_MOVED: dict[str, pa.DataType] = {
+    "row": pa.int32(),
+    "label": pa.int32(),
+    "code": pa.int32(),
+    "gone": pa.bool_(),
+}
+#: hits in another partition than their row's, as `Hits.moved` has them
+MOVED_SCHEMA = pa.schema(_MOVED)
+#: of `Hits.moved`: a struct of the stored row's columns that the merger compares
+STORED_VALUES = "values"
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Rows of a blob that the index found, the label of the slice of each (see `Tags`), its row there.
+
+    `moved` has those found in another partition than their own: row and label, the number of their own
+    partition, whether a log has deleted the stored row since, so that they are new rows, and, where the
+    merger compares, what it compares of the stored row.
+    """
+
+    rows: Positions
+    labels: Positions
+    stored: Positions
+    moved: pa.Table | None = None
+
+    @classmethod
+    def none(cls) -> Hits:
+        nothing = np.empty(0, dtype=np.int32)
+        return cls(nothing, nothing, nothing)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Hits]) -> Hits:
+        rows, labels, stored = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "labels", "stored")
+        )
+        moved = [part.moved for part in parts if part.moved is not None]
+        return cls(rows, labels, stored, pa.concat_tables(moved) if moved else None)
+
+    def to_bytes(self) -> bytes:
+        data = np.concatenate([self.rows, self.labels, self.stored]).astype("<i4").tobytes()
+        if self.moved is None:
+            return _COUNT.pack(len(self.rows)) + data
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.moved.schema) as stream:
+            stream.write_table(self.moved)
+        return _COUNT.pack(len(self.rows)) + data + sink.getvalue().to_pybytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Hits:
+        (count,) = _COUNT.unpack_from(data)
+        end = _COUNT.size + 12 * count
+        rows, labels, stored = np.frombuffer(data[_COUNT.size : end], dtype="<i4").reshape(3, -1)
+        rest = data[end:]
+        return cls(rows, labels, stored, pa.ipc.open_stream(rest).read_all() if rest else None)
+
+    def by_row(self) -> Hits:
+        """Ordered by row."""
+        return self._take(np.argsort(self.rows, kind="stable"), self.moved)
+
+    def by_label(self) -> Hits:
+        return self._take(np.lexsort((self.rows, self.labels)), self.moved)
+
+    def between(self, start: int, end: int, rows: Positions) -> Hits:
+        """Those of the rows from `start` to before `end`, with other numbers: `rows` has that of each row.
+
+        The hits are ordered by row.
+        """
+        first, last = np.searchsorted(self.rows, (start, end))
+        moved = self.moved
+        if moved is not None:
+            at = numbers(moved, "row")
+            moved = moved.filter(array((at >= start) & (at < end)))
+            named = array(rows[numbers(moved, "row")])
+            moved = moved.set_column(0, "row", named) if moved.num_rows else None
+        mine = slice(first, last)
+        return Hits(rows[self.rows[mine]], self.labels[mine], self.stored[mine], moved)
+
+    def youngest(self) -> Hits:
+        """Of several slices with a row's key the youngest, which has the greatest label."""
+        order = np.lexsort((self.labels, self.rows))
+        rows = self.rows[order]
+        last = np.ones(len(rows), dtype=np.bool_)
+        last[:-1] = rows[1:] != rows[:-1]
+        kept = order[last]
+        moved = self.moved
+        if moved is not None:
+            labels = np.full(int(rows.max(initial=0)) + 1, NOWHERE, dtype=np.int32)
+            labels[self.rows[kept]] = self.labels[kept]
+            moved = moved.filter(array(labels[numbers(moved, "row")] == numbers(moved, "label")))
+        return self._take(kept, moved)
+
+    def without(self, rows: Positions) -> Hits:
+        """All but those of these rows, and none of `moved`."""
+        return self._take(~np.isin(self.rows, rows), None)
+
+    def _take(self, order: Any, moved: pa.Table | None) -> Hits:
+        kept = moved if moved is not None and moved.num_rows else None
+        return Hits(self.rows[order], self.labels[order], self.stored[order], kept)
+
+
+def numbers(moved: pa.Table, name: str) -> Positions:
+    """A column of `Hits.moved`."""
+    values: Positions = moved.column(name).to_numpy()
+    return values
+
+
+def gone(moved: pa.Table) -> Bools:
+    values: Bools = moved.column("gone").to_numpy()
+    return values
