@@ -104,18 +104,18 @@ def queries(pick: random.Random, count: int) -> list[str]:
     """Over tables `p` and `q` with the columns of random predicates and an `id`."""
     found = []
     for _ in range(count):
-        one, other = predicate(pick, 2), predicate(pick, 1)
+        # `p WHERE (f)` is an alias with a column to Spark
+        one, other = f"true AND ({predicate(pick, 2)})", f"true AND ({predicate(pick, 1)})"
         found.append(
             pick.choice(
                 [
-                    f"SELECT id, {pick.choice('tundc')} AS v FROM p WHERE ({one})",
-                    f"SELECT d, count(*) AS n, max(u) AS m, min(n) AS s FROM p WHERE ({one}) GROUP BY d",
-                    f"SELECT a.id, b.t FROM (SELECT * FROM p WHERE ({one})) a"
-                    f" JOIN (SELECT * FROM q WHERE ({other})) b ON a.id = b.id",
-                    f"SELECT id FROM p WHERE ({one}) AND id IN (SELECT id FROM q WHERE ({other}))",
-                    f"SELECT id, d, i FROM p WHERE ({one}) UNION ALL SELECT id, d, i FROM q WHERE ({other})",
-                    f"SELECT count(*) AS n FROM p WHERE ({one})"
-                    f" AND n > (SELECT min(n) FROM q WHERE ({other}))",
+                    f"SELECT id, {pick.choice('tundc')} AS v FROM p WHERE {one}",
+                    f"SELECT d, count(*) AS n, max(u) AS m, min(n) AS s FROM p WHERE {one} GROUP BY d",
+                    f"SELECT a.id, b.t FROM (SELECT * FROM p WHERE {one}) a"
+                    f" JOIN (SELECT * FROM q WHERE {other}) b ON a.id = b.id",
+                    f"SELECT id FROM p WHERE {one} AND id IN (SELECT id FROM q WHERE {other})",
+                    f"SELECT id, d, i FROM p WHERE {one} UNION ALL SELECT id, d, i FROM q WHERE {other}",
+                    f"SELECT count(*) AS n FROM p WHERE {one} AND n > (SELECT min(n) FROM q WHERE {other})",
                 ]
             )
         )

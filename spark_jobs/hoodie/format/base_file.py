@@ -6,7 +6,7 @@ Writer and reader both stream: the writer holds one row group, the reader one ba
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -278,6 +278,7 @@ class BaseFileReader:
 
     def __init__(self, storage: Storage, path: str) -> None:
         self.path = path
+        self._groups: list[int] | None = None
         with readable(path):
             opened: Any = storage.open_input(path)
             self._source = pa.PythonFile(opened, "r")
@@ -354,6 +355,10 @@ class BaseFileReader:
                 return None
         return KeySummary(bloom, *bounds)
 
+    def keep(self, chosen: Callable[[pq.FileMetaData], list[int]]) -> None:
+        """From now on `batches` gives the rows of those row groups only whose numbers `chosen` returns."""
+        self._groups = chosen(self._file.metadata)
+
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         with readable(self.path):
             self._pages.batch_rows(columns, self.rows)
@@ -366,7 +371,9 @@ class BaseFileReader:
         names = None if columns is None else list(columns)
         with readable(self.path):
             step = self._pages.batch_rows(names, rows)
-            yield from self._file.iter_batches(batch_size=step, columns=names, use_threads=False)
+            yield from self._file.iter_batches(
+                batch_size=step, row_groups=self._groups, columns=names, use_threads=False
+            )
 
     def record_keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
         """The record keys, in batches of at most `batch_rows`; None: in one piece, if that is a small one."""

@@ -86,7 +86,10 @@ def slice_tables(
 ) -> Iterator[pa.Table]:
     """Rows of one slice, with the values that its path contains."""
     columns, partition, schema = view.path_columns, file_slice.partition, _schema(view, names)
-    for rows in read_slice(storage, file_slice, view.context, columns.stored(partition, names)):
+    groups = None
+    if asks_files(view.predicate, columns) and not view.moved(file_slice):
+        groups = partial(row_groups, view.predicate, columns, file_slice)
+    for rows in read_slice(storage, file_slice, view.context, columns.stored(partition, names), groups):
         yield columns.put(rows, partition, schema)
 
 

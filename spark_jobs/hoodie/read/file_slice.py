@@ -6,10 +6,12 @@ Queries, compaction and clustering read slices here. Memory: three batches of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hoodie.codec.ahead import ahead
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
@@ -22,20 +24,27 @@ from hoodie.table.log_scan import LogScan, scan_slice
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 
+#: the row groups of a base file that are to be read, by its footer
+RowGroups: TypeAlias = Callable[[pq.FileMetaData], list[int]]
 #: keys of stored rows that are looked up at a time
 _LOOK_UP_ROWS = 1 << 20
 
 
 def read_slice(
-    storage: Storage, file_slice: FileSlice, context: SliceContext, columns: Sequence[str] | None = None
+    storage: Storage,
+    file_slice: FileSlice,
+    context: SliceContext,
+    columns: Sequence[str] | None = None,
+    groups: RowGroups | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a slice in these columns (None: all of the context's schema), in the schema's types.
 
     Base rows come first in their order, then rows that only the logs have. Columns that a file lacks are
-    null. A key that a base file holds several times is merged every time, as compaction does. Raises
+    null. A key that a base file holds several times is merged every time, as compaction does. `groups` picks
+    row groups of a file by its footer, which goes for slices without blocks of logs that count. Raises
     TableError.
     """
-    with SliceReader(storage, file_slice, context, columns) as reader:
+    with SliceReader(storage, file_slice, context, columns, groups) as reader:
         yield from reader.tables()
 
 
@@ -62,6 +71,7 @@ class SliceReader:
         file_slice: FileSlice,
         context: SliceContext,
         columns: Sequence[str] | None = None,
+        groups: RowGroups | None = None,
     ) -> None:
         self.scan: LogScan = scan_slice(storage, file_slice, context.snapshot)
         self.updates = self.deletes = self.inserts = 0
@@ -69,6 +79,7 @@ class SliceReader:
         self._slice = file_slice
         self._context = context
         self._names = list(context.schema.names if columns is None else columns)
+        self._groups = groups
         self._stack = ExitStack()
         self._parts: list[Part] = []
 
@@ -88,7 +99,10 @@ class SliceReader:
         base = self._slice.base
         if not self.scan.queue:
             if base is not None:
-                yield from ahead(self._stored(self._open(base), self._names))
+                reader = self._open(base)
+                if self._groups is not None and not base.skeleton:
+                    reader.keep(self._groups)
+                yield from ahead(self._stored(reader, self._names))
             return
         log = merged_log(self._storage, self.scan, self._context, self._names)
         self._parts = self._stack.enter_context(log).parts

@@ -161,10 +161,13 @@ class TableView:
         """Slices whose rows are put together: those with logs, skeletons, files of other column names."""
         return tuple(item for item in self.slices if not self._plain(item))
 
-    def _plain(self, item: FileSlice) -> bool:
+    def moved(self, item: FileSlice) -> bool:
+        """May the slice's base file have columns of other names."""
         evolution = self.context.evolution
-        moved = evolution is not None and item.base is not None and evolution.moved(item.base.instant)
-        return item.plain and not moved
+        return evolution is not None and item.base is not None and evolution.moved(item.base.instant)
+
+    def _plain(self, item: FileSlice) -> bool:
+        return item.plain and not self.moved(item)
 
     def columns(self, columns: Sequence[str] | None, meta: bool) -> list[str]:
         """Names to return, in the order asked for; one text is one name.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import random
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +20,11 @@ from hypothesis import strategies as st
 import hoodie
 from hoodie.read import duckdb_predicate
 from hoodie.read.table_view import TableView
+from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from tests.support.predicates import SCHEMA, predicate, rows
 from tests.support.requests import counted
+from tests.support.storages import Delegating, wrapped
 
 DAYS = ["2024-01-01", "2024-01-02", "it's", ""]
 OPTIONS = {
@@ -315,3 +320,79 @@ def test_other_key_generators_have_other_paths(tmp_path: Path) -> None:
     rows = ROWS.slice(0, 6)
     hoodie.write_table(rows, path, options=options)
     assert len(found(path, "day = '2024-01-02'")) == 3
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("text", [None, "SELECT id FROM t WHERE n >= 5500 AND day = 'x'"])
+def test_row_groups_are_ruled_out_on_any_storage(tmp_path: Path, kind: str, text: str | None) -> None:
+    """Slices whose rows Python reads; one of merge-on-read has logs, and is read as a whole."""
+    path = str(tmp_path / "t")
+    rows = pa.table(
+        {
+            "id": [f"{number:05d}" for number in range(12000)],
+            "day": ["x"] * 6000 + ["y"] * 6000,
+            "n": [*range(6000)] * 2,
+            "note": [random.Random(number).randbytes(32).hex() for number in range(12000)],
+        }
+    )
+    options = {
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "day",
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.parquet.block.size": 65536,
+        "hoodie.index.bloom.num_entries": 100,
+        "hoodie.bloom.index.filter.dynamic.max.entries": 100,
+    }
+    hoodie.write_table(rows, path, operation="bulk_insert", options=options)
+    if kind == "MERGE_ON_READ":
+        hoodie.write_table(rows.slice(6000, 1).set_column(2, "n", [[5999]]), path)
+    file = next((tmp_path / "t" / "x").glob("*.parquet"))
+    assert pq.ParquetFile(file).metadata.num_row_groups > 4
+    seen: Counter[str] = Counter()
+    with wrapped(lambda storage: Remote(storage, seen)):
+        if text is None:
+            answer = hoodie.read_table(path, columns=["id", "note"], where="n >= 5500")
+            assert answer.num_rows == 1000 + (kind == "MERGE_ON_READ")
+        else:
+            assert hoodie.sql(text, tables={"t": path}).num_rows == 500
+    assert seen["x"] < file.stat().st_size / 2
+    assert (seen["y"] == 0) == (text is not None)
+    if text is None and kind == "MERGE_ON_READ":
+        assert seen["y"] > file.stat().st_size / 2
+
+
+class Remote(Delegating):
+    """Not local: DuckDB and Arrow open no file themselves. Counts the bytes that are read, by partition."""
+
+    def __init__(self, inner: Storage, seen: Counter[str]) -> None:
+        super().__init__(inner)
+        self.local, self._seen = False, seen
+
+    def open_input(self, path: str) -> BinaryIO:
+        return cast("BinaryIO", Counted(super().open_input(path), Path(path).parent.name, self._seen))
+
+
+class Counted(io.RawIOBase):
+    def __init__(self, inner: BinaryIO, place: str, seen: Counter[str]) -> None:
+        self._inner, self._place, self._seen = inner, place, seen
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._inner.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._inner.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._inner.read(size)
+        self._seen[self._place] += len(found)
+        return found
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
