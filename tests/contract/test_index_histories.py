@@ -150,7 +150,7 @@ class History:
         if self.model.merge_on_read:
             hoodie.compact_table(self.path, options=options)
             self.model.homes.clear()
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.5 and self.index != "BUCKET":
             hoodie.cluster_table(self.path, options=options)
 
     def check(self) -> None:

@@ -102,7 +102,7 @@ def _write(
         hoodie.write_table(table, path, operation=operation, options=options)
         return
     mode = "append" if Path(path).exists() else "overwrite"
-    more = {**options, "hoodie.metadata.enable": "false"}
+    more = {**options, "hoodie.metadata.enable": "false", "hoodie.compact.inline.max.delta.commits": "100"}
     writer.write(path, table, operation=operation, options=more, mode=mode)
 
 
