@@ -7,6 +7,7 @@ median of some runs. Counts do not depend on the machine's load. Prints JSON.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import statistics
@@ -24,13 +25,16 @@ from .counting import Cost, cost
 
 NAME = "curve"
 SETTINGS = {**OPTIONS, "hoodie.table.services.enabled": "false"}
-#: partitions of two files each
-PARTITIONS = 2_000
-TOUCHED = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+#: partitions of two files each, files of one partition
+PARTITIONS, FILES = 2_000, 500
+TOUCHED = (1, 2, 5, 10, 20, 50, 100, 200)
 GROWING = (20, 100, 500, 2_000, 10_000)
-MEASURES = {"storage_calls": "storage calls", "cpu_seconds": "CPU seconds"}
+#: of the picture: they do not depend on the machine's load
+MEASURES = {"storage_calls": "storage calls", "megabytes": "MB read and written"}
 #: what an upsert into a growing table touches
 CONSTANT = 10
+#: of rows, each newer than those before
+_VERSIONS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class Point:
     bytes_written: int
     cpu_seconds: float
 
+    @property
+    def megabytes(self) -> float:
+        return (self.bytes_read + self.bytes_written) / 1e6
+
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
@@ -54,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--repeat", type=int, default=5, help="upserts of each kind (5)")
     parser.add_argument("--most", type=int, default=10_000, help="partitions of the largest table (10,000)")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="calls and processor seconds")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="calls and bytes")
     parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
     args = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="hoodie-curve-"))
@@ -72,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 def measure(folder: Path, repeat: int, most: int) -> list[Point]:
     """Curves: `partitions` and `files` that are touched, and the `table` that grows."""
     wide = _made(LargeTable(f"{folder}/wide", min(PARTITIONS, most), files=2))
-    deep = _made(LargeTable(f"{folder}/deep", 1, files=min(PARTITIONS, most) // 2))
+    deep = _made(LargeTable(f"{folder}/deep", 1, files=min(FILES, most)))
     points = [_point("partitions", wide, count, 2, repeat) for count in TOUCHED if count <= wide.partitions]
     points += [_point("files", deep, 1, count, repeat) for count in TOUCHED if count <= deep.files]
     for size in (size for size in GROWING if size <= most):
@@ -89,8 +97,8 @@ def _made(table: LargeTable) -> LargeTable:
 
 def _point(curve: str, table: LargeTable, partitions: int, files: int, repeat: int) -> Point:
     costs: list[Cost] = []
-    for version in range(1, repeat + 2):  # the first one warms up
-        rows = table.upsert(range(partitions), version, files)
+    for _ in range(repeat + 1):  # the first one warms up
+        rows = table.upsert(range(partitions), next(_VERSIONS), files)
         with cost() as found:
             done = hoodie.write_table(rows, table.path, options=SETTINGS)
         assert (done.num_updates, done.num_files) == (rows.num_rows, partitions * files)
@@ -111,7 +119,7 @@ def _point(curve: str, table: LargeTable, partitions: int, files: int, repeat: i
 
 
 def plot(points: Sequence[Point], file: Path) -> None:
-    """Storage calls above, processor seconds below."""
+    """Storage calls above, bytes below."""
     import matplotlib
 
     matplotlib.use("Agg")

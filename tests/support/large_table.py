@@ -1,9 +1,9 @@
-"""Tables of many files and commits, made in seconds from the files of a few real writes.
+"""Tables of many files and commits, made in seconds from the files of one real write.
 
-A bulk insert for each file of a partition makes the templates. They are copied into every partition, with the
-texts that name the partition, the file group and the instant replaced by others of the same length: in the
-rows' meta columns, in statistics and in footers, for which nothing is compressed. So the table is what the
-writer would have made: keys are unique in a partition, statistics and bloom filters are right, and commits
+A bulk insert makes the templates, each in a partition of its own. They are copied into every partition, with
+the texts that name the partition, the file group and the instant replaced by others of the same length: in
+the rows' meta columns, in statistics and in footers, for which nothing is compressed. So the table is what
+the writer would have made: keys are unique in a partition, statistics and bloom filters are right, commits
 name their files.
 """
 
@@ -33,7 +33,7 @@ OPTIONS = {
     "hoodie.write.fsync": "false",
 }
 _FIRST = datetime(2024, 1, 1)
-_PLACE = "p000000"
+_STATES = ("commit", "inflight")
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,12 @@ class LargeTable:
                 (meta / name).mkdir(parents=True, exist_ok=True)
             properties = Path(folder, "t/.hoodie/hoodie.properties").read_bytes()
             (meta / "hoodie.properties").write_bytes(properties)
-            marker = Path(folder, "t", _PLACE, PARTITION_FILE).read_bytes()
-        first = templates[0]
+            first = templates[0]
+            marker = Path(folder, "t", first.place, PARTITION_FILE).read_bytes()
+            done, inflight = (Path(folder, f"t/.hoodie/{first.instant}.{state}") for state in _STATES)
+            commit = json.loads(done.read_text())
+            stat = json.loads(inflight.read_text())["partitionToWriteStats"][first.place]
+            planned = {**json.loads(inflight.read_text()), "partitionToWriteStats": {first.place: stat}}
         total = self.partitions * self.files
         for number in range(self.commits):
             instant = self.instant(number)
@@ -69,7 +73,10 @@ class LargeTable:
                 change = template.change(partition, file, instant)
                 Path(self.path, change(template.path)).write_bytes(change.bytes(template.data))
                 stats[partition].append(change(template.stat))
-            self._commit(meta, instant, first, stats)
+            begun = pretty_json(planned).replace(first.place, next(iter(stats)))
+            (meta / f"{instant}.commit.requested").touch()
+            (meta / f"{instant}.inflight").write_text(begun)
+            (meta / f"{instant}.commit").write_text(_commit(commit, stats))
 
     def upsert(self, partitions: range, version: int, files: int | None = None) -> pa.Table:
         """New values of every row of the first `files` (all of them) of these partitions."""
@@ -86,17 +93,17 @@ class LargeTable:
         return (_FIRST + timedelta(seconds=number)).strftime("%Y%m%d%H%M%S000")
 
     def _templates(self, folder: str, options: Mapping[str, str]) -> list[_Template]:
+        places = [f"q{file:06d}" for file in range(self.files)]
+        rows = pa.concat_tables(_rows(place, file, self.rows, 0) for file, place in enumerate(places))
+        alone = {**options, "hoodie.table.services.enabled": "false"}
+        done = hoodie.write_table(rows, f"{folder}/t", operation="bulk_insert", options=alone)
+        value = json.loads(Path(folder, f"t/.hoodie/{done.instant}.commit").read_text())
         found = []
-        for file in range(self.files):
-            rows = _rows(_PLACE, file, self.rows, 0)
-            done = hoodie.write_table(rows, f"{folder}/t", operation="bulk_insert", options=_plain(options))
-            commit = Path(folder, f"t/.hoodie/{done.instant}.commit")
-            inflight = commit.with_name(f"{done.instant}.inflight").read_text()
-            value = json.loads(commit.read_text())
-            (stat,) = value["partitionToWriteStats"][_PLACE]
+        for place in places:
+            (stat,) = value["partitionToWriteStats"][place]
             data = Path(folder, "t", stat["path"]).read_bytes()
             text = pretty_json(stat, 2)
-            found.append(_Template(done.instant, stat["fileId"], stat["path"], text, data, inflight, value))
+            found.append(_Template(place, done.instant, stat["fileId"], stat["path"], text, data))
         return found
 
     def _partition(self, partition: str, marker: bytes) -> None:
@@ -105,34 +112,21 @@ class LargeTable:
         if not (folder / PARTITION_FILE).exists():
             (folder / PARTITION_FILE).write_bytes(marker)
 
-    def _commit(self, meta: Path, instant: str, first: _Template, stats: Mapping[str, Sequence[str]]) -> None:
-        (meta / f"{instant}.commit.requested").touch()
-        inflight = first.inflight.replace(_PLACE, next(iter(stats)))
-        (meta / f"{instant}.inflight").write_text(inflight)
-        groups = ",\n".join(
-            f"    {json.dumps(partition)} : [ {', '.join(group)} ]" for partition, group in stats.items()
-        )
-        rest = pretty_json({**first.value, "partitionToWriteStats": 0})
-        head = '  "partitionToWriteStats" : '
-        assert rest.count(f"{head}0") == 1
-        (meta / f"{instant}.commit").write_text(rest.replace(f"{head}0", f"{head}{{\n{groups}\n  }}"))
-
 
 @dataclass(frozen=True)
 class _Template:
     """A real file: its path in the table, its statistics in the commit's JSON."""
 
+    place: str
     instant: str
     file_id: str
     path: str
     stat: str
     data: bytes
-    inflight: str
-    value: Mapping[str, Any]
 
     def change(self, partition: str, number: int, instant: str) -> _Change:
         unique = f"a{number:07x}{self.file_id[8:]}"
-        return _Change(((_PLACE, partition), (self.file_id, unique), (self.instant, instant)))
+        return _Change(((self.place, partition), (self.file_id, unique), (self.instant, instant)))
 
 
 @dataclass(frozen=True)
@@ -152,8 +146,13 @@ class _Change:
         return data
 
 
-def _plain(options: Mapping[str, str]) -> dict[str, str]:
-    return {**options, "hoodie.table.services.enabled": "false"}
+def _commit(like: Mapping[str, Any], stats: Mapping[str, Sequence[str]]) -> str:
+    """The text of a commit with these statistics, which are texts."""
+    head, groups = '  "partitionToWriteStats" : ', stats.items()
+    lines = ",\n".join(f"    {json.dumps(place)} : [ {', '.join(group)} ]" for place, group in groups)
+    rest = pretty_json({**like, "partitionToWriteStats": 0})
+    assert rest.count(f"{head}0") == 1
+    return rest.replace(f"{head}0", f"{head}{{\n{lines}\n  }}")
 
 
 def _place(number: int) -> str:
