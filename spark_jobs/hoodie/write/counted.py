@@ -68,7 +68,7 @@ class CountRows:
         except HoodieError as error:
             yield error_message(error)
             return
-        found = [[name, rows, rows * self.width, []] for name, rows in totals.items()]
+        found = [[name, "", rows, rows * self.width, []] for name, rows in totals.items()]
         yield message(SUMMARY, {"partitions": found, "runs": runs})
 
 
