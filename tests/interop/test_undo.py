@@ -199,11 +199,12 @@ def test_apache_hudi_finishes_our_restore(tmp_path: Path, kind: str, hudi_015: H
     hoodie.savepoint_table(path)
     for version in (2, 3):
         history.ours(version)
+    # each rollback deletes the files of its commit from the timeline, and at its end what may be left of them
     die_at(
         table.path,
         lambda path: hoodie.restore_table(path, saved),
-        lambda change: change.path.endswith(".rollback.inflight"),
-        nth=2,
+        lambda change: change.name == "delete" and change.path.endswith("commit.requested"),
+        nth=3,
     )
     begun = [item.time for item in table.timeline().filter([Action.RESTORE], completed=False)]
     assert len(begun) == 1
