@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from hoodie.errors import TableError
 from hoodie.format.log_file import LogFileReader
+from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.record_index import LOCATIONS, file_groups, file_ids, locate
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
@@ -61,3 +67,45 @@ def test_partitions_have_their_file_groups(golden_tables: Path) -> None:
     assert metadata is not None
     groups = {name.value: len(metadata.slices(name)) for name in Partition}
     assert groups == {"files": 1, "column_stats": 2, "bloom_filters": 4, "record_index": 2}
+
+
+@pytest.mark.parametrize("name", ["idx_rli_mor", "mdt_full_cow", "mdt_compacted"])
+def test_the_record_index_says_where_every_row_is(golden_tables: Path, name: str) -> None:
+    """Beside the rows' own meta columns; some keys are of deleted rows, and some of none."""
+    place = golden_tables / "0.15.0-v6" / name
+    table = Table.open(str(place / "table"))
+    metadata = MetadataTable.open(table)
+    assert metadata is not None
+    rows = pq.read_table(place / "expected/snapshot.parquet", columns=list(META_COLUMNS))
+    keys = rows["_hoodie_record_key"].to_pylist()
+    gone = ["k0", "k9999", "", "\u00e9"]
+    found = locate(metadata, pa.array([*keys, *gone, *keys[:3]]))
+    assert found.schema == LOCATIONS
+    where = {row["key"]: (row["partition"], row["file_id"]) for row in found.to_pylist()}
+    assert len(where) == found.num_rows
+    files = [str(file).partition("_")[0] for file in rows["_hoodie_file_name"].to_pylist()]
+    partitions = rows["_hoodie_partition_path"].to_pylist()
+    assert where == dict(zip(keys, zip(partitions, files, strict=True), strict=True))
+    assert locate(metadata, pa.array(gone)).num_rows == 0
+
+
+def test_a_table_without_a_record_index_is_refused(golden_tables: Path) -> None:
+    metadata = MetadataTable.open(Table.open(str(golden_tables / "0.15.0-v6/mdt_files_only/table")))
+    assert metadata is not None
+    with pytest.raises(TableError, match="no partition record_index"):
+        locate(metadata, pa.array(["a"]))
+
+
+def test_file_ids_of_any_form() -> None:
+    """A UUID with a number or without, and a text of its own."""
+    uuid = UUID("9a1d7c5e-0000-4fff-8abc-00000000000f")
+    bits = [int.from_bytes(part, "big", signed=True) for part in (uuid.bytes[:8], uuid.bytes[8:])]
+    found = [(*bits, 3, "", 0), (*bits, -1, "", 0), (-1, -1, -1, "own", 1), (*bits, 12, None, None)]
+    names = ["fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding"]
+    record = pa.array([dict(zip(names, item, strict=True)) for item in found])
+    assert file_ids(record).to_pylist() == [f"{uuid}-3", str(uuid), "own", f"{uuid}-12"]
+
+
+def test_file_groups_of_keys_are_java_s() -> None:
+    """Of a text whose hash code is the least int, the absolute value is that itself."""
+    assert file_groups(pa.array(["", "a", "polygenelubricants", "key"]), 7).tolist() == [0, 6, 2, 106079 % 7]

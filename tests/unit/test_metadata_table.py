@@ -15,8 +15,10 @@ from hoodie.format.hfile_writer import HFileOptions
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey, rollback_headers
 from hoodie.format.log_data import DeleteRecords, encode_data_block, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
+from hoodie.format.schema import from_avro
 from hoodie.format.settings import Codec
 from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.record_index import locate
 from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
@@ -243,3 +245,56 @@ def test_a_folder_that_is_not_there_is_an_error(made: Made) -> None:
     STORAGE.delete_tree(str(made.metadata))
     with pytest.raises(TableNotFound):
         made.listing()
+
+
+INDEX = json.dumps(
+    {
+        "type": "record",
+        "name": "HoodieMetadataRecord",
+        "fields": [
+            {"name": "key", "type": "string"},
+            {
+                "name": "recordIndexMetadata",
+                "type": {
+                    "type": "record",
+                    "name": "HoodieRecordIndexInfo",
+                    "fields": [
+                        {"name": "partitionName", "type": ["null", "string"]},
+                        {"name": "fileIdHighBits", "type": ["null", "long"]},
+                        {"name": "fileIdLowBits", "type": ["null", "long"]},
+                        {"name": "fileIndex", "type": ["null", "int"]},
+                        {"name": "fileId", "type": ["null", "string"]},
+                        {"name": "fileIdEncoding", "type": "int"},
+                    ],
+                },
+            },
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("partition", "file", "why"),
+    [
+        ("../p", "f", "no path below the table"),
+        (None, "f", "without a location"),
+        ("p", "a/b", "no file id"),
+        ("p", None, "without a location"),
+    ],
+)
+def test_a_record_index_that_leads_elsewhere_is_refused(
+    made: Made, partition: str | None, file: str | None, why: str
+) -> None:
+    properties.update(STORAGE, str(made.path), {properties.METADATA_PARTITIONS: "files,record_index"})
+    info = {"partitionName": partition, "fileId": file, "fileIdEncoding": 1}
+    numbers = dict.fromkeys(["fileIdHighBits", "fileIdLowBits"], -1) | {"fileIndex": -1}
+    rows = [{"key": "k", "recordIndexMetadata": info | numbers}]
+    schema = from_avro(INDEX)
+    path = made.metadata / f"record_index/record-index-0000-0_0-0-0_{MADE}.hfile"
+    with STORAGE.output(str(path)) as sink:
+        write_rows(sink, pa.Table.from_pylist(rows, schema), INDEX, HFileOptions())
+        sink.commit()
+    metadata = MetadataTable.open(Table.open(str(made.path)))
+    assert metadata is not None
+    with pytest.raises(TableError, match=why):
+        locate(metadata, pa.array(["k"]))
