@@ -2,7 +2,7 @@
 
 A disk that is dead after a change leaves what one leaves that is dead before the next, and a kill leaves what
 a dead disk leaves, but for the process: few are tried. Of steps that are alike (markers, data files, deletes
-of files of one kind) the first, a middle one and the last stand for all. What a scenario does just as another
+of files of one kind) the first and the last stand for all. What a scenario does just as another
 one does (beginning a write, publishing it, ending it) is tried there.
 """
 
@@ -75,9 +75,9 @@ def chosen(steps: Sequence[str], known: Sequence[Sequence[str]], kind: Kind) -> 
     halves = {_half(text) for others in known for text in others}
     found: set[tuple[int, Phase]] = set()
     for text, numbers in places.items():
-        first, middle, last = numbers[0], numbers[len(numbers) // 2], numbers[-1]
+        first, last = numbers[0], numbers[-1]
         if kind is Kind.DEAD_DISK:
-            found |= {(number, Phase.BEFORE) for number in (first, middle, last)}
+            found |= {(number, Phase.BEFORE) for number in (first, last)}
             if _PUBLISHED.match(text) or _half(text) not in halves:
                 found.add((first, Phase.DURING))
                 halves.add(_half(text))

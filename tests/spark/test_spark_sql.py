@@ -46,13 +46,9 @@ def local(text: str, tables: dict[str, Any]) -> list[str]:
     return sorted(json.dumps(list(row.values()), default=str) for row in rows)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("version", "mode", "count"),
-    [
-        ("4", "classic", 20),
-        pytest.param("4", "connect", 10, marks=pytest.mark.full),
-        pytest.param("3.5", "classic", 10, marks=pytest.mark.full),
-    ],
+    ("version", "mode", "count"), [("4", "classic", 20), ("4", "connect", 10), ("3.5", "classic", 10)]
 )
 def test_both_engines_answer_the_same(
     servers: Servers, tmp_path: Path, version: str, mode: str, count: int

@@ -434,8 +434,9 @@ def test_help_says_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_not_installed_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
-    monkeypatch.delitem(sys.modules, "hoodie.source.arrow", raising=False)
-    monkeypatch.delattr("hoodie.source.arrow", raising=False)
+    for module in ("hoodie.source.arrow", "hoodie.source.text"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        monkeypatch.delattr(module, raising=False)
     Path("a.csv").write_text("id\n1\n")
     said = run("upsert", "--table", "t", "--source", "a.csv", *KEYED)
     assert said.code == 1

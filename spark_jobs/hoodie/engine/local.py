@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -79,8 +80,10 @@ class LocalEngine(Engine):
 
     def limited(self, memory: int, folder: str, refusal: Refusal) -> LocalEngine:
         """Half is for what steps leave, half for the tasks, of which fewer run at once where it is little."""
-        tasks = max(1, min(self._parallelism, memory // _TASK_BYTES))
-        return LocalEngine(tasks, Room(memory // 2, folder, refusal))
+        engine = copy.copy(self)
+        engine._parallelism = max(1, min(self._parallelism, memory // _TASK_BYTES))
+        engine._room = Room(memory // 2, folder, refusal)
+        return engine
 
     def task_memory(self, memory: int) -> int:
         return memory // 2 // self._parallelism
