@@ -62,6 +62,14 @@ def test_what_is_searched_in_a_commit_is_what_parsing_it_shows(
     assert seen > 100
 
 
+def test_a_large_commit_that_was_torn_is_refused() -> None:
+    stats = {str(number): [{"path": f"{number}/a.parquet"}] for number in range(2000)}
+    data = json.dumps({"partitionToWriteStats": stats}).encode()
+    assert stats_of(data, ["7"]) == {"7": stats["7"]}
+    with pytest.raises(ValueError, match="Unterminated string"):
+        stats_of(data[:-10], ["7"])
+
+
 @pytest.mark.parametrize(
     "partition",
     ["", "eu", " : ", 'a"b', "a\\b", "größe", "path", "logFiles", "partitionToWriteStats", "extraMetadata"],

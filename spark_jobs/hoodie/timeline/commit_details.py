@@ -37,6 +37,8 @@ _ROWS, _BYTES = (re.compile(rb'"%s"\s*:\s*(\d+)' % name) for name in (b"numWrite
 _FEW = 16
 #: bytes of a commit below which parsing costs nothing
 _SMALL = 1 << 15
+#: bytes in which the end of a commit is looked for
+_END = 64
 _LIST = re.compile(r"\s*:\s*(?=\[)")
 _OBJECT = re.compile(r"\s*:\s*(?=\{)")
 _OPERATION = re.compile(r'"operationType"\s*:\s*"(\w*)"')
@@ -136,8 +138,11 @@ def stats_of(
 
 
 def is_searched(data: bytes, partitions: Collection[str]) -> bool:
-    """Is a commit searched for the statistics of these partitions, instead of being parsed?"""
-    return len(partitions) <= _FEW and len(data) > _SMALL and data.startswith(b"{")
+    """Is a commit searched for the statistics of these partitions, instead of being parsed? One that was torn
+    is parsed, which raises.
+    """
+    large = len(partitions) <= _FEW and len(data) > _SMALL
+    return large and data.startswith(b"{") and data[-_END:].rstrip().endswith(b"}")
 
 
 def _searched(data: bytes, partitions: Collection[str]) -> dict[str, list[Mapping[str, Any]]] | None:
