@@ -5,7 +5,9 @@ Arrow's kernels and Parquet let go of the interpreter, so that threads use the c
 
 from __future__ import annotations
 
+import atexit
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +56,8 @@ class _Lane(Generic[_T]):
     """What a thread makes of one source, until its consumer takes it.
 
     A daemon: a program that ends in the middle of its reading does not wait for a thread that waits for it.
+    `_close_all` ends the thread before the interpreter goes, which aborts where a thread comes back to it from
+    Arrow.
     """
 
     def __init__(self, source: Generator[_T, Any, Any], size: Callable[[_T], int], most: int) -> None:
@@ -67,6 +71,7 @@ class _Lane(Generic[_T]):
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._fill, args=(source,), name="side by side", daemon=True)
         self._thread.start()
+        _LANES.add(self)
 
     def items(self) -> Iterator[_T]:
         while True:
@@ -111,3 +116,13 @@ class _Lane(Generic[_T]):
             self._held += size
             self._changed.notify_all()
             return self._wanted
+
+
+#: those whose threads may run
+_LANES: weakref.WeakSet[_Lane[Any]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for lane in list(_LANES):
+        lane.close()
