@@ -95,6 +95,16 @@ def decode_rows(payload: Any, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(payload, schema)
 
 
+def decoded(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> Iterator[tuple[dict[str, Any], pa.RecordBatch]]:
+    """(the other columns, the rows) of every blob; the rows have this schema."""
+    for batch in batches:
+        payloads: Any = batch.column("payload")
+        for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
+            yield row, decode_rows(payloads[number].as_buffer(), schema)
+
+
 def values(batch: pa.RecordBatch, name: str) -> list[Any]:
     """A column of a batch of blobs as Python values, one for each blob."""
     column: list[Any] = batch.column(name).to_pylist()

@@ -32,6 +32,7 @@ from hoodie.write.blobs import (
     STAGED_SCHEMA,
     SUMMARY,
     decode_rows,
+    decoded,
     error_message,
     raise_errors,
 )
@@ -88,11 +89,8 @@ class RouteRows:
     count: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            payloads: Any = batch.column("payload")
-            for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
-                rows = decode_rows(payloads[number].as_buffer(), self.context.staged_schema)
-                yield self._routed(row, rows)
+        for row, rows in decoded(batches, self.context.staged_schema):
+            yield self._routed(row, rows)
 
     def _routed(self, row: dict[str, Any], rows: pa.RecordBatch) -> pa.RecordBatch:
         fractions = key_fractions(rows.column(RECORD_KEY), COMBINE_SEED)
@@ -122,7 +120,7 @@ class CombineKeys:
             with DedupRows(
                 context.staged_schema, context.merge_budget, context.spill_path, self.expected
             ) as held:
-                held.extend(_rows(batches, context.staged_schema))
+                held.extend(rows for _, rows in decoded(batches, context.staged_schema))
                 parts = held.parts(context.merger if combines else LAST)
                 left = sum(part.rows.num_rows for part in parts)
                 if not combines and left < held.rows:
@@ -135,13 +133,6 @@ class CombineKeys:
                 yield from self.stage(data, task)
         except HoodieError as error:
             yield error_message(error, STAGED_SCHEMA)
-
-
-def _rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        payloads: Any = batch.column("payload")
-        for number in range(batch.num_rows):
-            yield decode_rows(payloads[number].as_buffer(), schema)
 
 
 def _repeated(rows: int, operation: Operation) -> InputError:

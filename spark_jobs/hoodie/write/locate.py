@@ -28,7 +28,7 @@ from hoodie.index import Index, Scope
 from hoodie.index.locations import NOWHERE, Locations, Positions
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
-from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decode_rows, error_message, message
+from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decoded, error_message, message
 from hoodie.write.context import WriteContext
 from hoodie.write.duplicates import known_keys, refuse_known
 from hoodie.write.hits import Hits, gone, numbers
@@ -75,12 +75,10 @@ class RouteKeys:
     count: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            payloads: Any = batch.column("payload")
-            for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
-                yield from self._route(row, decode_rows(payloads[number].as_buffer(), KEY_SCHEMA))
+        for row, keys in decoded(batches, KEY_SCHEMA):
+            yield self._routed(row, keys)
 
-    def _route(self, row: dict[str, Any], keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _routed(self, row: dict[str, Any], keys: pa.RecordBatch) -> pa.RecordBatch:
         names = json.loads(row["partitions"])
         codes = np.array([self.codes[name] for name in names], dtype=np.int32)[keys.column(1).to_numpy()]
         counts = np.diff(self.starts)[codes]
@@ -95,7 +93,7 @@ class RouteKeys:
             columns = [keys.column(0).take(array(mine)), array(codes[mine]), array(mine.astype(np.int32))]
             payload = pa.RecordBatch.from_arrays(columns, schema=_ROUTED).serialize().to_pybytes()
             sent.append({**row, "kind": KEYS, "reducer": locator, "partitions": "", "payload": payload})
-        yield pa.RecordBatch.from_pylist(sent, schema=STAGED_SCHEMA)
+        return pa.RecordBatch.from_pylist(sent, schema=STAGED_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ class LocateKeys:
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         try:
             for locator, messages in itertools.groupby(
-                _messages(batches), key=lambda item: item[0]["reducer"]
+                decoded(batches, _ROUTED), key=lambda item: item[0]["reducer"]
             ):
                 for held in _held(messages, located_bytes(self.context)):
                     yield self._answers(self.units[locator], held)
@@ -292,13 +290,6 @@ def _tally(counts: Counter[int], values: Positions | Ints) -> None:
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     for batch in batches:
         yield from batch.to_pylist()
-
-
-def _messages(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[dict[str, Any], pa.RecordBatch]]:
-    for batch in batches:
-        payloads: Any = batch.column("payload")
-        for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
-            yield row, decode_rows(payloads[number].as_buffer(), _ROUTED)
 
 
 def _held(

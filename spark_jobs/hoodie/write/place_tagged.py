@@ -19,7 +19,7 @@ from hoodie.engine.task import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
-from hoodie.write.blobs import BLOB_BYTES, BLOB_ID, DELETES, ROWS, Blob, decode_rows, in_batches
+from hoodie.write.blobs import BLOB_BYTES, BLOB_ID, DELETES, ROWS, Blob, decoded, in_batches
 from hoodie.write.context import LEADING, PARTITION_CODE, WriteContext
 from hoodie.write.hits import Hits
 from hoodie.write.incoming import CHUNK_ROWS, chunk_bytes, travelling
@@ -71,19 +71,16 @@ class PlaceTagged:
         writes: list[Positions] = []
         deletes = _Deletes(self.context)
         size, rows, most = 0, 0, chunk_bytes(self.context)
-        for batch in batches:
-            payloads: Any = batch.column("payload")
-            for number, row in enumerate(batch.drop_columns(["payload"]).to_pylist()):
-                staged = decode_rows(payloads[number].as_buffer(), self.context.staged_schema)
-                if held and (size + staged.nbytes > most or rows + staged.num_rows > CHUNK_ROWS):
-                    yield from in_batches(self._cut(held, writes))
-                    yield from in_batches(self._cut(deletes.held, deletes.writes, DELETES))
-                    held, writes, deletes, size, rows = [], [], _Deletes(self.context), 0, 0
-                table, targets = self._placed(row, staged, deletes)
-                held.append(table)
-                writes.append(targets)
-                size += table.nbytes
-                rows += table.num_rows
+        for row, staged in decoded(batches, self.context.staged_schema):
+            if held and (size + staged.nbytes > most or rows + staged.num_rows > CHUNK_ROWS):
+                yield from in_batches(self._cut(held, writes))
+                yield from in_batches(self._cut(deletes.held, deletes.writes, DELETES))
+                held, writes, deletes, size, rows = [], [], _Deletes(self.context), 0, 0
+            table, targets = self._placed(row, staged, deletes)
+            held.append(table)
+            writes.append(targets)
+            size += table.nbytes
+            rows += table.num_rows
         yield from in_batches(self._cut(held, writes))
         yield from in_batches(self._cut(deletes.held, deletes.writes, DELETES))
 
