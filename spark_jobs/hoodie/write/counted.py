@@ -24,17 +24,17 @@ from hoodie.errors import HoodieError
 from hoodie.format.names import new_file_id
 from hoodie.format.schema import canonical
 from hoodie.format.settings import MAX_FILE_SIZE
-from hoodie.index.locations import NOWHERE
 from hoodie.write.blobs import BLOB_SCHEMA, SUMMARY, answers, error_message, message
 from hoodie.write.bulk import COMPRESSION
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
-from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, travelling
+from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, unstored
 from hoodie.write.place_rows import appeared
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import SORT_MODE
-from hoodie.write.stage import grouped
+from hoodie.write.stage import by_partition, names_and_codes
 from hoodie.write.workload import WorkloadProfile
+from hoodie.write.write_task import write_new
 
 #: so that no row is shuffled, a write may have more files than the fewest: one in so many, or as many as are
 #: so large a part of a full one
@@ -60,7 +60,7 @@ class CountRows:
         try:
             for chunk in chunks(batches, chunk_bytes(self.context)):
                 _, paths = keys_of(self.context, chunk)
-                names, codes = _names(paths), paths.indices.to_numpy()
+                names, codes = names_and_codes(paths)
                 for name, rows in zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True):
                     totals[name] = totals.get(name, 0) + rows
                 runs += int(np.count_nonzero(np.diff(codes))) + (names[codes[0]] != last)
@@ -95,10 +95,7 @@ class WriteRows:
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for partition, runs in itertools.groupby(self._runs(batches), key=lambda run: run[0]):
-                    received: list[int] = []
-                    stats = handles.create(partition, new_file_id(), _noted(runs, received))
-                    answer = {"rows": sum(received), "stats": [stat.to_dict() for stat in stats]}
-                    yield message(SUMMARY, answer)
+                    yield write_new(handles, partition, new_file_id(), (rows for _, rows in runs))
         except HoodieError as error:
             yield error_message(error)
 
@@ -107,15 +104,11 @@ class WriteRows:
         last = ""
         for chunk in chunks(batches, chunk_bytes(self.context)):
             keys, paths, rows = keyed_rows(self.context, chunk)
-            names = _names(paths)
+            names, codes = names_and_codes(paths)
             if unknown := sorted(set(names) - self.partitions):
                 raise appeared(unknown[0])
-            sent = travelling(keys, rows, pa.repeat(pa.scalar(NOWHERE, pa.int32()), rows.num_rows))
-            if len(names) == 1:
-                runs = [(names[0], sent)]
-            else:
-                runs = list(_cut(sent, names, paths.indices.to_numpy()))
-                runs.sort(key=lambda run: run[0] != last)
+            found = by_partition(unstored(keys, rows), names, codes)
+            runs = sorted(found, key=lambda run: run[0] != last)
             yield from runs
             last = runs[-1][0]
 
@@ -183,24 +176,6 @@ def chosen_way(
     if sum(answer["runs"] for answer in found) <= most:
         return Way.AS_THEY_ARE
     return Way.ORDERED if sum(len(answer["partitions"]) for answer in found) <= most else Way.GATHERED
-
-
-def _names(paths: pa.DictionaryArray[Any, Any]) -> list[str]:
-    return [str(path) for path in paths.dictionary.to_pylist()]
-
-
-def _cut(rows: pa.Table, names: list[str], codes: Any) -> Iterator[tuple[str, pa.Table]]:
-    order, bounds = grouped(codes.astype(np.int32), len(names))
-    if not np.array_equal(order, np.arange(len(order))):
-        rows = rows.take(order)
-    for name, (start, end) in zip(names, itertools.pairwise(bounds.tolist()), strict=True):
-        yield name, rows.slice(start, end - start)
-
-
-def _noted(runs: Iterator[tuple[str, pa.Table]], received: list[int]) -> Iterator[pa.Table]:
-    for _, rows in runs:
-        received.append(rows.num_rows)
-        yield rows
 
 
 def _always_fits(incoming: pa.Schema, schema: pa.Schema) -> bool:

@@ -17,20 +17,15 @@ from hoodie.config.key import Config
 from hoodie.engine.files import FileFrame, FileScan, Piece
 from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
-from hoodie.index.locations import NOWHERE
 from hoodie.table.handle import Table
-from hoodie.write.blobs import SUMMARY, error_message, message
+from hoodie.write.blobs import error_message
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
-from hoodie.write.incoming import key_columns, keyed_rows, travelling
+from hoodie.write.incoming import key_columns, keyed_rows, unstored
 from hoodie.write.partition_check import check_apart, check_partition
 from hoodie.write.settings import SORT_MODE
 from hoodie.write.workload import Assignment, FileGroupWrite, WorkloadProfile
-
-
-@dataclass
-class _Count:
-    rows: int = 0
+from hoodie.write.write_task import write_new
 
 
 @dataclass(frozen=True)
@@ -49,14 +44,12 @@ class DirectWrite:
         try:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number in (number for mine in task_numbers(batches) for number in self.tasks[mine]):
-                    write, received = self.writes[number], _Count()
-                    stats = handles.create(write.partition, write.file_id, self._rows(write, received))
-                    answer = {"rows": received.rows, "stats": [stat.to_dict() for stat in stats]}
-                    yield message(SUMMARY, answer)
+                    write = self.writes[number]
+                    yield write_new(handles, write.partition, write.file_id, self._rows(write))
         except HoodieError as error:
             yield error_message(error)
 
-    def _rows(self, write: FileGroupWrite, received: _Count) -> Iterator[pa.Table]:
+    def _rows(self, write: FileGroupWrite) -> Iterator[pa.Table]:
         for batch in self.scan.batches(self.pieces[write.number]):
             if batch.num_rows == 0:
                 continue
@@ -68,8 +61,7 @@ class DirectWrite:
                     f"of {found!r}; write the file anew, or load the source as a DataFrame",
                     partition=write.partition,
                 )
-            received.rows += rows.num_rows
-            yield travelling(keys, rows, pa.repeat(pa.scalar(NOWHERE, pa.int32()), rows.num_rows))
+            yield unstored(keys, rows)
 
 
 @dataclass(frozen=True)

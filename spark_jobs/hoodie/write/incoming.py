@@ -11,6 +11,7 @@ import pyarrow as pa
 from hoodie.codec.arrays import whole
 from hoodie.format.evolution import check_texts, conform
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.index.locations import NOWHERE
 from hoodie.write.context import STORED_ROW, WriteContext
 
 CHUNK_BYTES = 128 << 20
@@ -68,6 +69,11 @@ def travelling(
     leading = [pa.field(RECORD_KEY, pa.string()), pa.field(second, pa.int32())]
     columns: list[Any] = [keys, numbers, *rows.columns]
     return pa.Table.from_arrays(columns, schema=pa.schema([*leading, *rows.schema]))
+
+
+def unstored(keys: pa.Array[Any], rows: pa.Table) -> pa.Table:
+    """Rows as `WriteContext.travel_schema` has them, none of which is in a file."""
+    return travelling(keys, rows, pa.repeat(pa.scalar(NOWHERE, pa.int32()), rows.num_rows))
 
 
 def chunk_bytes(context: WriteContext) -> int:

@@ -64,7 +64,7 @@ class Prepared(ABC):
         with self._batches():
             found = answers(self.engine, self._tasks(instant, progress))
         received = sum(answer["rows"] for answer in found)
-        self.profile.missing += sum(answer.get("missing", 0) for answer in found)
+        self.profile.missing += sum(answer["missing"] for answer in found)
         if received != self.profile.rows:
             raise JobError(
                 f"{self.profile.rows} rows were staged but {received} reached the write tasks: the input "

@@ -104,8 +104,7 @@ class _Stager:
             keys, paths, rows = keyed_rows(context, chunk)
             if context.duplicates.combine or context.duplicates.merge:
                 context.merger.check(rows)
-            names = [str(path) for path in paths.dictionary.to_pylist()]
-            codes = paths.indices.to_numpy().astype(np.int32)
+            names, codes = names_and_codes(paths)
             if context.looks_up:
                 staged = travelling(keys, rows, pa.array(codes), PARTITION_CODE)
                 yield from self._as_they_come(staged, names, codes)
@@ -119,14 +118,7 @@ class _Stager:
         yield message(SUMMARY, self._summary(), self.step.schema)
 
     def _by_partition(self, rows: pa.Table, names: list[str], codes: Positions) -> Iterator[Blob]:
-        if len(names) == 1:
-            pieces = [rows]
-        else:
-            order, bounds = grouped(codes, len(names))
-            if not np.array_equal(order, np.arange(len(order))):
-                rows = rows.take(order)
-            pieces = [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
-        for name, piece in zip(names, pieces, strict=True):
+        for name, piece in by_partition(rows, names, codes):
             self._count(name, piece.nbytes, piece.column(RECORD_KEY))
             for payload, count in encode_rows(piece):
                 yield Blob(name, count, payload)
@@ -213,6 +205,23 @@ class _Stager:
             "key_bytes": self.key_bytes,
             "more_keys": self.left < 0,
         }
+
+
+def names_and_codes(paths: pa.DictionaryArray[Any, Any]) -> tuple[list[str], Positions]:
+    """Distinct partition paths, and the number of each row's."""
+    return [str(path) for path in paths.dictionary.to_pylist()], paths.indices.to_numpy().astype(np.int32)
+
+
+def by_partition(rows: pa.Table, names: list[str], codes: Positions) -> Iterator[tuple[str, pa.Table]]:
+    """Each name with its rows, in their order; `codes` are the numbers of the rows' names."""
+    if len(names) == 1:
+        yield names[0], rows
+        return
+    order, bounds = grouped(codes, len(names))
+    if not np.array_equal(order, np.arange(len(order))):
+        rows = rows.take(array(order))
+    for name, (start, end) in zip(names, itertools.pairwise(bounds.tolist()), strict=True):
+        yield name, rows.slice(start, end - start)
 
 
 def _sizes(rows: pa.Table, codes: Positions, count: int) -> list[int]:

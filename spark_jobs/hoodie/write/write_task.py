@@ -39,8 +39,7 @@ class WriteFileGroups:
             with Handles(self.context, storage, self.instant, task) as handles:
                 for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):
                     received, stats = self._write(handles, self.writes[number], blobs)
-                    answer = {"rows": received, "stats": [stat.to_dict() for stat in stats]}
-                    yield message(SUMMARY, {**answer, "missing": handles.take_missing()})
+                    yield _answer(received, stats, handles.take_missing())
         except HoodieError as error:
             yield error_message(error)
 
@@ -83,6 +82,26 @@ class WriteFileGroups:
         keys = pa.Table.from_batches(batches)
         rows = np.asarray(keys.column(STORED_ROW)).astype(np.int32)
         return [Part.of(self.context.travel_schema.empty_table(), whole(keys.column(RECORD_KEY)), rows)]
+
+
+def write_new(handles: Handles, partition: str, file_id: str, rows: Iterator[pa.Table]) -> pa.RecordBatch:
+    """Write new file groups of the rows; the answer of the task."""
+    received = 0
+
+    def counted() -> Iterator[pa.Table]:
+        nonlocal received
+        for table in rows:
+            received += table.num_rows
+            yield table
+
+    stats = handles.create(partition, file_id, counted())
+    return _answer(received, stats)
+
+
+def _answer(received: int, stats: list[WriteStat], missing: int = 0) -> pa.RecordBatch:
+    """`missing`: keys to delete that were not there."""
+    value = {"rows": received, "stats": [stat.to_dict() for stat in stats], "missing": missing}
+    return message(SUMMARY, value)
 
 
 #: number of the file-group write, kind, payload
