@@ -69,8 +69,7 @@ class BucketIndex(PlacingIndex):
         }
 
     def place(self, partition: str, keys: pa.Array[Any]) -> Positions:
-        hashes = key_hashes(keys, self.fields) & np.uint32(0x7FFFFFFF)
-        return (hashes % np.uint32(self.buckets)).astype(np.int32)
+        return (self._hashes(keys) % np.uint32(self.buckets)).astype(np.int32)
 
     def number(self, partition: str, file_id: str) -> int | None:
         return int(file_id[:_DIGITS]) if _NUMBERED.match(file_id) else None
@@ -79,11 +78,15 @@ class BucketIndex(PlacingIndex):
         return f"{number:0{_DIGITS}d}{new_file_id()[_DIGITS:]}"
 
     def advice(self, stored: Sequence[tuple[int, pa.Array[Any]]]) -> str:
-        known = [(number, key_hashes(keys, self.fields) & np.uint32(0x7FFFFFFF)) for number, keys in stored]
+        known = [(number, self._hashes(keys)) for number, keys in stored]
         for buckets in range(known[0][0] + 1, _TRIED):
             if all((hashes % np.uint32(buckets) == number).all() for number, hashes in known):
                 return f"they fit {BUCKETS.name}={buckets}"
         return f"set {BUCKETS.name} and {HASH_FIELDS.name} as when the table was made"
+
+    def _hashes(self, keys: pa.Array[Any]) -> UInt32Array:
+        """Without their sign, of which the remainder is the bucket."""
+        return key_hashes(keys, self.fields) & np.uint32(0x7FFFFFFF)
 
 
 def key_hashes(keys: pa.Array[Any], fields: Sequence[str]) -> UInt32Array:

@@ -82,6 +82,12 @@ class WriteContext:
         return self.index is not None and self.index.requires_tagging(self.operation)
 
     @property
+    def streams(self) -> bool:
+        """May rows go from where they are to new files: none is compared with another, or looked for."""
+        creates = self.operation.fills_new_groups and not self.sort
+        return creates and self.index is None and not self.duplicates.combine
+
+    @property
     def incoming_schema(self) -> pa.Schema:
         """The data columns that incoming rows bring."""
         return self.schema if self.operation.brings_rows else pa.schema([])

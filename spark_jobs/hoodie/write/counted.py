@@ -31,7 +31,6 @@ from hoodie.write.handles import Handles
 from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, unstored
 from hoodie.write.place_rows import appeared
 from hoodie.write.plan import WritePlan
-from hoodie.write.settings import SORT_MODE
 from hoodie.write.stage import by_partition, names_and_codes
 from hoodie.write.workload import WorkloadProfile
 from hoodie.write.write_task import write_new
@@ -131,10 +130,7 @@ class CountedPlan:
         """None where the rows have to be looked at first. Raises what is wrong with a key."""
         context, config = plan.context, plan.config
         if (
-            not context.operation.fills_new_groups
-            or context.duplicates.combine
-            or context.index is not None
-            or config[SORT_MODE].sorts
+            not context.streams
             or plan.request.dry_run  # it says how large files would be
             or not _always_fits(canonical(engine.schema(frame)), context.schema)
         ):

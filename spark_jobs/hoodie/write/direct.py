@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.config.key import Config
 from hoodie.engine.files import FileFrame, FileScan, Piece
 from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
@@ -23,7 +22,6 @@ from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
 from hoodie.write.incoming import key_columns, keyed_rows, unstored
 from hoodie.write.partition_check import check_apart, check_partition
-from hoodie.write.settings import SORT_MODE
 from hoodie.write.workload import Assignment, FileGroupWrite, WorkloadProfile
 from hoodie.write.write_task import write_new
 
@@ -73,15 +71,9 @@ class DirectPlan:
     pieces: dict[str, tuple[Piece, ...]]
 
     @classmethod
-    def of(cls, frame: FileFrame, context: WriteContext, config: Config, table: Table) -> DirectPlan | None:
+    def of(cls, frame: FileFrame, context: WriteContext, table: Table) -> DirectPlan | None:
         """None where the rows have to be looked at first."""
-        if (
-            not context.operation.fills_new_groups
-            or context.duplicates.combine
-            or context.index is not None
-            or config[SORT_MODE].sorts
-            or not frame.pieces
-        ):
+        if not context.streams or not frame.pieces:
             return None
         paths = _partition_paths(frame, context)
         if paths is None:

@@ -74,10 +74,10 @@ class Hits:
 
     def by_row(self) -> Hits:
         """Ordered by row."""
-        return self._take(np.argsort(self.rows, kind="stable"), self.moved)
+        return self.take(np.argsort(self.rows, kind="stable"), self.moved)
 
     def by_label(self) -> Hits:
-        return self._take(np.lexsort((self.rows, self.labels)), self.moved)
+        return self.take(np.lexsort((self.rows, self.labels)), self.moved)
 
     def between(self, start: int, end: int, rows: Positions) -> Hits:
         """Those of the rows from `start` to before `end`, with other numbers: `rows` has that of each row.
@@ -106,13 +106,14 @@ class Hits:
             labels = np.full(int(rows.max(initial=0)) + 1, NOWHERE, dtype=np.int32)
             labels[self.rows[kept]] = self.labels[kept]
             moved = moved.filter(array(labels[numbers(moved, "row")] == numbers(moved, "label")))
-        return self._take(kept, moved)
+        return self.take(kept, moved)
 
     def without(self, rows: Positions) -> Hits:
         """All but those of these rows, and none of `moved`."""
-        return self._take(~np.isin(self.rows, rows), None)
+        return self.take(~np.isin(self.rows, rows))
 
-    def _take(self, order: Any, moved: pa.Table | None) -> Hits:
+    def take(self, order: Any, moved: pa.Table | None = None) -> Hits:
+        """Those at these places, or where a mask is true, with `moved`."""
         kept = moved if moved is not None and moved.num_rows else None
         return Hits(self.rows[order], self.labels[order], self.stored[order], kept)
 

@@ -186,7 +186,7 @@ class _Search:
         if index is None or index.scope is not Scope.TABLE or not slices:
             return hits
         updates = hits.labels < self._step.slices
-        there = Hits(hits.rows[updates], hits.labels[updates], hits.stored[updates])
+        there = hits.take(updates)
         places = there.labels - first
         return replace(hits, moved=find_moved(self._context, slices, self._codes, there, places, keys, codes))
 

@@ -95,7 +95,7 @@ def _look(
         found.append(values)
     if not names:
         return None
-    target = pa.schema([context.schema.field(name).with_nullable(True) for name in names])
+    target = _nullable(context.schema, names)
     every = pa.concat_tables(found) if found else target.empty_table()
     struct: Any = pa.StructArray.from_arrays(
         [whole(column).cast(field.type) for column, field in zip(every.columns, target, strict=True)],
@@ -106,6 +106,10 @@ def _look(
 
 def _compared(merger: Merger, schema: pa.Schema) -> list[str]:
     return [] if merger.ignores_stored else looked_at(merger, schema)
+
+
+def _nullable(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    return pa.schema([schema.field(name).with_nullable(True) for name in names])
 
 
 def _by_key(
@@ -130,7 +134,7 @@ def _by_row(
     context: WriteContext, storage: Storage, base: BaseFile, rows: Positions, names: list[str]
 ) -> pa.Table:
     """The columns of these rows of a base file."""
-    target = pa.schema([context.schema.field(name).with_nullable(True) for name in names])
+    target = _nullable(context.schema, names)
     order = np.argsort(rows, kind="stable")
     ascending, pieces, start = rows[order], [], 0
     with open_base(storage, base, context.file_schema) as reader:
@@ -176,8 +180,7 @@ def decide(context: WriteContext, staged: pa.RecordBatch, hits: Hits) -> Moves:
         live = live[leaves]
         new[live] = True
     at = np.searchsorted(hits.rows, rows[live])
-    left = Hits(hits.rows[at], hits.labels[at], hits.stored[at])
-    return Moves(staged, hits.without(rows[new]), left)
+    return Moves(staged, hits.without(rows[new]), hits.take(at))
 
 
 def _values(moved: pa.Table) -> pa.Table:

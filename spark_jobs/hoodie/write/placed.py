@@ -6,8 +6,6 @@ compared with the index before anything is written.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +29,7 @@ _MOST_FILES = 16
 
 
 def place_groups(table: Table, plan: WritePlan, index: PlacingIndex, profile: WorkloadProfile) -> None:
-    """Tell the profile the file groups of its rows: those that are there, or new ones. Keys to delete of new
+    """Count the profile's rows by file group: those that are there, or new ones. Keys to delete of new
     ones are missing.
 
     Raises ConfigError where the file groups of the table are not the index's, TableError where two have the
@@ -57,9 +55,7 @@ def _numbers(index: PlacingIndex, slices: list[FileSlice]) -> dict[int, str]:
     found: dict[int, str] = {}
     for slice_ in slices:
         partition, file_id = slice_.partition, slice_.file_id
-        number = index.number(partition, file_id)
-        if number is None:
-            raise _foreign(index, slice_)
+        number = _number(index, slice_)
         if found.setdefault(number, file_id) != file_id:
             raise TableError(
                 f"partition {partition!r} has two file groups of bucket {number}, {found[number]} and "
@@ -81,7 +77,7 @@ def _check(table: Table, snapshot: TimelineView, index: PlacingIndex, profile: W
     if persisted and all(table.properties.get(name) == text for name, text in persisted.items()):
         return
     stored: list[tuple[str, int, pa.Array[Any]]] = []
-    for number, slice_ in itertools.islice(_by_number(table, snapshot, index, profile), _MOST_FILES):
+    for number, slice_ in _by_number(table, snapshot, index, profile)[:_MOST_FILES]:
         stored.append((slice_.partition, number, _some_keys(table.storage, slice_, snapshot)))
         if sum(len(keys) for _, _, keys in stored) >= _ENOUGH_KEYS:
             break
@@ -99,22 +95,17 @@ def _check(table: Table, snapshot: TimelineView, index: PlacingIndex, profile: W
 
 def _by_number(
     table: Table, snapshot: TimelineView, index: PlacingIndex, profile: WorkloadProfile
-) -> Iterator[tuple[int, FileSlice]]:
-    """All file groups, the greatest numbers first: a number of buckets that divides the table's is told by
-    file groups beyond it, others by the keys of any.
+) -> list[tuple[int, FileSlice]]:
+    """All file groups, the greatest numbers first: file groups beyond a number of buckets show that it only
+    divides the table's, the keys of any show other differences.
     """
     listing = table.listing()
     others = listing.many(name for name in listing.partitions() if name not in profile.slices)
     slices = [slice_ for found in profile.slices.values() for slice_ in found]
     for partition in others:
         slices += merged_slices(snapshot, listing.files, partition)
-    numbered = []
-    for slice_ in slices:
-        number = index.number(slice_.partition, slice_.file_id)
-        if number is None:
-            raise _foreign(index, slice_)
-        numbered.append((number, slice_))
-    yield from sorted(numbered, key=lambda item: (-item[0], -item[1].size))
+    numbered = [(_number(index, slice_), slice_) for slice_ in slices]
+    return sorted(numbered, key=lambda item: (-item[0], -item[1].size))
 
 
 def _some_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> pa.Array[Any]:
@@ -129,8 +120,12 @@ def _some_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> p
     return whole(keys).slice(0, _ENOUGH_KEYS)
 
 
-def _foreign(index: PlacingIndex, slice_: FileSlice) -> ConfigError:
-    return ConfigError(
+def _number(index: PlacingIndex, slice_: FileSlice) -> int:
+    """Raises ConfigError for a file group of another index."""
+    number = index.number(slice_.partition, slice_.file_id)
+    if number is not None:
+        return number
+    raise ConfigError(
         f"the index {type(index).__name__} can't be used: the table is none of the BUCKET index, as file "
         f"group {slice_.file_id} of partition {slice_.partition!r} has no bucket's number. Use the index "
         "that the table was made with, or write its rows to a new table",

@@ -132,15 +132,19 @@ class _Staged(Prepared):
         return engine.map_batches(shuffled, WriteFileGroups(context, instant, assignment.writes), BLOB_SCHEMA)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _InFiles(Prepared):
-    """Row groups of source files that the write tasks read themselves."""
-
-    direct: DirectPlan
+class _Streamed(Prepared):
+    """Rows that go from where they are to new files."""
 
     @property
     def assignment(self) -> Assignment:
         return bulk_assignment(self.profile, self.plan.config, self._parallelism, streamed=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _InFiles(_Streamed):
+    """Row groups of source files that the write tasks read themselves."""
+
+    direct: DirectPlan
 
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
         task = self.direct.write(self.plan.context, self.assignment, instant)
@@ -152,14 +156,10 @@ class _InFiles(Prepared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Counted(Prepared):
+class _Counted(_Streamed):
     """Rows that the engine computes while they are written."""
 
     counted: CountedPlan
-
-    @property
-    def assignment(self) -> Assignment:
-        return bulk_assignment(self.profile, self.plan.config, self._parallelism, streamed=True)
 
     def _batches(self) -> AbstractContextManager[None]:
         return self.engine.batches(blobs=False, gathered=self.counted.task_bytes)
@@ -184,7 +184,7 @@ def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table)
         return
     files = engine.files(frame)
     if files is not None:
-        direct = DirectPlan.of(files, plan.context, plan.config, table)
+        direct = DirectPlan.of(files, plan.context, table)
         if direct is not None:
             yield _InFiles(engine=engine, plan=plan, profile=direct.profile, direct=direct)
             return
@@ -213,11 +213,12 @@ def _staged(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Iter
             blobs = engine.persist(engine.map_batches(frame, step, step.schema))
             held.callback(engine.unpersist, blobs)
             rows = engine.collect(engine.filter(blobs, "kind", (SUMMARY, ERROR, KEYS)))
-        came = len(raise_errors(rows))
-        if may_repeat(context, rows):
-            blobs, rows = combined(engine, blobs, rows, step, held)
         profile = WorkloadProfile.of(raise_errors(rows))
-        profile.input_partitions = came
+        if may_repeat(context, rows):
+            came = profile.input_partitions
+            blobs, rows = combined(engine, blobs, rows, step, held)
+            profile = WorkloadProfile.of(raise_errors(rows))
+            profile.input_partitions = came
         list_slices(table, context, profile)
         tags = None
         if isinstance(context.index, PlacingIndex):

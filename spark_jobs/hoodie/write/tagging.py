@@ -270,9 +270,7 @@ def _count(
         if code is not None and moves:
             profile.moved[group] = profile.moved.get(group, 0) + count
             continue
-        known = profile.groups.setdefault(group, [0, 0])
-        known[0] += count
-        known[1] += int(count * sizes.get(slice_.partition, mean))
+        profile.add(group, count, int(count * sizes.get(slice_.partition, mean)))
         if context.operation.brings_rows:
             left[slice_.partition if code is None else partitions[code]] -= count
     if not context.operation.brings_rows:

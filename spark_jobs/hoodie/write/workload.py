@@ -81,13 +81,17 @@ class WorkloadProfile:
         for summary in summaries:
             profile.input_partitions += 1
             for partition, number, rows, size, samples in summary["partitions"]:
-                _add(profile.groups, (partition, ""), rows, size)
+                profile.add((partition, ""), rows, size)
                 if number:
                     _add(profile.numbered, (partition, number), rows, size)
                 if samples:
                     share = size / len(samples)
                     profile.samples.setdefault(partition, []).extend((key, share) for key in samples)
         return profile
+
+    def add(self, group: tuple[str, str], rows: int, size: int) -> None:
+        """Count rows of a file group, beside those that are counted."""
+        _add(self.groups, group, rows, size)
 
     @property
     def rows(self) -> int:
@@ -204,24 +208,23 @@ class Assignment:
     @property
     def table(self) -> pa.Table:
         """write and reducer by partition, of inserts of which nothing is cut."""
-        places = {partition: shares[0][0] for partition, shares in self.inserts.items()}
-        columns = {
-            "partition": pa.array(places, pa.string()),
-            "write": pa.array(places.values(), pa.int32()),
-            "reducer": pa.array([self.reducers[number] for number in places.values()], pa.int32()),
-        }
-        return pa.table(columns)
+        return self._table([shares[0][0] for shares in self.inserts.values()], partition=self.inserts)
 
     def table_of(self, file_ids: Mapping[tuple[str, str], str]) -> pa.Table:
         """write and reducer by partition and number of the file group."""
-        writes = [self.updates[partition, file_id] for (partition, _), file_id in file_ids.items()]
-        columns = {
-            "partition": pa.array([partition for partition, _ in file_ids], pa.string()),
-            "group": pa.array([number for _, number in file_ids], pa.string()),
-            "write": pa.array(writes, pa.int32()),
-            "reducer": pa.array([self.reducers[number] for number in writes], pa.int32()),
-        }
-        return pa.table(columns)
+        return self._table(
+            [self.updates[partition, file_id] for (partition, _), file_id in file_ids.items()],
+            partition=[partition for partition, _ in file_ids],
+            group=[number for _, number in file_ids],
+        )
+
+    def _table(self, writes: list[int], **columns: Iterable[str]) -> pa.Table:
+        """These columns, the write of each row and its reducer."""
+        texts = {name: pa.array(values, pa.string()) for name, values in columns.items()}
+        reducers = [self.reducers[number] for number in writes]
+        return pa.table(
+            {**texts, "write": pa.array(writes, pa.int32()), "reducer": pa.array(reducers, pa.int32())}
+        )
 
 
 def slice_from_json(base_path: str, partition: str, value: Sequence[Any]) -> FileSlice:
