@@ -211,13 +211,13 @@ def explain(
     its cost, which the explanation has.
     """
     started = time.monotonic()
+    request = replace(request, dry_run=True)
     table = Table(TableRef.of(request.path, Config.of(request.options)))
     progress("explain", f"{request.operation.value} into {table.base_path}")
     with _rehearsed(engine, frame, request, table) as rows:
         plan, profile = rows.plan, rows.profile
         busy = busy_groups(plan.timeline, table.storage)
-        changed = profile.changed
-        touched = [group for group in busy if group in changed or group[0] in profile.replaced]
+        touched = profile.touched(busy)
         hindrances: list[Instant] = []
         refused = ""
         try:
@@ -300,13 +300,10 @@ def _spare_pending(
         return []
     busy = busy_groups(timeline, storage)
     hindrances: list[Instant] = []
-    changed = sorted(profile.changed)
     if first and rolls_back(plan.config):
-        known = {*changed}
-        touched = [group for group in busy if group in known or group[0] in profile.replaced]
-        hindrances = clusterings_of(busy, touched)
+        hindrances = clusterings_of(busy, profile.touched(busy))
         busy = {group: instant for group, instant in busy.items() if instant not in hindrances}
-    refuse_updates(busy, changed)
+    refuse_updates(busy, sorted(profile.changed))
     refuse_busy(busy, profile.replaced)
     profile.busy = frozenset(busy)
     if first and plan.context.index is not None and not plan.context.index.sees_logs:

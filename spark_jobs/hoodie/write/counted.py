@@ -131,7 +131,7 @@ class CountedPlan:
         context, config = plan.context, plan.config
         if (
             not context.streams
-            or plan.request.dry_run  # it says how large files would be
+            or plan.request.dry_run  # that, and explain, say how large files would be
             or not _always_fits(canonical(engine.schema(frame)), context.schema)
         ):
             return None

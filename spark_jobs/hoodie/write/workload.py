@@ -106,6 +106,11 @@ class WorkloadProfile:
         """The file groups that records go to, or leave; "" for new ones of a partition."""
         return {*self.groups, *self.moved}
 
+    def touched(self, groups: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those of these file groups that the write changes or replaces."""
+        changed = self.changed
+        return [group for group in groups if group in changed or group[0] in self.replaced]
+
     def updates(self) -> Iterator[tuple[tuple[str, str], FileSlice | None, int, int]]:
         """(group, slice, rows, bytes of new rows) of the file groups whose records change or leave. Without a
         slice: a new one, where the index says which file group a key belongs to.

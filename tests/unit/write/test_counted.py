@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +207,16 @@ def test_what_has_to_be_looked_at_is_staged(tmp_path: Path, options: dict[str, A
     load(engine, halves(BY_REGION), tmp_path / "t", {**OPTIONS, **options})
     assert engine.calls == ["persist"]
     assert_same_rows(hoodie.read_table(str(tmp_path / "t")), ROWS)
+
+
+def test_an_explanation_measures_the_rows_as_a_dry_run_does(tmp_path: Path) -> None:
+    request = WriteRequest(str(tmp_path / "t"), Operation.BULK_INSERT, OPTIONS)
+    engine = Again()
+    explained = pipeline.explain(engine, halves(BY_REGION), request)
+    planned = pipeline.write(Again(), halves(BY_REGION), replace(request, dry_run=True)).planned
+    assert engine.calls == ["persist"]
+    assert explained.partitions == planned
+    assert not (tmp_path / "t").exists()
 
 
 def test_columns_that_must_not_be_null(tmp_path: Path) -> None:
