@@ -48,12 +48,13 @@ def keys_to_delete(
     config: Config, props: TableProperties, stored: pa.Schema | None, incoming: pa.Schema
 ) -> tuple[KeyGenerator, pa.Schema]:
     """The keys, and the columns that they are made of. Raises InputError for missing columns."""
-    columns, of_keys = _columns(config[RECORDKEY_FIELD]), _columns(config[PARTITIONPATH_FIELD])
-    missing = [name for name in dict.fromkeys([*columns, *of_keys]) if name not in incoming.names]
+    columns = _columns(config[RECORDKEY_FIELD])
+    every = list(dict.fromkeys([*columns, *_columns(config[PARTITIONPATH_FIELD])]))
+    missing = [name for name in every if name not in incoming.names]
     by_key = stored is not None and index_for(config).scope is Scope.TABLE
     spared = by_key and not {*missing} & {*columns} and stored is not None and {*missing} <= {*stored.names}
     if missing and not spared:
-        needed = columns if by_key else list(dict.fromkeys([*columns, *of_keys]))
+        needed = columns if by_key else every
         raise InputError(
             f"the input lacks {', '.join(missing)}; a delete needs the columns of record key"
             f"{'' if by_key else ' and partition path'}: {', '.join(needed)}",
@@ -61,7 +62,7 @@ def keys_to_delete(
         )
     fields: list[Any] = [
         (stored if name in missing and stored is not None else incoming).field(name)
-        for name in dict.fromkeys([*columns, *of_keys])
+        for name in every
     ]
     rows = canonical(pa.schema(fields))
     keys = key_generator(config, rows)
