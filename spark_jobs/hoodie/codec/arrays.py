@@ -29,6 +29,11 @@ def whole(values: Column) -> Array:
     return cast("Array", joined)
 
 
+def rows_of(rows: Rows, size: int) -> int:
+    """How many of the rows are of about this size in memory; at least one."""
+    return max(1, rows.num_rows * size // max(size, rows.nbytes))
+
+
 def coded_texts(indices: Any, names: list[str]) -> Coded:
     """dictionary<int32, string> of numpy or Arrow indices; the names may repeat."""
     numbers = indices if isinstance(indices, pa.Array) else array(indices)

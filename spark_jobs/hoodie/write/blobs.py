@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from hoodie.codec.arrays import rows_of
 from hoodie.engine import Engine, Frame
 from hoodie.errors import CODES, HoodieError
 
@@ -83,7 +84,7 @@ def encode_rows(rows: pa.Table) -> Iterator[tuple[bytes, int]]:
     """(IPC message, number of its rows), each of about BLOB_BYTES, until all rows of the table are in one."""
     if rows.num_rows == 0:
         return
-    step = max(1, int(rows.num_rows * BLOB_BYTES / max(BLOB_BYTES, rows.nbytes)))
+    step = rows_of(rows, BLOB_BYTES)
     for start in range(0, rows.num_rows, step):
         piece = rows.slice(start, step).combine_chunks().to_batches()
         for batch in piece:

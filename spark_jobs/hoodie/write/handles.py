@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.codec.ahead import ahead
+from hoodie.codec.arrays import rows_of
 from hoodie.engine.task import Task
 from hoodie.errors import TableError
 from hoodie.format.base_file import (
@@ -302,7 +303,7 @@ class Handles:
         them, and near the limit about as many as still fit.
         """
         step = min(self.context.files.block_size, max(1, self.context.files.max_file_size // 2))
-        most = _rows_of(rows, step)
+        most = rows_of(rows, step)
         start = 0
         while start < rows.num_rows:
             count, output = most, self._output
@@ -336,14 +337,9 @@ def _refuse_hidden(slice_: FileSlice, rows: Iterator[pa.Table]) -> None:
 
 def pieces(rows: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
     """The rows in slices of about this size in memory."""
-    step = _rows_of(rows, target_bytes)
+    step = rows_of(rows, target_bytes)
     for start in range(0, rows.num_rows, step):
         yield rows.slice(start, step)
-
-
-def _rows_of(rows: pa.Table, target_bytes: int) -> int:
-    """How many of the rows are of about this size in memory; at least one."""
-    return max(1, int(rows.num_rows * target_bytes / max(target_bytes, rows.nbytes)))
 
 
 def _matched(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.codec.arrays import whole
+from hoodie.codec.arrays import rows_of, whole
 from hoodie.format.evolution import check_texts, conform
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import NOWHERE
@@ -98,6 +98,6 @@ def chunks(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
 
 def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
     """The batch in slices of about so many bytes at most, one row at least."""
-    step = max(1, batch.num_rows * most // max(most, batch.nbytes))
+    step = rows_of(batch, most)
     for start in range(0, batch.num_rows, step):
         yield batch.slice(start, step)

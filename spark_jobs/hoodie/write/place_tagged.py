@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Ints, array, whole
+from hoodie.codec.arrays import Ints, array, rows_of, whole
 from hoodie.engine.task import Task
 from hoodie.errors import JobError
 from hoodie.format.meta_fields import RECORD_KEY
@@ -96,7 +96,7 @@ class PlaceTagged:
         if not np.array_equal(order, np.arange(len(order))):
             rows = rows.take(array(order))
         (ordered,) = rows.combine_chunks().to_batches()
-        step = max(1, rows.num_rows * BLOB_BYTES // max(BLOB_BYTES, rows.nbytes))
+        step = rows_of(rows, BLOB_BYTES)
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             partition, reducer = self.assignment.writes[number].partition, self.assignment.reducers[number]
             end = int(bounds[number + 1])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hoodie.codec.arrays import rows_of
 from hoodie.read.spill import SpillFolder
 from hoodie.services.clustering.order import PLACE, Order, SortKeys
 
@@ -155,7 +156,7 @@ def _sorted(keys: SortKeys, rows: pa.Table, piece_bytes: int) -> Iterator[pa.Tab
     order = keys.indices(rows)
     if PLACE in keys.names:
         rows = rows.drop_columns([PLACE])
-    step = max(1, int(rows.num_rows * piece_bytes / max(piece_bytes, rows.nbytes)))
+    step = rows_of(rows, piece_bytes)
     for start in range(0, rows.num_rows, step):
         yield rows.take(order[start : start + step])
 
