@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import require
+
 HERE = Path(__file__).parent
 HOME = Path(tempfile.mkdtemp(prefix="hoodie-airflow-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
@@ -121,6 +123,21 @@ def fake(tmp_path: Path) -> FakeSubmit:
     folder = tmp_path / "bin"
     folder.mkdir()
     return FakeSubmit(folder / "spark-submit").body("")
+
+
+@pytest.fixture
+def real_spark(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Arguments of an operator that runs the real spark-submit, with a local master."""
+    from airflow_hoodie.compat.spark_provider import installed_spark_home
+
+    require(
+        os.environ.get("SPARK_HOME") or installed_spark_home(), "no Spark: neither SPARK_HOME nor pyspark"
+    )
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    connection = {"conn_type": "spark", "host": "local[1]", "extra": {"deploy-mode": "client"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_REAL", json.dumps(connection))
+    return {"spark_conn_id": "spark_real", "driver_memory": "1g"}
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 import hoodie
 from airflow_hoodie.operators.write import DeleteOperator, UpsertOperator
 from airflow_hoodie.table import HoodieTable
-from tests.conftest import require
 
 #: one of the whole table that notes in which process it is asked; the driver leaves that to tasks
 MODULE = """
@@ -56,7 +54,9 @@ def _source(folder: Path, ids: str, value: int, day: str) -> str:
 @pytest.mark.parametrize(
     "engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.full])]
 )
-def test_an_index_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+def test_an_index_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, engine: str
+) -> None:
     folder = tmp_path / "own"
     folder.mkdir()
     module = folder / "whole_index.py"
@@ -74,14 +74,7 @@ def test_an_index_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
         "options": {"hoodie.index.class": "whole_index:Whole"},
     }
     if engine == "spark":
-        from airflow_hoodie.compat.spark_provider import installed_spark_home
-
-        require(os.environ.get("SPARK_HOME") or installed_spark_home(), "no Spark")
-        monkeypatch.delenv("SPARK_HOME", raising=False)
-        monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-        connection = {"conn_type": "spark", "host": "local[1]", "extra": {"deploy-mode": "client"}}
-        monkeypatch.setenv("AIRFLOW_CONN_SPARK_REAL", json.dumps(connection))
-        common |= {"spark_conn_id": "spark_real", "driver_memory": "1g", "py_files": str(module)}
+        common |= {**request.getfixturevalue("real_spark"), "py_files": str(module)}
     else:
         monkeypatch.setenv(
             "PYTHONPATH", os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])

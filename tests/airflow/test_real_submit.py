@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,7 +21,6 @@ from airflow_hoodie.exceptions import HoodieValidationError
 from airflow_hoodie.operators.write import UpsertOperator
 from airflow_hoodie.sensors.commit import CommitSensor
 from airflow_hoodie.table import HoodieTable
-from tests.conftest import require
 from tests.support.processes import command_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
@@ -34,16 +32,8 @@ def write_rows(path: Path, ids: list[str | None], values: list[int]) -> str:
 
 
 def test_an_upsert_and_a_refused_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
+    tmp_path: Path, real_spark: dict[str, Any], logged: Callable[[], str]
 ) -> None:
-    from airflow_hoodie.compat.spark_provider import installed_spark_home
-
-    home = os.environ.get("SPARK_HOME") or installed_spark_home()
-    require(home, "no Spark: neither SPARK_HOME nor pyspark")
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    connection = {"conn_type": "spark", "host": "local[1]", "extra": {"deploy-mode": "client"}}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_REAL", json.dumps(connection))
     table = HoodieTable(
         name="orders",
         path=str(tmp_path / "orders"),
@@ -53,8 +43,7 @@ def test_an_upsert_and_a_refused_batch(
     )
     common: dict[str, Any] = {
         "table": table,
-        "spark_conn_id": "spark_real",
-        "driver_memory": "1g",
+        **real_spark,
         "conf": {
             "spark.ui.enabled": "true",
             "spark.sql.shuffle.partitions": "1",

@@ -9,17 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from tests.support.cli import Run, said
+from tests.support.cli import Run
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import OPTIONS, Pair, listing
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        return said(capsys, arguments)
-
-    return call
 
 
 @pytest.fixture

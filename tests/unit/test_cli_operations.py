@@ -10,18 +10,14 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from tests.support.cli import Run, said
+from tests.support.cli import Run
 from tests.unit.write.support import HIVE_STYLE, KEY, PARTITION, SMALL_FILTERS, listing
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        return said(capsys, arguments)
-
-    return call
+    return run
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from tests.support.cli import Run, said
+from tests.support.cli import Run
 from tests.unit.write.support import listing
 
 FEW = {
@@ -19,14 +19,6 @@ FEW = {
     "hoodie.keep.max.commits": 3,
 }
 SET = [part for name, value in FEW.items() for part in ("--option", f"{name}={value}")]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        return said(capsys, arguments)
-
-    return call
 
 
 @pytest.fixture

@@ -11,16 +11,8 @@ import pytest
 
 import hoodie
 from hoodie.jobs import _main
-from tests.support.cli import Run, said
+from tests.support.cli import Run
 from tests.unit.write.support import listing
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        return said(capsys, arguments)
-
-    return call
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from typing import Any
 import hoodie
 from hoodie.cli.engine import session
 from hoodie.cli.output import Answer, grid
-from hoodie.cli.write import operation_of, planned_grid, progress_for, read_properties
-from hoodie.source import Source
+from hoodie.cli.write import operation_of, planned, progress_for, source_and_options, unmatched
 from hoodie.source.target import target_schema
 from hoodie.text import plural, size
 
@@ -28,8 +27,7 @@ _EFFECTS = {
 
 
 def explain(args: argparse.Namespace) -> Answer:
-    options = {**read_properties(args.properties), **dict(args.option)}
-    source = Source.of({"path": args.source, "format": args.format, "options": dict(args.source_option)})
+    source, options = source_and_options(args)
     with session(args) as backend:
         result = hoodie.explain(
             backend.read_source(source, target_schema(args.table, options)),
@@ -46,19 +44,14 @@ def summary(result: dict[str, Any]) -> str:
     """A WriteExplanation for people."""
     groups = [f"{result[name]:,} {text}" for name, text in _GROUPS.items() if result[name]]
     lines = [
-        f"{result['operation']} would change {plural(len(result['partitions']), 'partition')} of "
-        f"{result['table']}; nothing was written",
-        *planned_grid(result["partitions"]),
+        *planned(result, result["partitions"]),
         f"  file groups: {', '.join(groups) or 'none'}",
         f"  about {size(result['written_bytes'])} are written to change {size(result['changed_bytes'])}, "
         f"{size(result['rewritten_bytes'])} of it stored rows: write amplification "
         f"{result['write_amplification']:,g}",
+        *unmatched(result),
+        *_indexes(result),
     ]
-    if result["num_missing"]:
-        lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
-    if result["num_dropped"]:
-        lines.append(f"  {plural(result['num_dropped'], 'row')} left out, whose key is in the table")
-    lines += _indexes(result)
     for item in result["conflicts"]:
         what = f"{_ACTIONS.get(item['action'], item['action'])} {item['instant']}"
         lines.append(f"  pending {what}: {plural(item['groups'], 'file group')}, {_EFFECTS[item['effect']]}")

@@ -10,14 +10,14 @@ import hoodie
 from hoodie.backend import Backend
 from hoodie.cli.engine import session
 from hoodie.cli.output import Answer, grid
-from hoodie.cli.write import progress_for, read_properties
+from hoodie.cli.write import options_of, progress_for
 from hoodie.services.catalogue import planned
 from hoodie.text import size
 
 
 def plan(args: argparse.Namespace) -> Answer:
     """What each service would do now, and why, or why nothing."""
-    result = hoodie.plan_services(args.table, only=args.only, options=_options(args)).to_dict()
+    result = hoodie.plan_services(args.table, only=args.only, options=options_of(args)).to_dict()
     return Answer.of(result, plan_text)
 
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> Answer:
         result = hoodie.run_services(
             args.table,
             only=args.only,
-            options=_options(args),
+            options=options_of(args),
             spark=started,
             dry_run=args.dry_run,
             progress=progress_for(args),
@@ -90,7 +90,3 @@ def run_text(result: dict[str, Any]) -> str:
         else:
             lines.append(f"{name}: {services[name].text(own)}")
     return "\n".join(lines)
-
-
-def _options(args: argparse.Namespace) -> dict[str, str]:
-    return {**read_properties(args.properties), **dict(args.option)}

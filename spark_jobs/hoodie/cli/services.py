@@ -36,10 +36,10 @@ def _add(command: argparse.ArgumentParser, flag: str, item: Field[Any]) -> None:
 
 def run(service: Service, args: argparse.Namespace) -> Answer:
     """Run the service, and report what was done or why nothing was."""
-    from hoodie.cli.write import progress_for, read_properties
+    from hoodie.cli.write import options_of, progress_for
 
     given: dict[str, Any] = {name: getattr(args, name) for name in service.request.own()}
-    options = {**read_properties(args.properties), **dict(args.option)}
+    options = options_of(args)
     with session(args) if service.needs_engine else nullcontext() as backend:
         if backend is not None:
             given["engine"] = backend.engine

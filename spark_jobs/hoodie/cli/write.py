@@ -22,8 +22,7 @@ _CHANGES = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}
 
 def write(args: argparse.Namespace) -> Answer:
     """Write the source's rows into the table, and say what was done."""
-    options = {**read_properties(args.properties), **dict(args.option)}
-    source = Source.of({"path": args.source, "format": args.format, "options": dict(args.source_option)})
+    source, options = source_and_options(args)
     with session(args) as backend:
         result = hoodie.write_table(
             backend.read_source(source, target_schema(args.table, options)),
@@ -37,6 +36,18 @@ def write(args: argparse.Namespace) -> Answer:
     return Answer.of(result, summary)
 
 
+def source_and_options(args: argparse.Namespace) -> tuple[Source, dict[str, str]]:
+    """What a write reads, and its settings. Raises ConfigError, InputError."""
+    options = options_of(args)
+    source = Source.of({"path": args.source, "format": args.format, "options": dict(args.source_option)})
+    return source, options
+
+
+def options_of(args: argparse.Namespace) -> dict[str, str]:
+    """Settings of the command line; those of --option go before those of --properties."""
+    return {**_properties(args.properties), **dict(args.option)}
+
+
 def operation_of(args: argparse.Namespace) -> str:
     named: str = args.operation if args.command == "explain" else args.command
     return "insert_overwrite_table" if getattr(args, "whole_table", False) else named
@@ -48,14 +59,14 @@ def delete_partition(args: argparse.Namespace) -> Answer:
         args.table,
         args.partition,
         missing_ok=args.missing_ok,
-        options={**read_properties(args.properties), **dict(args.option)},
+        options=options_of(args),
         dry_run=args.dry_run,
         progress=progress_for(args),
     ).to_dict()
     return Answer.of(result, summary)
 
 
-def read_properties(path: str | None) -> dict[str, str]:
+def _properties(path: str | None) -> dict[str, str]:
     """Settings of a Java properties file. Raises ConfigError when it is missing or malformed."""
     if path is None:
         return {}
@@ -81,36 +92,42 @@ def summary(result: dict[str, Any]) -> str:
     ]
     if result["num_replaced"]:
         lines.append(f"  {plural(result['num_replaced'], 'file group')} replaced")
-    if result["num_missing"]:
-        lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
-    if result["num_dropped"]:
-        lines.append(f"  {plural(result['num_dropped'], 'row')} left out, whose key is in the table")
-    return "\n".join([*lines, *notes(result)])
+    return "\n".join([*lines, *unmatched(result), *notes(result)])
 
 
 def _preview(result: dict[str, Any]) -> str:
     """What a dry run found, a line for each partition; sizes of new files are estimates."""
-    lines = [f"{result['operation']} would change {plural(len(result['partitions']), 'partition')} of "]
-    lines[0] += f"{result['table']}; nothing was written"
-    lines += planned_grid(result["planned"])
+    lines = [*planned(result, result["planned"]), *unmatched(result)]
+    return "\n".join([*lines, *(f"  warning: {warning}" for warning in result["warnings"])])
+
+
+def unmatched(result: dict[str, Any]) -> list[str]:
+    """Rows of which nothing is written."""
+    lines = []
     if result["num_missing"]:
         lines.append(f"  {plural(result['num_missing'], 'row')} whose key is not in the table")
     if result["num_dropped"]:
         lines.append(f"  {plural(result['num_dropped'], 'row')} left out, whose key is in the table")
-    return "\n".join([*lines, *(f"  warning: {warning}" for warning in result["warnings"])])
+    return lines
 
 
-def planned_grid(partitions: list[dict[str, Any]]) -> list[str]:
-    """What a write would do in each partition: a grid, with the columns that are not 0 in all."""
+def planned(result: dict[str, Any], partitions: list[dict[str, Any]]) -> list[str]:
+    """What a write would do, as a whole and in each partition: a grid, with the columns that are not 0 in
+    all.
+    """
+    head = (
+        f"{result['operation']} would change {plural(len(result['partitions']), 'partition')} of "
+        f"{result['table']}; nothing was written"
+    )
     columns = [(name, head) for name, head in _PLANNED.items() if any(item[name] for item in partitions)]
     if not columns:
-        return []
+        return [head]
     heads = ["partition", *(head for _, head in columns)]
     rows = [
         [item["partition"] or "(the table)", *(_shown(item, name) for name, _ in columns)]
         for item in partitions
     ]
-    return [grid(heads, rows)]
+    return [head, grid(heads, rows)]
 
 
 _PLANNED = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from hoodie.cli import main
 from hoodie.format.log_block import BlockType, rollback_headers
 from hoodie.format.log_data import DeleteRecords, encode_data_block, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
@@ -19,23 +18,17 @@ from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
 from hoodie.storage.local import LocalStorage
 from tests.support.arrow import arrow_schema
+from tests.support.cli import Run
 from tests.unit.log.reference import block
 
 TABLE = arrow_schema([("id", pa.int64()), ("day", pa.date32()), ("tags", pa.map_(pa.string(), pa.int32()))])
 ROWS = [{"id": i, "day": dt.date(2024, 1, 1), "tags": [("a", i)]} for i in range(25)]
 TEXT = to_avro_text(TABLE, "t")
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(["log", *arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
+def run(run: Run) -> Run:
+    return partial(run, "log")
 
 
 @pytest.fixture
