@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -231,6 +232,23 @@ def test_a_large_source_is_read_in_blocks_and_is_the_same(
     assert found.to_table() == expected
 
 
+@pytest.mark.parametrize("block", [1 << 20, 100, 30])
+@pytest.mark.parametrize("letter", ['5" disk', 'x ""', '"x" "y'])
+@pytest.mark.parametrize("begin", ["", "\ufeff"])
+def test_a_quote_within_a_value_is_a_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, letter: str, begin: str
+) -> None:
+    """A record is not cut at a line end in quotes."""
+    monkeypatch.setattr("hoodie.source.text.BLOCK_BYTES", block)
+    lines = [f'"{number}",{letter if number == 5 else "x"},"first\nsecond, third"\n' for number in range(30)]
+    path = write(tmp_path / "a.csv", f'{begin}"id",what,note\n' + "".join(lines))
+    found = rows({"path": path, "options": {"multiLine": True}})
+    expected = pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
+    assert found == expected
+    assert found.column("id").to_pylist() == [*range(30)]
+    assert set(found.column("note").to_pylist()) == {"first\nsecond, third"}
+
+
 def test_a_value_in_a_later_block_that_is_not_of_the_tables_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,3 +342,14 @@ def test_a_table_as_source(tmp_path: Path) -> None:
         target_schema(path, {"hoodie.write.fsync": "maybe"})
     with pytest.raises(InputError, match="is a Hudi table; read it with the source format 'table'"):
         rows(path)
+
+
+def test_a_table_as_source_has_the_rows_that_it_had_when_it_was_opened(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    given = pa.table({"id": ["a", "b"], "n": [1, 2]})
+    hoodie.write_table(given, path, options={"hoodie.datasource.write.recordkey.field": "id"})
+    found = read(Source.of({"path": path, "format": "table"}))
+    assert isinstance(found, Stream)
+    hoodie.write_table(pa.table({"id": ["b", "c"], "n": [3, 3], "more": ["x", "y"]}), path)
+    for _ in range(2):
+        assert found.to_table().sort_by("id") == given

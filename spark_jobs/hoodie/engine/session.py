@@ -55,6 +55,19 @@ def spark_context(spark: Any) -> Any | None:
         return None
 
 
+@contextlib.contextmanager
+def conf_set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """Sets the session's settings for a block, then sets their values from before again."""
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
 def plan_text(frame: Any) -> str:
     """The physical plan of a DataFrame as Spark explains it; "" where it does not."""
     try:  # Connect of 3.5 takes no DataFrame here

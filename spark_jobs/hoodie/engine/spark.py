@@ -17,7 +17,7 @@ from pyspark.storagelevel import StorageLevel
 from hoodie.engine import Engine, Repeatable
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.repeatable import is_cheap
-from hoodie.engine.session import arrow_schema, plan_text, rebalanced, spark_context
+from hoodie.engine.session import arrow_schema, conf_set, plan_text, rebalanced, spark_context
 from hoodie.engine.task import BatchFunction, Task
 from hoodie.errors import ConfigError, HoodieError, JobError
 
@@ -117,14 +117,8 @@ class SparkEngine(Engine):
         settings = {_BATCH_CONF: str(_BLOB_ROWS if blobs else _INPUT_ROWS)}
         if gathered:
             settings[_GATHERED_CONF] = str(gathered)
-        before = {name: self.spark.conf.get(name) for name in settings}
-        for name, value in settings.items():
-            self.spark.conf.set(name, value)
-        try:
+        with conf_set(self.spark, settings):
             yield
-        finally:
-            for name, value in before.items():
-                self.spark.conf.set(name, value)
 
 
 @dataclass(frozen=True)

@@ -19,3 +19,10 @@ class Stream:
 
     def to_table(self) -> pa.Table:
         return pa.Table.from_batches([batch for part in self.parts for batch in part()], self.schema)
+
+
+def widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in a schema that was united of theirs and others: columns that they lack are null."""
+    if rows.schema == schema:
+        return rows
+    return pa.concat_tables([schema.empty_table(), rows], promote_options="permissive").cast(schema)

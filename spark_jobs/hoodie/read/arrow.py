@@ -18,7 +18,7 @@ from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read import duckdb_predicate
-from hoodie.read.binding import Where
+from hoodie.read.binding import Predicate, Where
 from hoodie.read.duckdb_predicate import NoPredicate, wrong
 from hoodie.read.file_slice import read_slice, read_through
 from hoodie.read.pruning import asks_files, row_groups
@@ -76,8 +76,7 @@ def read_batches(
             return answer
     view = TableView.load(table, query, config)
     names = view.columns(columns, meta)
-    wanted = names if view.span is None else _with_time(view, names)
-    found = _tables(view, storage, view.slices, wanted)
+    found = _tables(view, storage, view.slices, _looked_at(view, names, None))
     return _reader(view, names, (rows.select(names) for rows in found))
 
 
@@ -93,9 +92,10 @@ def slice_tables(
         yield columns.put(rows, partition, schema)
 
 
-def view_batches(view: TableView, storage: Storage) -> pa.RecordBatchReader:
-    """All rows and columns of a view."""
-    return _reader(view, view.schema.names, _tables(view, storage, view.slices, view.schema.names))
+def view_batches(view: TableView, storage: Storage, *, meta: bool = True) -> pa.RecordBatchReader:
+    """All rows and columns of a view that has no span, as often as it is called."""
+    names = view.columns(None, meta)
+    return _reader(view, names, _tables(view, storage, view.slices, names))
 
 
 def scan(
@@ -110,7 +110,7 @@ def scan(
         time: Any = ds.field(COMMIT_TIME)
         within = (time > view.span.begin) & (time <= view.span.end)
         asked = within if asked is None else within & asked
-    wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, condition)
+    wanted = _looked_at(view, names, condition)
     target = _schema(view, names)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -123,9 +123,9 @@ def scan(
     return pa.RecordBatchReader.from_batches(target, batches())
 
 
-def _with_time(view: TableView, names: Sequence[str]) -> list[str]:
-    wanted = {COMMIT_TIME, *names}
-    return [name for name in view.schema.names if name in wanted]
+def _looked_at(view: TableView, names: Sequence[str], condition: Predicate | None) -> list[str]:
+    """Columns to read for an answer that has these: those of the condition, too, and of the span."""
+    return view.referenced([*names, COMMIT_TIME] if view.span else names, condition)
 
 
 def _within(view: TableView, rows: pa.Table) -> pa.Table:
@@ -160,7 +160,7 @@ def _filtered(
     import duckdb
 
     where = predicate.text
-    wanted = view.referenced([*names, COMMIT_TIME] if view.span else names, predicate)
+    wanted = _looked_at(view, names, predicate)
     if not view.slices:
         wanted = list(view.schema.names)
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
@@ -192,13 +192,7 @@ def _cause(view: TableView, storage: Storage, names: list[str], error: Exception
     """
     import duckdb
 
-    of_predicate = (
-        duckdb.ParserException,
-        duckdb.BinderException,
-        duckdb.CatalogException,
-        duckdb.ConversionException,
-    )
-    if not isinstance(error, of_predicate):
+    if not duckdb_predicate.of_text(error):
         broken_file(view, storage, names)
     return None if isinstance(error, duckdb.Error) else error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -28,15 +29,26 @@ class ArrowFilter:
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """The columns that it looks at: without one of them it is no expression on the others."""
-        return [name for name in schema.names if not self._holds_without(schema, name)]
+        return self._among(schema, schema.names)
 
     def bound(self, schema: pa.Schema) -> Node:
         names = self.columns(schema)
         fields = tuple(Field((name,), schema.field(name).type) for name in names)
         return Opaque(fields, functools.partial(self._may_hold, schema, fields))
 
-    def _holds_without(self, schema: pa.Schema, name: str) -> bool:
-        rest = pa.schema([field for field in schema if field.name != name])
+    def _among(self, schema: pa.Schema, names: Sequence[str]) -> list[str]:
+        """Those of these names that it looks at, which are few: names that it holds without are left out
+        together.
+        """
+        if not names or self._holds_without(schema, frozenset(names)):
+            return []
+        if len(names) == 1:
+            return list(names)
+        middle = len(names) // 2
+        return [*self._among(schema, names[:middle]), *self._among(schema, names[middle:])]
+
+    def _holds_without(self, schema: pa.Schema, names: frozenset[str]) -> bool:
+        rest = pa.schema([field for field in schema if field.name not in names])
         try:
             _in_memory(rest.empty_table()).scanner(filter=self.expression)
         except (pa.ArrowException, LookupError):

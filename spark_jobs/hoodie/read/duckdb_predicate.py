@@ -147,6 +147,14 @@ def parsed(made: duckdb.DuckDBPyConnection, where: str) -> Where:
     return Where(where, duckdb_tree.tree(predicate), names=names)
 
 
+def of_text(error: Exception) -> bool:
+    """Is the error of DuckDB one of the text that it evaluates, and not of what it reads."""
+    import duckdb
+
+    kinds = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+    return isinstance(error, (*kinds, duckdb.ConversionException))
+
+
 def wrong(where: str, why: str, columns: Sequence[str]) -> ConfigError:
     """The error for a predicate that can't be parsed or evaluated, or may not be."""
     return ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from hoodie.errors import ConfigError, HoodieError
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.read import duckdb_predicate
 from hoodie.read.settings import SPILL_PATH
+from hoodie.read.spill import SpillFolder
 from hoodie.read.sql_tables import SqlTable, query_text
 from hoodie.read.table_dataset import TableDataset
 
@@ -38,8 +38,8 @@ def sql_batches(text: str, tables: Mapping[str, SqlTable]) -> pa.RecordBatchRead
     spill = next((item.config[SPILL_PATH] for item in tables.values()), None)
     datasets = {name: TableDataset(name, asked) for name, asked in tables.items()}
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hoodie-sql-", dir=spill or None))
-        connection = stack.enter_context(duckdb_predicate.connection(folder, *_SETTINGS))
+        folder = stack.enter_context(SpillFolder(spill or ""))
+        connection = stack.enter_context(duckdb_predicate.connection(folder.path, *_SETTINGS))
         for name, dataset in datasets.items():
             connection.register(name, dataset)
         try:
@@ -92,7 +92,7 @@ def _wrong(query: str, datasets: Mapping[str, TableDataset], error: Exception) -
     known = next((found for found in failed if isinstance(found, HoodieError)), None)
     if known is not None:
         return known
-    if not _of_text(error):
+    if not duckdb_predicate.of_text(error):
         for dataset in datasets.values():
             dataset.broken()
     if failed:
@@ -101,10 +101,3 @@ def _wrong(query: str, datasets: Mapping[str, TableDataset], error: Exception) -
     return ConfigError(
         f"the SQL text can't be evaluated: {str(error).splitlines()[0]}; columns are {columns}", sql=query
     )
-
-
-def _of_text(error: Exception) -> bool:
-    import duckdb
-
-    kinds = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
-    return isinstance(error, (*kinds, duckdb.ConversionException))

@@ -6,7 +6,6 @@ session that is passed in: pyspark is imported by the caller that made the sessi
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
-from hoodie.engine.session import to_spark_schema
+from hoodie.engine.session import conf_set, to_spark_schema
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.read import spark_predicate
 from hoodie.read.binding import Where
@@ -31,8 +30,8 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.view import BaseFile, FileSlice
 
-_LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_DRIVER_LISTS = 10000
+#: Spark looks at each named file by itself; beyond 32 of them it would run a job with a task for each
+_LIST_ON_DRIVER = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}
 _ALONE = 1 << 30
 #: before the number of a column that is not read
 _FAILS = "_hoodie_not_read_"
@@ -82,7 +81,7 @@ def view_frame(
     convert all but `unread`, which has the error for a row where such a column is needed.
     """
     target = to_spark_schema(pa.schema([view.schema.field(name) for name in names]))
-    with _listing_on_the_driver(spark):
+    with conf_set(spark, _LIST_ON_DRIVER):
         frames = []
         for schema, files, partitions in _by_types(view, storage, names):
             paths = [plain_path(file.path) for file in files]
@@ -96,17 +95,6 @@ def view_frame(
 def plain_path(path: str) -> str:
     """A path as Spark's sources take it for itself, and not for a pattern."""
     return _PATTERN_CHARACTERS.sub(r"\\\1", path)
-
-
-@contextlib.contextmanager
-def _listing_on_the_driver(spark: Any) -> Iterator[None]:
-    """Spark looks at each named file by itself; beyond 32 of them it would run a job with a task for each."""
-    before = spark.conf.get(_LISTING_THRESHOLD)
-    spark.conf.set(_LISTING_THRESHOLD, str(_DRIVER_LISTS))
-    try:
-        yield
-    finally:
-        spark.conf.set(_LISTING_THRESHOLD, before)
 
 
 @dataclass(frozen=True)

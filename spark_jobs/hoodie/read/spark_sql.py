@@ -16,13 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.engine.session import spark_context, to_spark_schema
+from hoodie.engine.session import conf_set, spark_context, to_spark_schema
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read.spark import plain_path, view_frame
 from hoodie.read.spark_plan import Needed, Stand, needed
 from hoodie.read.sql_tables import SqlTable, query_text
-from hoodie.read.table_view import TableView, known_schema
+from hoodie.read.table_view import TableView, query_schema
 from hoodie.table.handle import Table
 from hoodie.table.properties import properties_path
 
@@ -43,7 +43,7 @@ def sql_frame(spark: Any, text: str, tables: Mapping[str, SqlTable]) -> Any:
     query, mark = query_text(text), f"hoodie_{uuid.uuid4().hex}"
     opened = {name: asked.open() for name, asked in tables.items()}
     stands = {
-        name: Stand(f"{mark}_{number}", _schema(opened[name], asked))
+        name: Stand(f"{mark}_{number}", query_schema(opened[name], asked.query, asked.config))
         for number, (name, asked) in enumerate(tables.items())
     }
     with _views(
@@ -91,11 +91,6 @@ class _Part:
         return {name: f"{mark}: {text}" for name, mark in named if name not in needed}
 
 
-def _schema(table: Table, asked: SqlTable) -> pa.Schema:
-    known = known_schema(table, asked.query, asked.config)
-    return TableView.load(table, asked.query, asked.config).schema if known is None else known
-
-
 def _stand_in(spark: Any, table: Table, stand: Stand) -> Any:
     """A file that is there and never read, as Parquet with the table's columns."""
     fields = zip(stand.schema, stand.names(), strict=True)
@@ -120,12 +115,8 @@ def _views(spark: Any, frames: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _plan(spark: Any, query: str, views: Mapping[str, str]) -> str:
-    before = spark.conf.get(_FIELDS)
-    spark.conf.set(_FIELDS, _MANY)
-    try:
+    with conf_set(spark, {_FIELDS: _MANY}):
         return "\n".join(row[0] for row in _asked(spark, query, views, "EXPLAIN FORMATTED ").collect())
-    finally:
-        spark.conf.set(_FIELDS, before)
 
 
 def _asked(spark: Any, query: str, views: Mapping[str, str], before: str = "") -> Any:

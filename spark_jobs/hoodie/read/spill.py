@@ -9,6 +9,7 @@ import shutil
 import stat
 import tempfile
 import time
+import weakref
 from types import TracebackType
 from typing import Any
 
@@ -54,7 +55,7 @@ class SpillFolder:
                 os.makedirs(spill_path, exist_ok=True)
             _sweep(spill_path or tempfile.gettempdir())
             self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=spill_path or None)
-            self._lock = _locked(self._folder.name)
+            self._unlock = weakref.finalize(self, os.close, _locked(self._folder.name))
         except OSError as error:
             raise spill_error(spill_path, error) from error
         self.path = self._folder.name
@@ -69,9 +70,7 @@ class SpillFolder:
 
     def close(self) -> None:
         self._folder.cleanup()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._unlock()
 
 
 def _sweep(parent: str) -> None:
@@ -92,14 +91,11 @@ def _sweep(parent: str) -> None:
                     os.close(lock)
 
 
-def _locked(folder: str) -> int | None:
-    """The descriptor that locks the folder; None where folders have no locks."""
+def _locked(folder: str) -> int:
+    """The descriptor that locks the folder, where folders have locks."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
     return lock
 
 

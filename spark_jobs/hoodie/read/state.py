@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.spark import view_frame
+from hoodie.read.spill import SpillFolder
 from hoodie.read.table_view import TableView, table_merger
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -99,10 +99,10 @@ def _duckdb(storage: Storage, views: Mapping[str, TableView], spill_path: str) -
             raise QueryError(str(error).splitlines()[0]) from error
 
     with (
-        tempfile.TemporaryDirectory(prefix="hoodie-sql-", dir=spill_path or None) as folder,
-        duckdb.connect(f"{folder}/rows.duckdb") as connection,
+        SpillFolder(spill_path) as folder,
+        duckdb.connect(f"{folder.path}/rows.duckdb") as connection,
     ):
-        quoted = folder.replace("'", "''")
+        quoted = folder.path.replace("'", "''")
         for setting in ("TimeZone = 'UTC'", f"memory_limit = '{_MEMORY}'", f"temp_directory = '{quoted}'"):
             connection.execute(f"SET {setting}")
         for name, view in views.items():

@@ -14,7 +14,7 @@ from hoodie.errors import TableError
 from hoodie.read.arrow import broken_file, scan
 from hoodie.read.arrow_filter import ArrowFilter
 from hoodie.read.sql_tables import SqlTable
-from hoodie.read.table_view import TableView, known_schema
+from hoodie.read.table_view import TableView, query_schema
 
 
 class TableDataset(ds.Dataset):
@@ -29,8 +29,7 @@ class TableDataset(ds.Dataset):
         self._lock = threading.Lock()
         self._scanned: list[tuple[TableView, list[str]]] = []
         self.error: Exception | None = None
-        known = known_schema(self._table, asked.query, asked.config)
-        self._rows = self._load(None).schema if known is None else known
+        self._rows = query_schema(self._table, asked.query, asked.config)
 
     @property
     def schema(self) -> pa.Schema:

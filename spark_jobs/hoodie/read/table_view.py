@@ -219,15 +219,14 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
     return made
 
 
-def known_schema(table: Table, query: Query, config: Config) -> pa.Schema | None:
-    """The schema of a query's rows, as the timeline has it; None where only files have one.
-
-    Raises as `load`.
-    """
+def query_schema(table: Table, query: Query, config: Config) -> pa.Schema:
+    """The schema of a query's rows. Files are listed only where the timeline has none. Raises as `load`."""
     as_of, _ = _period(query, config, table)
     known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
     text = TableSchema.load(table.timeline, table.storage, table.properties, known_as).avro
-    return _schema(table.properties, text, [], table.storage, config[FROM_PATH])[0] if text else None
+    if not text:
+        return TableView.load(table, query, config).schema
+    return _schema(table.properties, text, [], table.storage, config[FROM_PATH])[0]
 
 
 def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Schema]:

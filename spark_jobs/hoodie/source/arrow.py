@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from hoodie.config.key import Config
 from hoodie.engine.files import read_footers
-from hoodie.engine.streams import Stream
+from hoodie.engine.streams import Stream, widened
 from hoodie.errors import InputError
+from hoodie.format.meta_fields import without_meta
 from hoodie.source import Format, Source, local_files
 from hoodie.source.text import csv_rows, json_rows
+from hoodie.storage import Storage
+from hoodie.table.handle import Table, TableRef
+
+if TYPE_CHECKING:
+    from hoodie.read.table_view import TableView
 
 
 def read(source: Source, known: pa.Schema | None = None) -> pa.Table | ds.Dataset | Stream:
@@ -109,19 +116,17 @@ def _micros(dtype: pa.DataType) -> pa.DataType:
 
 
 def _table(source: Source) -> Stream:
-    """The rows of tables, read from their files wherever they are used."""
-    from hoodie.read.arrow import read_batches
+    """The rows that tables have now, read from their files wherever they are used."""
+    from hoodie.read.arrow import view_batches
+    from hoodie.read.table_view import TableView
 
-    schemas = [read_batches(path, meta=False).schema for path in source.paths]
-    schema = pa.unify_schemas(schemas, promote_options="permissive")
+    tables = [Table(TableRef.of(path, Config())) for path in source.paths]
+    views = [TableView.load(table) for table in tables]
+    schema = pa.unify_schemas([without_meta(view.schema) for view in views], promote_options="permissive")
 
-    def rows(path: str) -> Iterator[pa.RecordBatch]:
-        for batch in read_batches(path, meta=False):
-            whole = pa.Table.from_batches([batch])
-            if whole.schema != schema:
-                whole = pa.concat_tables([schema.empty_table(), whole], promote_options="permissive").cast(
-                    schema
-                )
-            yield from whole.to_batches()
+    def rows(view: TableView, storage: Storage) -> Iterator[pa.RecordBatch]:
+        for batch in view_batches(view, storage, meta=False):
+            yield from widened(pa.Table.from_batches([batch]), schema).to_batches()
 
-    return Stream(schema, tuple(partial(rows, path) for path in source.paths))
+    parts = (partial(rows, view, table.storage) for view, table in zip(views, tables, strict=True))
+    return Stream(schema, tuple(parts))

@@ -6,6 +6,7 @@ on; of a large one nothing is, and its blocks are read again where its rows are 
 
 from __future__ import annotations
 
+import codecs
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from hoodie.engine.streams import Stream
+from hoodie.engine.streams import Stream, widened
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Source, local_files
 
@@ -151,9 +152,8 @@ class _Part:
         for file in self.files:
             try:
                 for number, block in enumerate(file.blocks()):
-                    rows = [self.united.empty_table(), file.rows(block, first=number == 0)]
-                    whole = pa.concat_tables(rows, promote_options="permissive")
-                    yield from whole.cast(self.schema).to_batches()
+                    rows = widened(file.rows(block, first=number == 0), self.united)
+                    yield from rows.cast(self.schema).to_batches()
             except _ERRORS as error:
                 raise file.unreadable(error) from error
 
@@ -165,7 +165,7 @@ def _blocks(path: str, encoding: str, end: Callable[[bytes], int]) -> Iterator[b
     with pa.input_stream(path) as plain:
         text: Any = plain if encoding == "utf8" else pa.transcoding_input_stream(plain, encoding, "utf8")
         left, first = b"", True
-        while more := text.read(BLOCK_BYTES):
+        while more := text.read(max(BLOCK_BYTES, len(left))):
             part = left + more
             if cut := end(part):
                 yield part[:cut]
@@ -256,18 +256,26 @@ class _CsvFile(_File):
 
 
 def _record_end(parse: pa.csv.ParseOptions) -> Callable[[bytes], int]:
-    """The end of the last record in a text whose values may hold line ends, in quotes."""
+    """The end of the last record in a text whose values may hold line ends, in quotes.
+
+    A quote is one only where a value begins, else a letter: no end is looked for in a text with such letters.
+    """
     if parse.escape_char:
         return lambda text: 0  # a quote may be escaped: the file is one block
     if not parse.quote_char:
         return _line_end
     quote = ord(parse.quote_char)
+    before_value = np.frombuffer(f"{parse.delimiter}{parse.quote_char}\r\n".encode(), dtype=np.uint8)
 
     def end(text: bytes) -> int:
         letters = np.frombuffer(text, dtype=np.uint8)
         ends = np.flatnonzero(letters == ord("\n"))
-        quotes = np.searchsorted(np.flatnonzero(letters == quote), ends)
-        outside = ends[quotes % 2 == 0]
+        quotes = np.flatnonzero(letters == quote)
+        begins = quotes[::2]
+        begins = begins[begins > (len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0)]
+        if not np.isin(letters[begins - 1], before_value).all():
+            return 0
+        outside = ends[np.searchsorted(quotes, ends) % 2 == 0]
         return int(outside[-1]) + 1 if len(outside) else 0
 
     return end

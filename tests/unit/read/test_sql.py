@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.errors import ConfigError, HoodieError, TableError
+from hoodie.errors import ConfigError, HoodieError, StorageError, TableError
 from hoodie.format import log_data
 from hoodie.format.base_file import BaseFileReader
 from hoodie.read import log_merge
+from hoodie.read.settings import SPILL_PATH
 from hoodie.table.handle import TableRef
 from tests.support.arrow import pc
 from tests.support.requests import counted
@@ -208,6 +209,16 @@ def test_tables_are_named_as_read_table_names_them(given: Any, why: str) -> None
 def test_a_table_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HoodieError, match="no Hudi table"):
         hoodie.sql("SELECT * FROM t", tables={"t": str(tmp_path)})
+
+
+def test_the_folder_to_spill_to_is_made_and_left_empty(tables: dict[str, Any], tmp_path: Path) -> None:
+    text, folder = "SELECT count(*) AS n FROM orders", tmp_path / "new" / "spill"
+    hoodie.sql(text, tables=tables, options={SPILL_PATH.name: str(folder)})
+    assert list(folder.iterdir()) == []
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(StorageError, match=f"can't spill to {file}"):
+        hoodie.sql(text, tables=tables, options={SPILL_PATH.name: str(file)})
 
 
 @pytest.mark.parametrize("logs", [False, True])
