@@ -87,6 +87,7 @@ def test_the_record_index_says_where_every_row_is(golden_tables: Path, name: str
     partitions = rows["_hoodie_partition_path"].to_pylist()
     assert where == dict(zip(keys, zip(partitions, files, strict=True), strict=True))
     assert locate(metadata, pa.array(gone)).num_rows == 0
+    assert locate(metadata, pa.array([], pa.string())) == LOCATIONS.empty_table()
 
 
 def test_a_table_without_a_record_index_is_refused(golden_tables: Path) -> None:

@@ -25,7 +25,7 @@ from hoodie.errors import TableError
 from hoodie.format.hfile_block import HEADER, Block, Damage, Kind, decode_block
 from hoodie.format.hfile_cells import decode_cells
 from hoodie.format.hfile_index import IndexEntry, decode_leaf, decode_meta, decode_root
-from hoodie.format.hfile_query import Keys, Query, Ranges
+from hoodie.format.hfile_query import Keys, Query, Ranges, end_of
 from hoodie.format.hfile_trailer import TRAILER_BYTES, Trailer, decode_info
 from hoodie.storage import Storage
 
@@ -126,7 +126,7 @@ class HFileReader:
     ) -> Iterator[_Hit]:
         firsts = [entry.key for entry in entries]
         for number, wanted in query.hits(firsts, limit):
-            behind = firsts[number + 1] if number + 1 < len(firsts) else limit
+            behind = end_of(firsts, number, limit)
             if levels == 1:
                 yield entries[number], behind, wanted
             else:

@@ -44,7 +44,7 @@ class Keys(Query):
         at = bisect_left(keys, firsts[0]) if firsts else len(keys)
         while at < len(keys):
             block = bisect_right(firsts, keys[at]) - 1
-            end = _end(firsts, block, limit)
+            end = end_of(firsts, block, limit)
             stop = len(keys) if end is None else bisect_left(keys, end, at)
             if stop == at:
                 return
@@ -80,7 +80,7 @@ class Ranges(Query):
             first = max(0, bisect_right(firsts, start) - 1)
             behind = len(firsts) if stop is None else bisect_left(firsts, stop)
             for block in range(first, behind):
-                end = _end(firsts, block, limit)
+                end = end_of(firsts, block, limit)
                 if end is not None and start >= end:
                     continue
                 if block != last and ranges:
@@ -100,7 +100,8 @@ class Ranges(Query):
                 yield cells.slice(first, behind - first)
 
 
-def _end(firsts: Sequence[bytes], block: int, limit: bytes | None) -> bytes | None:
+def end_of(firsts: Sequence[bytes], block: int, limit: bytes | None) -> bytes | None:
+    """The first key behind a block; see `Query.hits`."""
     return firsts[block + 1] if block + 1 < len(firsts) else limit
 
 
@@ -115,11 +116,4 @@ def _behind(prefix: bytes) -> bytes | None:
 
 
 def _count_before(keys: Any, key: bytes) -> int:
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle].as_py() < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_left(range(len(keys)), key, key=lambda place: keys[place].as_py())

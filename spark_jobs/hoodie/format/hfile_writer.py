@@ -166,7 +166,8 @@ class HFileWriter:
         """Writes the pending cells; unless `finished`, those of the last block stay."""
         if not self._pending:
             return
-        cells = pa.Table.from_batches(self._pending).combine_chunks().to_batches()[0]
+        pending = pa.Table.from_batches(self._pending)
+        cells = pa.record_batch([whole(column) for column in pending.columns], schema=CELLS)
         keys, values = cells.column(0), cells.column(1)
         lengths = [np.asarray(pc.binary_length(column)).astype(np.int64) for column in (keys, values)]
         cuts = _cuts(keys, lengths[0] + lengths[1] + CELL_OVERHEAD, self._options.block_bytes)

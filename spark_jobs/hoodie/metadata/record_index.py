@@ -45,7 +45,8 @@ def locate(metadata: MetadataTable, keys: Array) -> pa.Table:
         return _found(metadata, slices[number], wanted.filter(pa.array(groups == number)))
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        return pa.concat_tables(pool.map(look, np.unique(groups).tolist()) or [LOCATIONS.empty_table()])
+        found = pool.map(look, np.unique(groups).tolist())
+        return pa.concat_tables([LOCATIONS.empty_table(), *found])
 
 
 def file_groups(keys: Any, count: int) -> Ints:

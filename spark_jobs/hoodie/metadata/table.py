@@ -117,15 +117,6 @@ def by_keys(keys: Iterable[str]) -> Find:
     return lambda reader: reader.get(wanted)
 
 
-def by_prefixes(prefixes: Iterable[str]) -> Find:
-    wanted = sorted({prefix.encode() for prefix in prefixes})
-    return lambda reader: reader.get_prefixes(wanted)
-
-
-def every(reader: HFileReader) -> Iterator[pa.RecordBatch]:
-    return reader.scan()
-
-
 def _without(found: list[pa.Table], keys: Any) -> list[pa.Table]:
     if not len(keys):
         return found

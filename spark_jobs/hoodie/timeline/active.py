@@ -273,12 +273,8 @@ class Timeline:
             return CommitMetadata.completed(data, self.path(instant), self.value_of(instant))
         return CommitMetadata.parse(data, self.value_of(instant))
 
-    def value(self, instant: Instant, data: bytes) -> Mapping[str, Any]:
-        """What the file of a commit contains, as an object with Hudi's keys. Raises ValueError."""
-        return self.layout.commit_value(instant.action, data)
-
     def value_of(self, instant: Instant) -> ReadValue:
-        """What makes such an object of the content of the instant's file."""
+        """What turns the content of a commit's file into an object with Hudi's keys; raises ValueError."""
         return partial(self.layout.commit_value, instant.action)
 
     def plan(self, instant: Instant, storage: Storage | None = None) -> bytes:
