@@ -39,6 +39,8 @@ SETTINGS = {
     "hoodie.archive.merge.files.batch.size": "2",
     "hoodie.compact.inline.max.delta.commits": "1",
 }
+#: each in a partition of its own
+NEW = [in_region(small_rows(range(number, number + 5), 1), f"n{number}") for number in (8000, 9000)]
 UPDATES = [in_region(small_rows(range(number, 60, 7), number), "eu") for number in range(2, 7)]
 
 
@@ -60,6 +62,18 @@ def uncleaned(kit: Kit, path: Path) -> None:
     hoodie.delete_partitions(str(path), "gone", options=MANUAL)
     for rows in UPDATES:
         run(path, rows, options={**OPTIONS, **MANUAL})
+
+
+def growing(kit: Kit, path: Path) -> None:
+    """Nothing to clean; a clean noted so before the last commit."""
+    run(path, BASE, options={**OPTIONS, **MANUAL})
+    run(path, NEW[0], options={**OPTIONS, **MANUAL})
+    clean(path)
+    run(path, NEW[1], options={**OPTIONS, **MANUAL})
+
+
+def growing_rows(kit: Kit) -> list[Row]:
+    return [row for rows in (BASE, *NEW) for row in rows]
 
 
 def mor_history(kit: Kit, path: Path) -> None:
@@ -122,6 +136,11 @@ class Service(Scenario):
         return self.run(path)
 
 
+@dataclass(frozen=True, eq=False)
+class Noted(Service):
+    """A clean that finds nothing to delete, and notes up to which commit it looked."""
+
+
 SERVICES = {
     scenario.name: scenario
     for scenario in (
@@ -131,6 +150,7 @@ SERVICES = {
         Service(
             "mor_services", mor_history, NO_ROWS, mor_rows, options=MOR_OPTIONS, like=("clean_and_archive",)
         ),
+        Noted("clean_of_nothing", growing, NO_ROWS, growing_rows, service=clean, thorough=True),
     )
 }
 SCENARIOS.update(SERVICES)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 import hoodie
+from hoodie.services.clean.examined import Examined
 from hoodie.storage.local import LocalStorage
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import Timeline
@@ -18,7 +19,7 @@ from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers
 from tests.crash.clustering import Clustering
 from tests.crash.conftest import Bench
 from tests.crash.scenarios import NO_ROWS, Compaction, Scenario, Withdrawn, run
-from tests.crash.services import Service
+from tests.crash.services import Noted, Service
 from tests.crash.undo import MANUAL, Undo, upserted
 from tests.support.archives import archive_folder
 
@@ -192,6 +193,33 @@ class ServiceSurvival(Survival[Service]):
         assert len(found) == len(set(found))
 
 
+class NotedSurvival(ServiceSurvival):
+    """Of a clean that finds nothing to delete: its note is the old one or the new one, and the next clean
+    leaves the new one and nothing that is unfinished.
+    """
+
+    def __init__(self, bench: Bench, scenario: Service, path: Path) -> None:
+        super().__init__(bench, scenario, path)
+        self.old = note(path)
+
+    def failed(self, raised: bool | None) -> None:
+        super().failed(raised)
+        assert None not in (self.old, note(self.path))
+        assert note(self.path) in (self.old, self.bench.undisturbed(self.scenario, note))
+
+    def mended(self) -> None:
+        self.scenario.again(self.path, False)
+        self.failed(None)
+        assert note(self.path) == self.bench.undisturbed(self.scenario, note)
+        run(self.path, NO_ROWS, options={**self.scenario.options, **MANUAL})
+        assert leftovers(self.path) == []
+        assert our_rows(self.path) == self.rows
+
+
+def note(path: Path) -> Examined | None:
+    return Examined.read(STORAGE, str(path))
+
+
 @dataclass(frozen=True)
 class Undone:
     """Files but the logs of rollbacks, whose names do not depend on the run, and the timeline's actions."""
@@ -244,6 +272,7 @@ def survival(bench: Bench, scenario: Scenario, path: Path) -> Survival[Scenario]
         Compaction: CompactionSurvival,  # type: ignore[dict-item]
         Clustering: ClusteringSurvival,  # type: ignore[dict-item]
         Service: ServiceSurvival,  # type: ignore[dict-item]
+        Noted: NotedSurvival,  # type: ignore[dict-item]
         Undo: UndoSurvival,  # type: ignore[dict-item]
     }
     return kinds.get(type(scenario), Survival)(bench, scenario, path)

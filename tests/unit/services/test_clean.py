@@ -12,6 +12,7 @@ import hoodie
 from hoodie.codec.avro import read_record, write_record
 from hoodie.config.key import Config
 from hoodie.errors import NotRetained
+from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.plan import View, make
 from hoodie.services.clean.policy import Retention
 from hoodie.timeline.active import Timeline, create_instant
@@ -203,6 +204,24 @@ def test_a_table_that_only_grows_is_not_looked_through_after_each_commit(tmp_pat
     assert len(list((tmp_path / "t" / "p000003").glob("*.parquet"))) <= 4
     (tmp_path / "t/.hoodie/.aux/airflow-examined.json").write_text("{")
     assert hoodie.clean_table(large.path, options=options).status == "skipped"
+
+
+def test_a_note_without_its_commit_is_not_believed(tmp_path: Path) -> None:
+    """Such as one that says too much: files would never be deleted again."""
+    pair = Pair(tmp_path / "t", {**MANUAL, "hoodie.parquet.small.file.limit": "0"})
+    for number in range(4):
+        pair.write(small_rows(range(30 * number, 30 * number + 30), 1))
+    assert keep(pair, 1).status == "skipped"
+    newest = commits(pair)[-1]
+    assert Examined.read(STORAGE, str(pair.path)) == Examined(newest, ())
+    assert View.of(table_at(pair.path), timeline(pair), partitioned=True).since == newest
+    for version in range(2, 4):
+        pair.write(small_rows(range(30), version))
+    for earliest in ("9" * 17, f"{int(newest) + 1}", "z"):
+        Examined(earliest, ()).save(STORAGE, str(pair.path))
+        view = View.of(table_at(pair.path), timeline(pair), partitioned=True)
+        assert view.since is None
+    assert keep(pair, 1).status == "cleaned"
 
 
 def test_a_table_without_partitions(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.timeline.active import meta_path
+
+_NAME = "airflow-examined.json"
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Examined:
     def read(cls, storage: Storage, base_path: str) -> Examined | None:
         """None where nothing is known."""
         try:
-            value = json.loads(storage.read(_path(base_path)))
+            value = json.loads(storage.read(join(_folder(base_path), _NAME)))
             earliest, savepoints = value["earliest"], value["savepoints"]
             if isinstance(earliest, str) and isinstance(savepoints, list):
                 return cls(earliest, tuple(map(str, savepoints)))
@@ -35,9 +38,13 @@ class Examined:
         return None
 
     def save(self, storage: Storage, base_path: str) -> None:
+        """Replaces the file at once. Its folder is swept here: such a clean does not take the table, and so
+        leaves nothing by which the next write would know that it was killed.
+        """
         value = {"earliest": self.earliest, "savepoints": list(self.savepoints)}
-        storage.write(_path(base_path), json.dumps(value).encode())
+        storage.sweep_partial(_folder(base_path), of=_NAME)
+        storage.write(join(_folder(base_path), _NAME), json.dumps(value).encode())
 
 
-def _path(base_path: str) -> str:
-    return f"{meta_path(base_path)}/.aux/airflow-examined.json"
+def _folder(base_path: str) -> str:
+    return f"{meta_path(base_path)}/.aux"

@@ -89,9 +89,14 @@ class View:
         if self.last is not None and self._is_known(self.last.earliest, self.last.savepoints):
             known.append(self.last.earliest)
         found = None if self.recent else Examined.read(self.storage, self.timeline.base_path)
-        if found is not None and self._is_known(found.earliest, found.savepoints):
+        if found is not None and self._is_noted(found):
             known.append(found.earliest)
         return max(known, default=None)
+
+    def _is_noted(self, found: Examined) -> bool:
+        """A note without its commit is of a table that was restored since, or says what no clean found."""
+        there = any(item.time == found.earliest for item in self.timeline.commits())
+        return there and self._is_known(found.earliest, found.savepoints)
 
     def _is_known(self, earliest: str, savepoints: Iterable[str]) -> bool:
         """Where a savepoint was deleted since, files of any partition may be deletable."""
