@@ -7,26 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hoodie.codec.varint import Damage as Damage
+from hoodie.codec.varint import read_varint
+
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _WIDTHS = {_EIGHT: 8, _FOUR: 4}
-
-
-class Damage(Exception):
-    """The bytes are no such message."""
-
-
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """(a number of at most 64 bits, where it ends)"""
-    number = 0
-    for shift in range(0, 64, 7):
-        if at >= len(data):
-            raise Damage("a number is cut")
-        byte = data[at]
-        at += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, at
-    raise Damage("a number is too long")
 
 
 def read_delimited(data: bytes, at: int) -> bytes:

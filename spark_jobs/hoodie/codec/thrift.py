@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from hoodie.codec.varint import Damage as Damage
+from hoodie.codec.varint import read_varint
+
 TRUE, FALSE, _BYTE, _I64, _DOUBLE, BINARY, LIST, _SET, STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
 _MAX_DEPTH = 16
 
 #: the fields that are wanted, those of structs with theirs
 Wanted: TypeAlias = "Mapping[int, Wanted | None]"
-
-
-class Damage(Exception):
-    """The bytes are no such struct."""
 
 
 def struct_at(data: bytes, at: int, wanted: Wanted, depth: int = 0) -> tuple[dict[int, Any], int]:
@@ -60,12 +59,12 @@ def _struct(
             number = data[at]
             at += 1
             if number > 127:
-                number, at = varint(data, at - 1)
+                number, at = read_varint(data, at - 1)
             found[field] = (number >> 1) ^ -(number & 1)
         elif kind in (TRUE, FALSE):
             found[field] = kind == TRUE
         elif kind == BINARY:
-            length, start = varint(data, at)
+            length, start = read_varint(data, at)
             at = _within(data, start + length)
             found[field] = data[start:at]
         elif kind == STRUCT and depth < _MAX_DEPTH:
@@ -95,7 +94,7 @@ def list_at(data: bytes, at: int) -> tuple[int, int, int]:
     if at >= len(data):
         raise Damage
     head = data[at]
-    count, at = (head >> 4, at + 1) if head < 0xF0 else varint(data, at + 1)
+    count, at = (head >> 4, at + 1) if head < 0xF0 else read_varint(data, at + 1)
     if count > len(data) - at:  # an item has a byte at least
         raise Damage
     return head & 15, count, at
@@ -121,7 +120,7 @@ def _behind(data: bytes, at: int, kind: int, depth: int) -> int:
             at += 1
         return at + 1
     if kind == BINARY:
-        length, at = varint(data, at)
+        length, at = read_varint(data, at)
         return at + length
     if kind in (_BYTE, _DOUBLE):
         return at + (1 if kind == _BYTE else 8)
@@ -162,22 +161,8 @@ def integer(data: bytes, at: int) -> tuple[int, int]:
     """(a signed number, where it ends)"""
     if at < len(data) and (number := data[at]) < 128:
         return (number >> 1) ^ -(number & 1), at + 1
-    number, at = varint(data, at)
+    number, at = read_varint(data, at)
     return (number >> 1) ^ -(number & 1), at
-
-
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    """(an unsigned number, where it ends)"""
-    number = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, at
-    raise Damage
 
 
 def _within(data: bytes, at: int) -> int:
