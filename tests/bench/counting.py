@@ -15,9 +15,6 @@ from typing import Any
 from hoodie.storage import Storage
 from tests.support.storages import Delegating, wrapped
 
-#: calls that look at a folder
-LISTS = ("list", "names", "tree")
-
 
 @dataclass
 class Cost:
@@ -55,13 +52,13 @@ def cost() -> Iterator[Cost]:
     """Of what is done inside; complete at its end."""
     found, lock = Cost(), threading.Lock()
     with wrapped(lambda storage: _Counting(storage, found, lock)):
-        before, cpu, begin = _bytes(), time.process_time(), time.perf_counter()
+        before, cpu, begin = io_bytes(), time.process_time(), time.perf_counter()
         try:
             yield found
         finally:
             found.seconds = time.perf_counter() - begin
             found.cpu_seconds = time.process_time() - cpu
-            after = _bytes()
+            after = io_bytes()
             found.bytes_read, found.bytes_written = (after[i] - before[i] for i in (0, 1))
             found.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
@@ -79,7 +76,8 @@ class _Counting(Delegating):
         return answer
 
 
-def _bytes() -> tuple[int, int]:
+def io_bytes() -> tuple[int, int]:
+    """What this process has read, and written."""
     lines = Path("/proc/self/io").read_text().splitlines()
     known = dict(line.split(": ") for line in lines)
     return int(known["rchar"]), int(known["wchar"])

@@ -12,7 +12,6 @@ import os
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -65,11 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="calls and bytes")
     parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
     args = parser.parse_args(arguments)
-    folder = Path(tempfile.mkdtemp(prefix="hoodie-curve-"))
-    try:
+    with output.folder(None, NAME) as folder:
         points = measure(folder, args.repeat, args.most)
-    finally:
-        shutil.rmtree(folder)
     if args.plot:
         plot(points, args.plot)
     found = [asdict(point) for point in points]

@@ -25,6 +25,7 @@ from hoodie.table.handle import Table
 from tests.support.requests import counted
 
 from . import output
+from .counting import io_bytes
 
 NAME, ROWS = "pruning", 4_000
 DAYS, REGIONS = 60, ("eu", "na", "sa", "us")
@@ -103,13 +104,14 @@ def _looked_at(path: str, where: str) -> dict[str, Any]:
         view = TableView.load(Table.open(path), where=duckdb_predicate.parsed(connection, where))
     folders = {asked for name, asked, _ in requests.calls if name == "list" and ".hoodie" not in asked}
     groups = [_row_groups(view, number) for number in range(len(view.slices))]
-    before = _bytes_read()
+    before, _ = io_bytes()
     found = hoodie.read_table(path, where=where, columns=["id", "name"])
+    after, _ = io_bytes()
     return {
         "folders": len(folders),
         "files": len(view.slices),
         "row_groups": sum(groups),
-        "mib_read": round((_bytes_read() - before) / (1 << 20), 1),
+        "mib_read": round((after - before) / (1 << 20), 1),
         "rows": found.num_rows,
         "where": where,
     }
@@ -120,8 +122,3 @@ def _row_groups(view: TableView, number: int) -> int:
     assert item.base is not None
     footer = pq.read_metadata(item.base.path)
     return len(pruning.row_groups(view.predicate, view.path_columns, item, footer))
-
-
-def _bytes_read() -> int:
-    lines = Path("/proc/self/io").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("rchar:")).split()[1])

@@ -14,13 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -60,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(_step(**json.loads(args.step))))
         return 0
     results = []
-    with _folder(args.work) as folder:
+    with output.folder(args.work, NAME) as folder:
         for case in [args.case] if args.case else CASES:
             if case == "files":
                 table = LargeTable(f"{folder}/files", args.partitions, commits=args.commits)
@@ -218,16 +215,3 @@ _STEPS: Mapping[str, Callable[[LargeTable, int, Mapping[str, str], str], Step]] 
     "archive": _archive,
     "clean": _clean,
 }
-
-
-@contextmanager
-def _folder(work: Path | None) -> Iterator[Path]:
-    if work is not None:
-        work.mkdir(parents=True, exist_ok=True)
-        yield work
-        return
-    folder = Path(tempfile.mkdtemp(prefix="hoodie-scale-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)

@@ -12,13 +12,10 @@ its token: nothing may change but the time.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import random
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -253,7 +250,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--work", type=Path, help="keep the tables here (default: a temporary folder)")
     parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
     args = parser.parse_args(arguments)
-    with _folder(args.work) as folder:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with output.folder(args.work, NAME, memory) as folder:
         years = [
             Year(folder / kind, kind, args.rows, 0.5 if args.kill else 0.0, args.seed)
             for kind in ([args.type] if args.type else KINDS)
@@ -267,20 +265,6 @@ def main(arguments: Sequence[str]) -> int:
     doc = {"scenario": NAME, "days": args.days, "rows": args.rows, "kill": args.kill, "results": results}
     output.write(doc, args.out)
     return 1 if any(item["grown"] or any(item["differences"].values()) for item in results) else 0
-
-
-@contextlib.contextmanager
-def _folder(work: Path | None) -> Iterator[Path]:
-    if work is not None:
-        work.mkdir(parents=True, exist_ok=True)
-        yield work
-        return
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix="hoodie-year-", dir=memory))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
 
 
 def _report(year: Year, days: int) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import pytest
 
 import hoodie
 from tests.contract.test_index import INDEXES, OPTIONS, SCHEMA
+from tests.support.tables import REGIONS
 
-REGIONS = ("eu", "us", "apac")
 KEYS = 40
 STEPS = 14
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from tests.contract.test_global_index import MOVES
 from tests.support.hudi_client import HudiServer
 from tests.support.readers import read_hudi_rs
 
@@ -24,10 +25,6 @@ TYPES: dict[str, pa.DataType] = {
     "_hoodie_is_deleted": pa.bool_(),
 }
 SCHEMA = pa.schema(TYPES)
-SETTINGS = {
-    "GLOBAL_SIMPLE": "hoodie.simple.index.update.partition.path",
-    "GLOBAL_BLOOM": "hoodie.bloom.index.update.partition.path",
-}
 PAYLOADS = {
     "event time": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     "commit time": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
@@ -119,7 +116,7 @@ def test_the_same_history_gives_the_same_table(
         "hoodie.datasource.write.table.type": table,
         "hoodie.datasource.write.payload.class": PAYLOADS[payload],
         "hoodie.index.type": index,
-        SETTINGS[index]: str(moves).lower(),
+        MOVES[index]: str(moves).lower(),
     }
     ours, theirs, turns, back = (str(tmp_path / name) for name in ("ours", "theirs", "turns", "back"))
     for step in range(len(HISTORY)):

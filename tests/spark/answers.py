@@ -13,8 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from scripts import environment
+from tests.conftest import require
 
 SECONDS = 300
+
+
+def interpreter(version: str) -> Path:
+    """That of this process has Spark 4, Apache Hudi's has 3.5."""
+    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
+    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    return python
 
 
 class Server:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from scripts import environment
-from tests.conftest import require
-from tests.spark.answers import Servers
+from tests.spark.answers import Servers, interpreter
 from tests.support.oracle import Model
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
@@ -55,8 +52,7 @@ STORED = pa.schema(
 def test_rows_of_every_type(
     tmp_path: Path, servers: Servers, version: str, mode: str, options: dict[str, Any]
 ) -> None:
-    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
-    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    python = interpreter(version)
     model = Model(["id"], ["region"], "ts")
     batches = [
         full_rows(range(80), 1),
@@ -91,8 +87,7 @@ def test_rows_of_every_type(
     ],
 )
 def test_verbs(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
-    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
-    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    python = interpreter(version)
     answer = servers.ask("verbs", mode, str(tmp_path), python=python)
     assert answer["version"].startswith(version)
 
@@ -111,8 +106,7 @@ def test_labels_place_rows_as_spark_hashes_them() -> None:
 @pytest.mark.parametrize(("version", "mode"), [("4", "classic"), ("4", "connect"), ("3.5", "classic")])
 def test_candidate_files_are_opened_once(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
     """Whether the driver or tasks ask the index, and however the answers come back to the rows."""
-    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
-    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    python = interpreter(version)
     rows = pa.table(
         {
             "id": [f"k{number:05d}" for number in range(660)],
@@ -147,8 +141,7 @@ def test_candidate_files_are_opened_once(tmp_path: Path, servers: Servers, versi
 )
 def test_bulk_inserts_of_frames(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
     """Counted by their keys, then written and shuffled at most once, if the plan is a scan; else staged."""
-    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
-    require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
+    python = interpreter(version)
     rows = as_table(small_rows(range(1200), 1), SMALL_SCHEMA)
     regions = np.array(rows.column("region").to_pylist())
     for folder in ("apart", "mixed"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -46,10 +46,10 @@ class LargeTable:
     commits: int = 1
     rows: int = 10
 
-    def make(self, options: Mapping[str, str] = OPTIONS) -> None:
+    def make(self) -> None:
         """Write all of it; the folder must not be there."""
         with tempfile.TemporaryDirectory(prefix="hoodie-large-") as folder:
-            templates = self._templates(folder, options)
+            templates = self._templates(folder)
             meta = Path(self.path, ".hoodie")
             for name in ("", ".aux", ".temp", "archived"):
                 (meta / name).mkdir(parents=True, exist_ok=True)
@@ -92,10 +92,10 @@ class LargeTable:
         """Of the commit of this number; each is a second."""
         return (_FIRST + timedelta(seconds=number)).strftime("%Y%m%d%H%M%S000")
 
-    def _templates(self, folder: str, options: Mapping[str, str]) -> list[_Template]:
+    def _templates(self, folder: str) -> list[_Template]:
         places = [f"q{file:06d}" for file in range(self.files)]
         rows = pa.concat_tables(_rows(place, file, self.rows, 0) for file, place in enumerate(places))
-        alone = {**options, "hoodie.table.services.enabled": "false"}
+        alone = {**OPTIONS, "hoodie.table.services.enabled": "false"}
         done = hoodie.write_table(rows, f"{folder}/t", operation="bulk_insert", options=alone)
         value = json.loads(Path(folder, f"t/.hoodie/{done.instant}.commit").read_text())
         found = []
@@ -160,7 +160,7 @@ def _place(number: int) -> str:
 
 
 def _rows(partition: str, file: int, rows: int, version: int) -> pa.Table:
-    numbers = list(_numbers(file, rows))
+    numbers = range(file * rows, (file + 1) * rows)
     return pa.table(
         {
             "id": [f"k{number:08d}" for number in numbers],
@@ -169,7 +169,3 @@ def _rows(partition: str, file: int, rows: int, version: int) -> pa.Table:
             "val": pa.array([number * (version + 1) for number in numbers], pa.int64()),
         }
     )
-
-
-def _numbers(file: int, rows: int) -> Iterator[int]:
-    yield from range(file * rows, (file + 1) * rows)
