@@ -56,8 +56,8 @@ class _Lane(Generic[_T]):
     """What a thread makes of one source, until its consumer takes it.
 
     A daemon: a program that ends in the middle of its reading does not wait for a thread that waits for it.
-    `_close_all` ends the thread before the interpreter goes, which aborts where a thread comes back to it from
-    Arrow.
+    `_close_all` ends the thread before the interpreter goes: a thread that comes back to it from Arrow aborts
+    the process.
     """
 
     def __init__(self, source: Generator[_T, Any, Any], size: Callable[[_T], int], most: int) -> None:

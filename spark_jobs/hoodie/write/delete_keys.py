@@ -61,8 +61,7 @@ def keys_to_delete(
             columns=", ".join(missing),
         )
     fields: list[Any] = [
-        (stored if name in missing and stored is not None else incoming).field(name)
-        for name in every
+        (stored if name in missing and stored is not None else incoming).field(name) for name in every
     ]
     rows = canonical(pa.schema(fields))
     keys = key_generator(config, rows)
