@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Generator
 
@@ -71,3 +73,21 @@ def test_closing_ends_the_sources() -> None:
     items.close()
     assert sorted(ended) == [0, 10]
     assert threading.active_count() == before
+
+
+def test_threads_end_before_the_interpreter() -> None:
+    """Those, too, that wait for their reader when the program ends."""
+    program = """
+from hoodie.codec.ahead import side_by_side
+
+def source():
+    try:
+        yield from range(9)
+    finally:
+        print("ended")
+
+items = side_by_side([source(), source()], 2, lambda _: 1, 3)
+print(next(items))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("0\nended\nended\n", "", 0)
