@@ -91,6 +91,7 @@ def test_a_bulk_insert_then_upserts(example: Any, fake: FakeSubmit, tmp_path: Pa
     assert changes["cancelled"] > 0
 
 
+@pytest.mark.full
 def test_a_cleared_day_runs_again_and_changes_nothing_it_should_not(example: Any, tmp_path: Path) -> None:
     import flights
 

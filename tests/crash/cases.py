@@ -2,8 +2,8 @@
 
 A disk that is dead after a change leaves what one leaves that is dead before the next, and a kill leaves what
 a dead disk leaves, but for the process: few are tried. Of steps that are alike (markers, data files, deletes
-of files of one kind) the first and the last stand for all. What a scenario does just as another
-one does (beginning a write, publishing it, ending it) is tried there.
+of files of one kind) the last stands for all, of instants the first as well. What a scenario does just as
+another one does (beginning a write, publishing it, ending it) is tried there.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def chosen(steps: Sequence[str], known: Sequence[Sequence[str]], kind: Kind) -> 
     for text, numbers in places.items():
         first, last = numbers[0], numbers[-1]
         if kind is Kind.DEAD_DISK:
-            found |= {(number, Phase.BEFORE) for number in (first, last)}
+            found |= {(number, Phase.BEFORE) for number in ((first, last) if _STATE.match(text) else (last,))}
             if _PUBLISHED.match(text) or _half(text) not in halves:
                 found.add((first, Phase.DURING))
                 halves.add(_half(text))

@@ -45,7 +45,7 @@ class Clustered(Both):
         return [(row["timestamp"], row["state"]) for row in rows]
 
 
-@pytest.fixture(params=full_but({"COPY_ON_WRITE"}, KINDS))
+@pytest.fixture(params=full_but((), KINDS))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

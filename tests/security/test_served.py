@@ -4,6 +4,7 @@ answer in strict JSON, soon, in bounded memory, from the table that was asked fo
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -11,15 +12,16 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hoodie.serve.page import HEADERS
 from tests.security.corpus import NEW
-from tests.security.pages import ALL, NAMES, forge
+from tests.security.pages import CASES, NAMES, PAGES, forge
 
 SECONDS = 10
 #: of address space, the interpreter and its libraries included
@@ -54,9 +56,9 @@ def strict(body: bytes) -> Any:
     return json.loads(body, parse_constant=refuse)
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folders, secret = forge(tmp_path_factory.mktemp("lakes"))
+@contextlib.contextmanager
+def serving(folder: Path, names: Iterable[str]) -> Iterator[Served]:
+    folders, secret = forge(folder, names)
     tables = [f"--table={NAMES[name]}={path}/table" for name, path in folders.items()]
     limit = MEBIBYTES * 2**20
     process = subprocess.Popen(
@@ -75,13 +77,35 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     process.stderr.close()
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("lakes"), PAGES) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def served_corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("corpus"), CASES) as found:
+        yield found
+
+
 def test_the_list(served: Served) -> None:
     status, document, _ = served.ask("/tables")
-    assert (status, {item["name"] for item in document["tables"]}) == (200, set(NAMES.values()))
+    assert (status, {item["name"] for item in document["tables"]}) == (200, {NAMES[name] for name in PAGES})
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", PAGES)
 def test_each_question_is_answered(served: Served, name: str) -> None:
+    check(served, name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", CASES)
+def test_each_question_about_the_corpus_is_answered(served_corpus: Served, name: str) -> None:
+    check(served_corpus, name)
+
+
+def check(served: Served, name: str) -> None:
     table = f"/tables/{NAMES[name]}/instants"
     asked = {}
     for archived in ("false", "true"):

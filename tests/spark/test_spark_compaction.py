@@ -33,7 +33,8 @@ def compact(servers: Servers, mode: str, *jobs: tuple[Path, dict[str, Any]]) -> 
     return results
 
 
-@pytest.mark.parametrize("mode", ["classic", pytest.param("connect", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_plans_and_executions(tmp_path: Path, servers: Servers, mode: str) -> None:
     path = tmp_path / "t"
     for rows in (

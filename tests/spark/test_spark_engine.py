@@ -41,9 +41,9 @@ STORED = pa.schema(
 @pytest.mark.parametrize(
     ("version", "mode", "options"),
     [
-        pytest.param("4", "classic", OPTIONS, id="spark4"),
+        pytest.param("4", "classic", OPTIONS, id="spark4", marks=pytest.mark.full),
         pytest.param("4", "connect", {**OPTIONS, **CUT, "hoodie.index.type": "BLOOM"}, id="spark4-connect"),
-        pytest.param("3.5", "classic", {**OPTIONS, **CUT}, id="spark3.5"),
+        pytest.param("3.5", "classic", {**OPTIONS, **CUT}, id="spark3.5", marks=pytest.mark.full),
         pytest.param(
             "4", "connect", {**OPTIONS, **LOGS}, id="spark4-connect-merge-on-read", marks=pytest.mark.full
         ),

@@ -79,7 +79,8 @@ def test_deletes_and_overwrites(tmp_path: Path, servers: Servers) -> None:
         assert_same_rows(read_hudi_rs(tmp_path / name), expected, what=f"{name}, hudi-rs")
 
 
-@pytest.mark.parametrize("mode", ["classic", pytest.param("connect", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_settings_about_rows_and_validators(tmp_path: Path, servers: Servers, mode: str) -> None:
     """Spark SQL sees what a write is going to make of its partitions, COW and MOR."""
     asked, policy = "hoodie.precommit.validators", "hoodie.datasource.insert.dup.policy"

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
 import math
 import struct
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,8 +29,10 @@ META_COLUMNS = (
 SHOWN = 5
 NEAREST_AMONG = 500
 EPOCH = dt.datetime(1970, 1, 1)
+MICROSECOND = dt.timedelta(microseconds=1)
 
 Row = tuple[Any, ...]
+Plain = Callable[[Any], Any]
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -51,48 +54,63 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def plain_value(value: Any, kind: pa.DataType) -> Any:
-    """A hashable form of one Python value of a `plain_type`, equal exactly when the values are the same."""
-    if value is None:
-        return None
-    if pa.types.is_boolean(kind):
-        return ("bool", value)
-    if pa.types.is_floating(kind):
-        return _plain_float(value, single=kind.bit_width == 32)
-    if pa.types.is_timestamp(kind):
-        if value.tzinfo is None:
-            return ("wall clock", (value - EPOCH) // dt.timedelta(microseconds=1))
-        moment = value.astimezone(dt.timezone.utc).replace(tzinfo=None)
-        return ("instant", (moment - EPOCH) // dt.timedelta(microseconds=1))
-    if pa.types.is_decimal(kind):
-        return ("decimal", _plain_decimal(value))
+def plain_values(kind: pa.DataType) -> Plain:
+    """Gives a hashable form of a value of a `plain_type`, equal exactly when the values are the same."""
     if pa.types.is_map(kind):
-        entries = [(plain_value(k, kind.key_type), plain_value(v, kind.item_type)) for k, v in value]
-        return ("map", tuple(sorted(entries, key=repr)))
+        keys, items = plain_values(kind.key_type), _or_none(kind.item_type)
+        return lambda value: ("map", tuple(sorted(((keys(k), items(v)) for k, v in value), key=repr)))
     if pa.types.is_list(kind):
-        return ("list", tuple(plain_value(item, kind.value_type) for item in value))
+        item = _or_none(kind.value_type)
+        return lambda value: ("list", tuple(map(item, value)))
     if pa.types.is_struct(kind):
-        return ("struct", tuple(sorted((f.name, plain_value(value[f.name], f.type)) for f in kind)))
+        fields = [(field.name, _or_none(field.type)) for field in sorted(kind, key=lambda field: field.name)]
+        return lambda value: ("struct", tuple((name, plain(value[name])) for name, plain in fields))
+    return next((plain for is_one, plain in _PLAIN if is_one(kind)), _same)
+
+
+def _same(value: Any) -> Any:
     return value
 
 
-def _plain_float(value: float, *, single: bool) -> Any:
-    if math.isnan(value):
-        return ("float", "nan")
-    if single:
-        value = struct.unpack("f", struct.pack("f", value))[0]
-    return ("float", value.hex())
+def _or_none(kind: pa.DataType) -> Plain:
+    plain = plain_values(kind)
+    return plain if plain is _same else lambda value: None if value is None else plain(value)
 
 
-def _plain_decimal(value: decimal.Decimal) -> decimal.Decimal:
+def _plain_single(value: float) -> Any:
+    return _plain_float(value if math.isnan(value) else struct.unpack("f", struct.pack("f", value))[0])
+
+
+def _plain_float(value: float) -> Any:
+    return ("float", "nan" if math.isnan(value) else value.hex())
+
+
+def _plain_moment(value: dt.datetime) -> Any:
+    if value.tzinfo is None:
+        return ("wall clock", (value - EPOCH) // MICROSECOND)
+    return ("instant", (value.astimezone(dt.timezone.utc).replace(tzinfo=None) - EPOCH) // MICROSECOND)
+
+
+@functools.cache
+def _plain_decimal(value: decimal.Decimal) -> Any:
     """Digits without trailing zeros; done on the tuple, since Decimal.normalize rounds to the context."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     text = "".join(map(str, digits))
     bare = text.rstrip("0")
     if not bare:
-        return decimal.Decimal(0)
-    return decimal.Decimal((sign, tuple(map(int, bare.lstrip("0"))), exponent + len(text) - len(bare)))
+        return ("decimal", decimal.Decimal(0))
+    shortened = exponent + len(text) - len(bare)
+    return ("decimal", decimal.Decimal((sign, tuple(map(int, bare.lstrip("0"))), shortened)))
+
+
+_PLAIN: list[tuple[Callable[[pa.DataType], bool], Plain]] = [
+    (pa.types.is_boolean, lambda value: ("bool", value)),
+    (pa.types.is_float32, _plain_single),
+    (pa.types.is_floating, _plain_float),
+    (pa.types.is_timestamp, _plain_moment),
+    (pa.types.is_decimal, _plain_decimal),
+]
 
 
 def plain_rows(table: pa.Table, columns: Sequence[str]) -> list[Row]:
@@ -103,7 +121,7 @@ def plain_rows(table: pa.Table, columns: Sequence[str]) -> list[Row]:
         kind = plain_type(column.type)
         if column.type != kind:
             column = column.cast(kind)
-        by_column.append([plain_value(value, kind) for value in column.to_pylist()])
+        by_column.append([*map(_or_none(kind), column.to_pylist())])
     return list(zip(*by_column, strict=True)) if by_column else [()] * table.num_rows
 
 

@@ -18,6 +18,7 @@ from hoodie.read.spark_values import value_expressions
 from hoodie.table.properties import TableProperties
 from tests.support.arrow import arrow_schema
 from tests.support.moved import UNVERIFIED, store_elsewhere
+from tests.support.tiers import full_but
 
 FROM_PATH = {"hoodie.datasource.read.extract.partition.values.from.path": "true"}
 OPTIONS = {
@@ -49,7 +50,7 @@ def answer(path: str, options: Any = (), **more: Any) -> list[tuple[str, Any]]:
     return sorted(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize("style", [{}, {"hoodie.datasource.write.hive_style_partitioning": "true"}])
+@pytest.mark.parametrize("style", full_but({"hive"}, ["hive", "plain"]))
 @pytest.mark.parametrize(
     ("kind", "values", "other", "one"),
     [
@@ -68,9 +69,10 @@ def answer(path: str, options: Any = (), **more: Any) -> list[tuple[str, Any]]:
     ],
 )
 def test_rows_and_predicates_say_what_the_path_says(
-    tmp_path: Path, kind: pa.DataType, values: list[Any], other: Any, one: str, style: dict[str, str]
+    tmp_path: Path, kind: pa.DataType, values: list[Any], other: Any, one: str, style: str
 ) -> None:
-    path = table(tmp_path, pa.array(values, kind), **style)
+    options = {"hoodie.datasource.write.hive_style_partitioning": str(style == "hive").lower()}
+    path = table(tmp_path, pa.array(values, kind), **options)
     store_elsewhere(path, "p", other)
     rows = [("k0", values[0]), ("k1", values[1]), ("k2", None)]
     queries: list[dict[str, Any]] = [

@@ -25,6 +25,7 @@ from hoodie.table.handle import Table
 from tests.support.predicates import SCHEMA, predicate, rows
 from tests.support.requests import counted
 from tests.support.storages import Delegating, wrapped
+from tests.support.tiers import full_but
 
 DAYS = ["2024-01-01", "2024-01-02", "it's", ""]
 OPTIONS = {
@@ -187,7 +188,7 @@ MOMENTS = ["2023-12-31T23:59:59.999999Z", "2024-01-01T00:00:00Z", "2024-01-02T10
 TYPED_PARTS = "t,u,d,f,i"
 
 
-@pytest.fixture(scope="module", params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.fixture(scope="module", params=full_but({"MERGE_ON_READ"}, ["COPY_ON_WRITE", "MERGE_ON_READ"]))
 def typed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Twelve partitions by columns of several types; of merge-on-read two thirds of the slices have logs."""
     path = str(tmp_path_factory.mktemp("typed") / "t")
