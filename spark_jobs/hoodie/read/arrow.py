@@ -192,8 +192,9 @@ def _cause(view: TableView, storage: Storage, names: list[str], error: Exception
     """
     import duckdb
 
-    if not duckdb_predicate.of_text(error):
-        broken_file(view, storage, names)
+    if duckdb_predicate.of_text(error):
+        return None
+    broken_file(view, storage, names)
     return None if isinstance(error, duckdb.Error) else error
 
 

@@ -93,6 +93,8 @@ _COMPUTING = """
 """
 _CLASSES = frozenset(_EXPRESSIONS.split())
 _FUNCTIONS = frozenset(_COMPUTING.split())
+#: errors of values, as Arrow raises them while rows stream
+_STREAMED = re.compile(r"(Conversion|Out of Range) Error: ")
 
 
 def connection(folder: str = "", *more: str) -> duckdb.DuckDBPyConnection:
@@ -152,7 +154,8 @@ def of_text(error: Exception) -> bool:
     import duckdb
 
     kinds = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
-    return isinstance(error, (*kinds, duckdb.ConversionException))
+    values = (duckdb.ConversionException, duckdb.OutOfRangeException)
+    return isinstance(error, (*kinds, *values)) or _STREAMED.match(str(error)) is not None
 
 
 def wrong(where: str, why: str, columns: Sequence[str]) -> ConfigError:

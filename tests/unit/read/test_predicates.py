@@ -218,3 +218,18 @@ def test_columns_that_spark_is_asked_about_are_read(where: str, names: set[str])
     tokens = spark_predicate.check(where)
     found = Where(where, names=spark_predicate.names_in(tokens))
     assert set(found.columns(ROWS.schema)) == names
+
+
+@pytest.mark.parametrize("where", ["n * n > 1", "CAST(s AS TINYINT) > 1"])
+def test_a_value_that_can_not_be_computed_behind_many_rows(tmp_path: Path, where: str) -> None:
+    many = 150_000
+    rows = {
+        "id": [*map(str, range(many))],
+        "n": [1] * (many - 1) + [1 << 62],
+        "s": ["1"] * (many - 1) + ["1000"],
+    }
+    path = str(tmp_path / "t")
+    options = {"hoodie.datasource.write.recordkey.field": "id"}
+    hoodie.write_table(pa.table(rows), path, operation="bulk_insert", options=options)
+    with pytest.raises(ConfigError, match=r"can't be evaluated: (Out of Range|Conversion) Error"):
+        hoodie.read_table(path, where=where)
