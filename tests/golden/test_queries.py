@@ -18,6 +18,7 @@ from hoodie.errors import ConfigError, NotRetained
 from tests.support.arrow import pc
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
 from tests.support.rows import META_COLUMNS, assert_same_rows
+from tests.support.tiers import full_but
 
 #: Hudi 0.15 answers this column from the partition path, which does not hold the value; we, hudi-rs and Hudi
 #: 1.2 give what is stored
@@ -45,8 +46,8 @@ def _folder(golden_tables: Path, name: str) -> Path:
     return golden_tables / "0.15.0-v6" / name
 
 
-def _ask(folder: Path, file: str, **more: Any) -> pa.Table:
-    """What we answer to the query that Hudi answered with this file."""
+def _query(file: str) -> dict[str, Any]:
+    """The query that Hudi answered with this file."""
     kind, *times = file.split("_")
     asked: dict[str, dict[str, Any]] = {
         "snapshot": {},
@@ -54,7 +55,11 @@ def _ask(folder: Path, file: str, **more: Any) -> pa.Table:
         "asof": {"as_of": times[0] if times else ""},
         "inc": {"query": "incremental", "begin": times[0], "end": times[-1]} if times else {},
     }
-    found: pa.Table = hoodie.read_table(str(folder / "table"), **asked[kind], **more)
+    return asked[kind]
+
+
+def _ask(folder: Path, file: str, **more: Any) -> pa.Table:
+    found: pa.Table = hoodie.read_table(str(folder / "table"), **_query(file), **more)
     return found
 
 
@@ -94,6 +99,36 @@ def test_few_columns_and_predicates(golden_tables: Path, name: str, where: str |
         got = _ask(folder, file, columns=columns, where=where)
         assert_same_rows(got, expected.select(columns), what=f"{name} {file}")
         assert got.column_names == columns
+
+
+@pytest.mark.parametrize(
+    "name",
+    full_but(
+        {"cow_types", "mor_logs"},
+        ["cow_clustered", "cow_insert_overwrite", "cow_types", "mor_cdc", "mor_compacted", "mor_logs"],
+    ),
+)
+def test_sql_over_several_queries_of_a_table(golden_tables: Path, name: str) -> None:
+    """Rows of each answer of Apache Hudi's that its snapshot has unchanged."""
+    folder = _folder(golden_tables, name)
+    files = sorted(path.stem for path in (folder / "expected").glob("*.parquet"))
+    tables = {
+        file: {"path": str(folder / "table"), **_query(file)} for file in files if not file.startswith("cdc")
+    }
+    assert len(tables) >= 2
+    for file in tables:
+        text = (
+            f"SELECT a.id, a.region, a.ts FROM {file} a JOIN snapshot "
+            "USING (_hoodie_record_key, _hoodie_commit_time, _hoodie_partition_path)"
+        )
+        both = ["_hoodie_record_key", "_hoodie_commit_time", "_hoodie_partition_path"]
+        named = [*both, "id", "region", "ts"]
+        expected = (
+            _expected(folder, file)
+            .select(named)
+            .join(_expected(folder, "snapshot").select(both), both, join_type="inner")
+        )
+        assert_same_rows(hoodie.sql(text, tables=tables), expected.select(named[3:]), what=f"{name} {file}")
 
 
 @pytest.mark.parametrize("name", REFUSED)
