@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from hoodie.serve.page import HEADERS
-from tests.security.corpus import NEW
-from tests.security.pages import CASES, NAMES, PAGES, forge
+from tests.security.corpus import CASES, NEW
+from tests.security.pages import NAMES, PAGES, forge
 
 SECONDS = 10
 #: of address space, the interpreter and its libraries included

@@ -16,14 +16,10 @@ from hoodie.codec.arrays import Array, Ints, whole
 from hoodie.errors import TableError
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.format.names import data_file, join, relative_path
+from hoodie.metadata.records.files import ALL, FILES, NOT_PARTITIONED
 from hoodie.metadata.table import MetadataTable, Partition, by_keys
 from hoodie.storage import FileInfo
 from hoodie.table.listing import Possible
-
-_ALL = "__all_partitions__"
-#: the partition of a table without any
-_NOT_PARTITIONED = "."
-_FILES = "filesystemMetadata"
 
 
 class MetadataListing:
@@ -41,8 +37,8 @@ class MetadataListing:
         return {**self.__dict__, "_known": {}}
 
     def partitions(self, possible: Possible | None = None) -> list[str]:
-        _, names, _ = self._live([_ALL])
-        if names == [_NOT_PARTITIONED]:
+        _, names, _ = self._live([ALL])
+        if names == [NOT_PARTITIONED]:
             return [""]
         found = sorted(relative_path(name, "a partition of the metadata table") for name in names)
         return found if possible is None else [name for name in found if all(map(possible, _folders(name)))]
@@ -56,9 +52,9 @@ class MetadataListing:
         if missing:
             listed: dict[str, list[FileInfo]] = {name: [] for name in missing}
             for key, name, size in zip(
-                *self._live([name or _NOT_PARTITIONED for name in missing]), strict=True
+                *self._live([name or NOT_PARTITIONED for name in missing]), strict=True
             ):
-                partition = "" if key == _NOT_PARTITIONED else key
+                partition = "" if key == NOT_PARTITIONED else key
                 if not name or "/" in name or size < 0:
                     raise TableError(
                         f"the metadata table lists {name!r} of {size} bytes as a file of {key!r}; it is "
@@ -75,7 +71,7 @@ class MetadataListing:
         """(keys, names, sizes) of what is there."""
         owners, names, sizes = list[str](), list[str](), list[int]()
         for item in self._metadata.slices(Partition.FILES):
-            rows = self._metadata.records(item, by_keys(keys), [_FILES])
+            rows = self._metadata.records(item, by_keys(keys), [FILES])
             if rows.num_rows:
                 found: Any = _live(rows)
                 owners += found[0].to_pylist()
@@ -92,7 +88,7 @@ def _folders(partition: str) -> Iterable[str]:
 
 def _live(rows: pa.Table) -> tuple[Array, Array, Array]:
     """(keys, names, sizes) of the names that records, in their order, leave."""
-    maps: Any = whole(rows.column(_FILES).combine_chunks())
+    maps: Any = whole(rows.column(FILES).combine_chunks())
     keys: Any = whole(rows.column(KEY_FIELD))
     names, infos = maps.keys, maps.items
     counts = np.diff(np.asarray(maps.offsets))

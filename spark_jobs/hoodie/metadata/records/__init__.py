@@ -1,0 +1,22 @@
+"""Records of a metadata table that follow from what an action did to its table: pure functions, a module a
+partition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hoodie.codec.arrays import Array
+
+
+@dataclass(frozen=True)
+class Records:
+    """Of one partition of the metadata table. `rows` have the columns `key`, `type`, and those of
+    HoodieMetadataRecord that the partition uses, in the types of `hfile_records.decode_rows`; each key once,
+    in any order. `deletes`: keys whose records go.
+    """
+
+    rows: pa.Table
+    deletes: Array | None = None

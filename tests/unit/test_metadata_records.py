@@ -1,0 +1,86 @@
+"""Records of the partition `files` where Apache Hudi's own tables don't show them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hoodie.errors import TableError
+from hoodie.metadata.records.files import FILES, SCHEMA, of_clean, of_commit, of_listing, of_rollback
+from hoodie.timeline.clean_plan import CleanedPartition, CleanMetadata
+from hoodie.timeline.commit import CommitMetadata, WriteStat
+from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPartition
+
+Found = dict[str, dict[str, int | None]]
+ALL = "__all_partitions__"
+
+
+def found(records: object) -> Found:
+    rows = records.rows  # type: ignore[attr-defined]
+    assert rows.schema == SCHEMA
+    return {
+        row["key"]: {name: None if info["isDeleted"] else info["size"] for name, info in row[FILES]}
+        for row in rows.to_pylist()
+    }
+
+
+def stat(path: str | None, size: int, **more: object) -> WriteStat:
+    return WriteStat(path=path, file_size_in_bytes=size, **more)  # type: ignore[arg-type]
+
+
+def test_of_several_sizes_of_a_log_the_greatest_counts() -> None:
+    """Storages that append write one log several times in a commit. A task without rows reports no file."""
+    stats = (stat("p/.a.log.1", 9), stat("p/.a.log.1", 30), stat("p/.a.log.1", 20), stat(None, 0))
+    records = of_commit(CommitMetadata({"p": stats, "q": ()}))
+    assert found(records) == {ALL: {"p": 0, "q": 0}, "p": {".a.log.1": 30}, "q": {}}
+
+
+def test_change_logs_are_files_too() -> None:
+    written = stat("a_0_1.parquet", 5, cdc_stats={".a_1.log.1.cdc": 7})
+    assert found(of_commit(CommitMetadata({"": (written,)}))) == {
+        ALL: {".": 0},
+        ".": {"a_0_1.parquet": 5, ".a_1.log.1.cdc": 7},
+    }
+
+
+def test_a_commit_without_files() -> None:
+    assert found(of_commit(CommitMetadata())) == {ALL: {}}
+
+
+def test_an_empty_file_is_refused() -> None:
+    with pytest.raises(TableError, match=r"a_0_1.parquet in partition 'p' has 0 bytes"):
+        of_commit(CommitMetadata({"p": (stat("p/a_0_1.parquet", 0),)}))
+
+
+def test_a_clean_that_deletes_a_partition() -> None:
+    """Also what it could not delete is gone."""
+    cleaned = {
+        "p": CleanedPartition("p", "", ("a", "b"), ("a",), ("b",)),
+        "q": CleanedPartition("q", "", ("c",), ("c",), (), True),
+    }
+    records = of_clean(CleanMetadata("1", 1, 2, partitions=cleaned))
+    assert found(records) == {ALL: {"q": None}, "p": {"a": None, "b": None}, "q": {"c": None}}
+    assert found(of_clean(CleanMetadata("1", 1, 0))) == {}
+
+
+def test_what_a_rollback_deletes_goes_where_it_is_still_listed() -> None:
+    """Its own records are taken back, unless they were compacted."""
+    partitions = {
+        "p": RollbackPartition("p", deleted=("/t/p/a", "/t/p/b")),
+        "q": RollbackPartition(
+            "q", deleted=("/t/q/c",), rollback_log_files={}, failed_commit_log_files={"x": 3}
+        ),
+        "r": RollbackPartition(
+            "r", rollback_log_files={"/t/r/.l.log.2": 5}, failed_commit_log_files={".l.log.1": 9}
+        ),
+    }
+    metadata = RollbackMetadata.of("1", 1, InstantInfo("0", "commit"), partitions)
+    assert found(of_rollback(metadata)) == {"r": {".l.log.2": 5, ".l.log.1": 9}}
+    assert found(of_rollback(metadata, {"p": {"b", "z"}})) == {
+        "p": {"b": None},
+        "r": {".l.log.2": 5, ".l.log.1": 9},
+    }
+
+
+def test_a_listing() -> None:
+    assert found(of_listing({})) == {ALL: {}}
+    assert found(of_listing({"p": {"a": 1}, "q": {}})) == {ALL: {"p": 0, "q": 0}, "p": {"a": 1}, "q": {}}
