@@ -1,9 +1,15 @@
-"""What metadata tables of Apache Hudi say of partitions and files, beside the folders themselves."""
+"""What metadata tables of Apache Hudi say of partitions and files, beside the folders themselves; and after a
+compaction of ours.
+"""
 
 from __future__ import annotations
 
+import json
 import pickle
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -16,10 +22,14 @@ from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.record_index import LOCATIONS, file_groups, file_ids, locate
 from hoodie.metadata.table import MetadataTable, Partition
+from hoodie.metadata.upkeep import Upkeep
+from hoodie.metadata.writer import MetadataWriter
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import TimelineView, file_slices
+from hoodie.timeline.instant import Action, Instant, State
 from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ
+from tests.support.metadata_records import files
 from tests.support.tiers import full_but
 
 #: more tables that the fast tests look at
@@ -56,6 +66,98 @@ def test_the_files_of_every_slice_are_those_of_the_folders(golden_tables: Path, 
                 assert not any(snapshot.shows(block.instant or "") for block in log.blocks()), path
         for path, size in found.items():
             assert size == there[path] or (size == 1 and name == "mor_rollback_failed"), path
+
+
+def told(table: Table) -> tuple[dict[str, dict[str, int]], dict[str, set[str]]]:
+    """The sizes of files by partition and name, and the keys of each partition of the metadata table."""
+    metadata = MetadataTable.open(table)
+    assert metadata is not None
+    listing = MetadataListing(metadata, table.base_path)
+    partitions = listing.partitions()
+    listed = listing.many(partitions)
+    files = {partition: {item.name: item.size for item in listed[partition]} for partition in partitions}
+    keys: dict[str, set[str]] = {}
+    for name in table.properties.metadata_partitions:
+        found = keys.setdefault(name, set())
+        for item in metadata.slices(Partition(name)):
+            rows = metadata.records(item, lambda reader: reader.scan(), ["type"])
+            found.update(map(str, rows["key"].to_pylist()))
+    return files, keys
+
+
+COMPACTED = [
+    "mdt_compacted",
+    "mdt_full_cow",
+    "idx_rli_mor",
+    "mor_rollback",
+    "cow_clean_commits",
+    "mor_archived",
+]
+
+
+@pytest.mark.parametrize("name", full_but({"mdt_full_cow", "mor_rollback"}, COMPACTED))
+def test_our_compaction_changes_nothing(golden_tables: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(golden_tables / "0.15.0-v6" / name / "table", tmp_path / "t")
+    table = Table.open(str(tmp_path / "t"))
+    before = told(table)
+    writer = MetadataWriter.open(table)
+    assert writer is not None
+    writer.maintain(Upkeep(compact_after=1, keep_commits=3))
+    timeline = Table.open(f"{tmp_path}/t/.hoodie/metadata").timeline
+    last = timeline.filter([Action.COMMIT], completed=True)[-1]
+    assert timeline.commits()[-1] == last
+    assert {stat.path and stat.path.rpartition("_")[2] for stat in timeline.commit(last).write_stats} == {
+        f"{last.time}.hfile"
+    }
+    assert told(table) == before
+    assert timeline.pending() == []
+
+
+def shape(value: Any) -> Any:
+    """Names in their order, and types."""
+    if isinstance(value, Mapping):
+        return [(name, shape(item)) for name, item in value.items()]
+    if isinstance(value, list):
+        return [shape(item) for item in value[:1]]
+    return type(value).__name__
+
+
+def test_what_we_write_has_the_form_of_what_hudi_writes(golden_tables: Path, tmp_path: Path) -> None:
+    """Properties, commits in flight and completed, the plan of a compaction, log blocks."""
+    shutil.copytree(golden_tables / "0.15.0-v6/mdt_files_only/table", tmp_path / "t")
+    place = tmp_path / "t/.hoodie/metadata"
+    theirs, golden = Table.open(str(place)), dict(Table.open(str(place)).properties)
+    theirs_times = [instant.time for instant in theirs.timeline]
+    data = Table.open(str(tmp_path / "t"))
+    writer = MetadataWriter.open(data)
+    assert writer is not None
+    last = data.timeline.commits()[-1]
+    for half in (last.with_state(State.COMPLETED), last):
+        data.storage.delete(data.timeline.path(half))
+    writer.write(last.time, {Partition.FILES: files({"p": {"a": 1}})})
+    ours = Table.open(str(place)).timeline
+    assert [instant.time for instant in ours if instant.action is Action.DELTACOMMIT] == theirs_times
+    for state in (State.INFLIGHT, State.COMPLETED):
+        mine, their = (
+            json.loads(data.storage.read(ours.path(Instant(time, Action.DELTACOMMIT, state))))
+            for time in (last.time, theirs_times[-2])
+        )
+        assert shape(mine["partitionToWriteStats"]["files"][-1:]) == shape(
+            their["partitionToWriteStats"]["files"][-1:]
+        )
+        assert list(mine) == list(their)
+    assert shape(mine["extraMetadata"]) == shape(their["extraMetadata"])
+    logs = sorted(
+        place.glob("files/.files*.log.*"), key=lambda path: int(path.name.split(".")[3].split("_")[0])
+    )
+    blocks = []
+    for path in (logs[-1], logs[1]):
+        with LogFileReader(data.storage, str(path)) as reader:
+            blocks.append([(block.type, set(block.headers)) for block in reader.blocks()])
+    assert blocks[0] == blocks[1]
+    MetadataWriter.make(data, last.time, {Partition.FILES: (files({"p": {"a": 1}}), 1)})
+    made = Table.open(str(place)).properties
+    assert {name: made.get(name) for name in golden} == golden
 
 
 def test_a_table_without_one(golden_tables: Path) -> None:

@@ -1,4 +1,7 @@
-"""Every instant is completed in the order of a commit: participants and hooks see all of them."""
+"""Every instant is completed in the order of a commit: participants and hooks see all of them.
+
+Those of the metadata table are no table's own: they are what a participant prepares.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from tests.house.test_walls import HOODIE
 
 COMMIT = HOODIE / "write/commit.py"
 TIMELINE = HOODIE / "timeline/active.py"
+METADATA = HOODIE / "metadata/written_table.py"
 #: what makes a file of a name that is given
 MAKERS = {"create", "write", "output"}
 
@@ -22,7 +26,7 @@ def test_instants_are_completed_by_the_commit_module_alone() -> None:
     """Others begin instants with `begin_instant`, which refuses completed ones."""
     found = [
         place(path, node)
-        for path, tree in sources(COMMIT, TIMELINE)
+        for path, tree in sources(COMMIT, TIMELINE, METADATA)
         for node in ast.walk(tree)
         if (isinstance(node, ast.alias) and node.name == "create_instant")
         or (isinstance(node, ast.Attribute) and node.attr == "create_instant")

@@ -19,6 +19,7 @@ from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.errors import TableError
 from hoodie.format.bloom import BloomFilter
 from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_cells import CELLS
 from hoodie.format.hfile_trailer import BLOOM_FILTER, BLOOM_TYPE, MAX_KEY, MIN_KEY, SCHEMA
 from hoodie.format.hfile_writer import HFileOptions, HFileWriter, Sink
 
@@ -81,30 +82,47 @@ def _rows(keys: Any, values: Any, schema_text: str, columns: Sequence[str] | Non
     return rows.set_column(place, rows.schema.field(place), pc.if_else(blank, texts, stored))
 
 
-def write_rows(
-    sink: Sink, rows: pa.Table, schema_text: str, options: HFileOptions, bloom: BloomFilter | None = None
-) -> int:
-    """Writes an HFile of rows with a column `key`, sorted by it; returns the file's size.
-
-    Rows of one key keep their order; a base file has one a key. `bloom`, which the keys are added to, and the
-    least and greatest key are in base files.
-    """
+def cells_of(rows: pa.Table, schema_text: str) -> pa.RecordBatch:
+    """Rows with a column `key` as cells, sorted by it; rows of one key keep their order."""
     order = pc.sort_indices(whole(rows.column(KEY_FIELD)).cast(pa.binary()))
     rows = rows.take(order)
     keys = whole(rows.column(KEY_FIELD))
     place = rows.schema.get_field_index(KEY_FIELD)
     blank: Any = pa.array([""], keys.type).take(pa.array([0] * len(keys), pa.int8()))
     values = whole(encode_values(rows.set_column(place, rows.schema.field(place), blank), schema_text))
+    return pa.record_batch([keys.cast(pa.binary()), values], schema=CELLS)
+
+
+def write_rows(
+    sink: Sink, rows: pa.Table, schema_text: str, options: HFileOptions, bloom: BloomFilter | None = None
+) -> int:
+    """Writes an HFile of rows with a column `key`, sorted by it; returns the file's size.
+
+    Rows of one key keep their order; a base file has one a key. `bloom`, which the keys are added to, and the
+    least and greatest key are in base files of Apache Hudi.
+    """
+    cells = cells_of(rows, schema_text)
+    keys = cells.column(0)
     writer = HFileWriter(sink, options)
     info = {SCHEMA: schema_text.encode()}
-    writer.append(keys, values)
+    writer.append(keys, cells.column(1))
     if bloom is not None:
-        bloom.add(keys)
+        bloom.add(keys.cast(pa.string()))
         info[BLOOM_TYPE] = bloom.type.value.encode()
-        ends = [keys[0].as_py(), keys[-1].as_py()] if len(keys) else ["", ""]
-        info[MIN_KEY], info[MAX_KEY] = (text.encode() for text in ends)
+        info[MIN_KEY], info[MAX_KEY] = (keys[0].as_py(), keys[-1].as_py()) if len(keys) else (b"", b"")
         writer.append_meta(BLOOM_FILTER, bloom.to_string().encode())
     return writer.finish(info)
+
+
+def write_cells(
+    sink: Sink, cells: Iterable[pa.RecordBatch], schema_text: str, options: HFileOptions
+) -> tuple[int, int]:
+    """Writes an HFile of sorted cells, whose values have the schema; returns (cells, the file's size)."""
+    writer, count = HFileWriter(sink, options), 0
+    for batch in cells:
+        writer.append(batch.column(0), batch.column(1))
+        count += batch.num_rows
+    return count, writer.finish({SCHEMA: schema_text.encode()})
 
 
 def encode_rows(rows: pa.Table, schema_text: str, options: HFileOptions) -> bytes:

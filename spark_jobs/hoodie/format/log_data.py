@@ -100,7 +100,7 @@ def record_count(block: LogBlock, content: Any) -> int | None:
     if block.type is BlockType.PARQUET_DATA:
         return int(_parquet(block, pa.BufferReader(view))[0].metadata.num_rows)
     if block.type is BlockType.HFILE_DATA:
-        with _hfile(block, view) as reader:
+        with hfile_of(block, view) as reader:
             return reader.entries
     if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
         return _records(block, view)[2]
@@ -139,7 +139,7 @@ def _read(block: LogBlock, view: memoryview, columns: Sequence[str] | None) -> t
     if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
         return _read_avro(block, view, columns)
     if block.type is BlockType.HFILE_DATA:
-        with _hfile(block, view) as reader:
+        with hfile_of(block, view) as reader:
             text = block.schema_text or schema_of(reader)
             return _read_cells(block, reader.scan(), text, columns)
     raise TableError(f"the {block.type.name} block at byte {block.offset} holds no rows", offset=block.offset)
@@ -148,14 +148,15 @@ def _read(block: LogBlock, view: memoryview, columns: Sequence[str] | None) -> t
 def find_rows(block: LogBlock, content: Any, find: Find, columns: Sequence[str] | None = None) -> pa.Table:
     """Rows of an HFILE_DATA block, of which `find` says the keys; TableError as `read_data_block`."""
     try:
-        with _hfile(block, memoryview(content).cast("B")) as reader:
+        with hfile_of(block, content) as reader:
             return _read_cells(block, find(reader), block.schema_text or schema_of(reader), columns)[0]
     except InputError as error:
         raise _damaged(block, error.message) from None
 
 
-def _hfile(block: LogBlock, view: memoryview) -> HFileReader:
-    return HFileReader.of_bytes(view, f"the HFILE_DATA block at byte {block.offset}")
+def hfile_of(block: LogBlock, content: Any) -> HFileReader:
+    """The HFile in the content of an HFILE_DATA block."""
+    return HFileReader.of_bytes(memoryview(content).cast("B"), f"the HFILE_DATA block at byte {block.offset}")
 
 
 def _read_cells(

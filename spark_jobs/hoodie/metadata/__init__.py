@@ -1,1 +1,1 @@
-"""The metadata table: what it says of the files of a table. It is read only."""
+"""The metadata table: what it says of the files of a table, read and written."""

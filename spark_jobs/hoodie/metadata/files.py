@@ -73,7 +73,7 @@ class MetadataListing:
         for item in self._metadata.slices(Partition.FILES):
             rows = self._metadata.records(item, by_keys(keys), [FILES])
             if rows.num_rows:
-                found: Any = _live(rows)
+                found: Any = live_names(rows)
                 owners += found[0].to_pylist()
                 names += found[1].to_pylist()
                 sizes += found[2].to_pylist()
@@ -86,7 +86,7 @@ def _folders(partition: str) -> Iterable[str]:
     return ("/".join(parts[: count + 1]) for count in range(len(parts)))
 
 
-def _live(rows: pa.Table) -> tuple[Array, Array, Array]:
+def live_names(rows: pa.Table) -> tuple[Array, Array, Array]:
     """(keys, names, sizes) of the names that records, in their order, leave."""
     maps: Any = whole(rows.column(FILES).combine_chunks())
     keys: Any = whole(rows.column(KEY_FIELD))

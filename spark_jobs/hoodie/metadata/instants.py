@@ -1,4 +1,5 @@
-"""Which log blocks of a metadata table count (format.md 10.6; Apache Hudi 0.15.0 HoodieTableMetadataUtil).
+"""Instants of a metadata table: their times, and which log blocks count (format.md 10.4, 10.6; Apache Hudi
+0.15.0 HoodieTableMetadataUtil).
 
 A block is written before the commit of the table that it describes. It counts when both are completed: the
 deltacommit of the metadata table, and the instant of the table, of the same time. Instants that the metadata
@@ -7,6 +8,7 @@ table has of its own end with three digits more.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -17,13 +19,32 @@ from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
 from hoodie.timeline.restore_plan import RestoreMetadata
 
+
+class Own(str, enum.Enum):
+    """What the metadata table does of its own, by the digits that follow the time."""
+
+    COMPACTION = "001"
+    CLEAN = "002"
+    RESTORE = "003"
+    INDEXING = "004"
+    LOG_COMPACTION = "005"
+    ROLLBACK = "006"
+
+    def time(self, of: str) -> str:
+        return f"{of}{self.value}"
+
+
 _DIGITS = 17
-#: compaction, clean, restore, indexing, log compaction, rollback
-_OWN = frozenset({"001", "002", "003", "004", "005", "006"})
+_OWN = frozenset(own.value for own in Own)
 #: of the making of the partitions: this, and those after it
-_FIRST_MAKING = "010"
+_FIRST_MAKING = 10
 #: instants of what was made with a new table begin so
-_NEW_TABLE = "0" * 14
+NEW_TABLE = "0" * 14
+
+
+def making_time(upto: str, number: int) -> str:
+    """Of the partition that is made as the `number`th of those that are made up to an instant."""
+    return f"{upto}{_FIRST_MAKING + number:03d}"
 
 
 def shown_blocks(data: Timeline, metadata: Timeline, view: TimelineView, storage: Storage) -> TimelineView:
@@ -35,16 +56,21 @@ def shown_blocks(data: Timeline, metadata: Timeline, view: TimelineView, storage
     own = metadata.filter((Action.DELTACOMMIT,), completed=True)
     valid.update(instant.time for instant in own if _is_own(instant.time))
     undoing = data.filter((Action.ROLLBACK, Action.RESTORE), completed=True)
-    for instant in data.after(min(valid, default=_NEW_TABLE), undoing):
+    for instant in data.after(min(valid, default=NEW_TABLE), undoing):
         valid.update(_undone(data, instant, storage))
     valid.update(item.time for item in metadata.filter((Action.ROLLBACK, Action.RESTORE), completed=True))
     return replace(view, committed=frozenset(filter(view.shows, valid)), first_time=None)
 
 
+def is_making(time: str) -> bool:
+    """Is it the time of the making of a partition."""
+    suffix = time[_DIGITS:]
+    return time.startswith(NEW_TABLE) or (len(suffix) == 3 and suffix >= f"{_FIRST_MAKING:03d}")
+
+
 def _is_own(time: str) -> bool:
     suffix = time[_DIGITS:]
-    made = len(suffix) == 3 and (suffix in _OWN or suffix >= _FIRST_MAKING)
-    return made or time.startswith(_NEW_TABLE)
+    return suffix in _OWN or is_making(time)
 
 
 def _undone(timeline: Timeline, instant: Instant, storage: Storage) -> Iterable[str]:

@@ -99,7 +99,7 @@ class MetadataTable:
         found = list(self._base(item, find, names))
         scan = scan_slice(self._storage, item, self._blocks)
         for (log, block), content in contents(self._storage, scan):
-            with _naming(log.path):
+            with naming(log.path):
                 if block.type is BlockType.DELETE:
                     found = _without(found, read_delete_block(content).keys)
                 else:
@@ -108,7 +108,7 @@ class MetadataTable:
 
     def _base(self, item: FileSlice, find: Find, names: Sequence[str]) -> Iterator[pa.Table]:
         if item.base is not None:
-            with HFileReader.open(self._storage, item.base.path) as reader, _naming(reader.name):
+            with HFileReader.open(self._storage, item.base.path) as reader, naming(reader.name):
                 yield decode_rows(find(reader), schema_of(reader), names)
 
 
@@ -124,7 +124,7 @@ def _without(found: list[pa.Table], keys: Any) -> list[pa.Table]:
 
 
 @contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
+def naming(path: str) -> Iterator[None]:
     """Errors name the file."""
     try:
         yield

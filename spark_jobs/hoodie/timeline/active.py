@@ -383,8 +383,9 @@ def create_instant(
     storage: Storage, base_path: str, instant: Instant, data: bytes = b"", check: Check = None
 ) -> None:
     """Create the file of one state; raises AlreadyExists when another writer took the same instant. `check`:
-    see Storage.create. Called for completed instants by hoodie.write.commit alone, for others by
-    `begin_instant`. Raises TableError for more than a reader takes.
+    see Storage.create. Called for completed instants by hoodie.write.commit alone, and for those of metadata
+    tables by hoodie.metadata.written_table; for others by `begin_instant`. Raises TableError for more than a
+    reader takes.
     """
     refuse_too_large(instant.time, len(data))
     storage.create(instant_path(base_path, instant), data, check)

@@ -25,7 +25,7 @@ ALL = "__all_partitions__"
 NOT_PARTITIONED = "."
 #: the column of both kinds of records
 FILES = "filesystemMetadata"
-_TYPE_OF_LIST, _TYPE_OF_FILES = 1, 2
+TYPE_OF_LIST, TYPE_OF_FILES = 1, 2
 _INFO = pa.struct([pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.bool_(), False)])
 _ITEM: Any = pa.field("value", _INFO, False)
 _MAP: Any = pa.map_(pa.string(), _ITEM)
@@ -104,7 +104,7 @@ def _records(files: Files, partitions: Iterable[str] | None = None, gone: Iterab
     there: dict[str, Size] = {_key(path): 0 for path in partitions or ()}
     lost: dict[str, Size] = {_key(path): None for path in gone}
     if partitions is not None or lost:
-        groups.append((ALL, _TYPE_OF_LIST, {**there, **lost}))
+        groups.append((ALL, TYPE_OF_LIST, {**there, **lost}))
     for path, sizes in files.items():
         for name, size in sizes.items():
             if size is not None and size <= 0:
@@ -113,7 +113,7 @@ def _records(files: Files, partitions: Iterable[str] | None = None, gone: Iterab
                     "files; roll back the commit that names it",
                     file=name,
                 )
-        groups.append((_key(path), _TYPE_OF_FILES, sizes))
+        groups.append((_key(path), TYPE_OF_FILES, sizes))
     return Records(_rows(groups))
 
 

@@ -1,0 +1,81 @@
+"""The archive of a metadata table's timeline (format.md 10.7, 11; Apache Hudi 0.15.0 HoodieTimelineArchiver).
+
+1. an archive file, whole or not at all, 2. requested and inflight files, 3. completed files, oldest first.
+What a killed run has archived and not deleted is archived again: a reader of the archive takes one of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hoodie.errors import AlreadyExists
+from hoodie.metadata.upkeep import Upkeep
+from hoodie.metadata.written_table import WrittenTable
+from hoodie.timeline.active import Timeline, delete_states
+from hoodie.timeline.archived import archive_files, archive_name, archive_version, encode_archive
+from hoodie.timeline.archived_entry import entry_record
+from hoodie.timeline.clock import format_millis
+from hoodie.timeline.instant import Action, Instant
+
+#: records in a block of an archive file
+_BATCH = 10
+
+
+def archive(table: WrittenTable, upkeep: Upkeep) -> None:
+    """Archive what is due."""
+    timeline = table.refresh()
+    chosen = list(_chosen(table, timeline, upkeep))
+    if not chosen:
+        return
+    files = list(_files(timeline, chosen))
+    utc = table.data.properties.timeline_utc
+    records = [
+        entry_record(
+            item,
+            timeline.read(item, table.storage),
+            format_millis(timeline.changed_ms(item) or 0, utc),
+        )
+        for item in files
+    ]
+    _create(table, encode_archive(records, _BATCH))
+    for done in (False, True):
+        wanted = sorted(item for item in files if item.completed is done)
+        delete_states(table.storage, table.base_path, wanted)
+    table.refresh()
+
+
+def _chosen(table: WrittenTable, timeline: Timeline, upkeep: Upkeep) -> Iterator[Instant]:
+    """Never what the table's own timeline still has, nor the deltacommits that the next compaction counts."""
+    data = Timeline.load(table.data.base_path, table.storage, table.data.timeline)
+    needed = [instant.time for instant in (*data.commits()[:1], *data.pending()[:1])]
+    bound = min(needed, default=None)
+    for action in (Action.CLEAN, Action.ROLLBACK):
+        done = timeline.filter((action,), completed=True)
+        if len(done) > upkeep.keep_most:
+            yield from timeline.before(bound, done[: -upkeep.keep_least])
+    commits = timeline.commits()
+    held = [instant.time for instant in timeline.pending()[:1]]
+    held += [table.last_compaction or "", *needed]
+    if len(commits) > upkeep.keep_most:
+        yield from timeline.before(min(held), commits[: -upkeep.keep_least])
+
+
+def _files(timeline: Timeline, instants: Iterable[Instant]) -> Iterator[Instant]:
+    """Every state of the instants that has a file."""
+    wanted = {(instant.time, instant.comparable_action) for instant in instants}
+    found = filter(None, map(timeline.layout.parse, timeline.mtimes))
+    yield from sorted(item for item in found if (item.time, item.comparable_action) in wanted)
+
+
+def _create(table: WrittenTable, data: bytes) -> None:
+    storage, folder = table.storage, table.table.archive_folder
+    storage.sweep_partial(folder)
+    numbers = (archive_version(item.name) or 0 for item in archive_files(storage, folder))
+    version = max(numbers, default=0)
+    while True:
+        version += 1
+        try:
+            storage.create(f"{folder}/{archive_name(version)}", data)
+            return
+        except AlreadyExists:
+            continue

@@ -1,0 +1,227 @@
+"""Compaction of a metadata table: base files of all file groups, with what their logs say (format.md 10.7).
+
+1. the plan, `<newest deltacommit>001.compaction.requested`: from then on log files begin with its instant,
+2. the inflight file, 3. unfinished base files of an earlier try go, 4. a base file for each file slice of the
+plan, 5. the completed commit. A kill leaves the pending plan, which readers know to read, and the next
+`finish_compactions` executes it again. Data blocks whose instants did not come about are left out.
+
+A compaction says that all before it is known here: the table archives its instants up to the newest one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.errors import TableError
+from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_records import KEY_FIELD, decode_rows, write_cells
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import hfile_of, read_delete_block
+from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
+from hoodie.metadata.deltacommit import committed
+from hoodie.metadata.instants import Own
+from hoodie.metadata.merging import Changes, FileNames, LastRecords, merge, recoded
+from hoodie.metadata.record_schema import is_current, record_schema
+from hoodie.metadata.records.files import FILES
+from hoodie.metadata.table import Partition, naming
+from hoodie.metadata.upkeep import Upkeep
+from hoodie.metadata.written_table import WrittenTable, new_options, side_by_side
+from hoodie.table.log_scan import LogScan, contents, scan_slice
+from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import NO_COMMIT, RuntimeStats, WriteStat
+from hoodie.timeline.compaction_plan import (
+    TOTAL_IO_MB,
+    TOTAL_IO_READ_MB,
+    TOTAL_IO_WRITE_MB,
+    TOTAL_LOG_FILES,
+    TOTAL_LOG_FILES_SIZE,
+    CompactionOperation,
+    CompactionPlan,
+)
+from hoodie.timeline.instant import Action, Instant, State
+
+_OPERATION = "COMPACT"
+#: what Apache Hudi takes for the megabytes of a base file that is not there
+_NEW_FILE_MB = 120
+_MEGABYTE = 1 << 20
+
+
+def compact(table: WrittenTable, upkeep: Upkeep) -> bool:
+    """Compact if it is due; whether it was."""
+    timeline = table.timeline
+    deltas = timeline.filter((Action.DELTACOMMIT,), completed=True)
+    if len(timeline.after(table.last_compaction, deltas)) < upkeep.compact_after:
+        return False
+    time = Own.COMPACTION.time(deltas[-1].time)
+    if any(instant.time == time for instant in timeline) or _is_behind(table, deltas[-1].time):
+        return False
+    requested = Instant(time, Action.COMPACTION, State.REQUESTED)
+    plan = _plan(table)
+    table.begin(requested, plan.to_bytes())
+    table.refresh()
+    _execute(table, requested, plan)
+    return True
+
+
+def finish_compactions(table: WrittenTable) -> None:
+    """Execute those that are pending. Raises TableError for a plan that is damaged, or lacks files."""
+    for instant in table.timeline.filter((Action.COMPACTION,), completed=False):
+        plan = table.plan(instant, CompactionPlan)
+        if plan is not None:
+            _execute(table, instant, plan)
+
+
+def _is_behind(table: WrittenTable, newest: str) -> bool:
+    """Has the table an instant that is not completed and may still get a deltacommit before the newest?"""
+    data = Timeline.load(table.data.base_path, table.storage, table.data.timeline)
+    return any(not instant.is_after(newest) for instant in data.pending())
+
+
+def _plan(table: WrittenTable) -> CompactionPlan:
+    view, listing = table.view(), table.listing()
+    latest = [group[0] for name in table.partitions for group in table.groups(name, view, listing)]
+    return CompactionPlan(tuple(_operation(item) for item in latest if item.logs))
+
+
+def _operation(item: FileSlice) -> CompactionOperation:
+    base = item.base.size if item.base else 0
+    logs = sum(log.size for log in item.logs)
+    read = (base + logs) // _MEGABYTE
+    written = base // _MEGABYTE if base else _NEW_FILE_MB
+    metrics = {
+        TOTAL_LOG_FILES: len(item.logs),
+        TOTAL_IO_MB: read + written,
+        TOTAL_IO_READ_MB: read,
+        TOTAL_LOG_FILES_SIZE: logs,
+        TOTAL_IO_WRITE_MB: written,
+    }
+    return CompactionOperation(
+        partition_path=item.partition,
+        file_id=item.file_id,
+        base_instant=item.instant,
+        data_file=item.base.name if item.base else None,
+        log_files=tuple(log.name for log in item.logs),
+        metrics={name: float(value) for name, value in metrics.items()},
+    )
+
+
+def _execute(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> None:
+    table.go_on(instant.with_state(State.INFLIGHT))
+    blocks = table.blocks(table.view())
+    slices = list(_slices(table, instant, plan))
+    stats = side_by_side(list(enumerate(slices)), partial(_write, table, instant.time, blocks))
+    done = [stat for stat in stats if stat is not None]
+    table.complete(instant, committed(done, _OPERATION, compacted=True).to_json())
+    table.refresh()
+
+
+def _slices(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> Iterator[FileSlice]:
+    """The slices of a plan as its files are now; base files that a killed try left are deleted."""
+    listing, known = table.listing(), {partition.value for partition in Partition}
+    for folder in plan.partitions:
+        if folder not in known:
+            raise _lacks(table, instant, folder)
+        names = (BaseFileName.parse(item.name, HFILE) for item in listing.files(folder))
+        left = [name for name in names if name is not None and name.instant == instant.time]
+        table.storage.delete_many(join(table.base_path, folder, str(name)) for name in left)
+    for operation in plan.operations:
+        folder, id_ = operation.partition_path, operation.file_id
+        items = {item.name: item for item in listing.files(folder)}
+        logs, base = [], None
+        for name in operation.log_names:
+            item, log = items.get(name), LogFileName.parse(name)
+            if item is None or log is None or log.file_id != id_:
+                raise _lacks(table, instant, join(folder, name))
+            logs.append(LogFile.of(folder, item.path, log, item.size))
+        if operation.base_name:
+            item, found = items.get(operation.base_name), BaseFileName.parse(operation.base_name, HFILE)
+            if item is None or found is None or found.file_id != id_:
+                raise _lacks(table, instant, join(folder, operation.base_name))
+            base = BaseFile(folder, item.path, item.name, id_, found.instant, item.size)
+        logs.sort(key=lambda log: log.order)
+        yield FileSlice(folder, id_, operation.base_instant, base, tuple(logs))
+
+
+def _lacks(table: WrittenTable, instant: Instant, name: str) -> TableError:
+    return TableError(
+        f"compaction {instant.time} of the metadata table {table.base_path} needs {name}, which is not "
+        "there; remove the metadata table (a write with hoodie.metadata.enable=false does), then write with "
+        "it again",
+        path=table.base_path,
+        file=name,
+    )
+
+
+def _write(
+    table: WrittenTable, time: str, blocks: TimelineView, numbered: tuple[int, FileSlice]
+) -> WriteStat | None:
+    """The new base file of a slice; None where there is no record."""
+    number, item = numbered
+    kind = Partition(item.partition)
+    scan = scan_slice(table.storage, item, blocks)
+    changes, records = _changes(table, kind, scan)
+    if item.base is None and not len(changes.keys):
+        return None
+    name = str(BaseFileName(item.file_id, f"{number}-1-1", time, HFILE))
+    path = join(item.partition, name)
+    with contextlib.ExitStack() as stack:
+        base = None
+        if item.base is not None:
+            base = stack.enter_context(HFileReader.open(table.storage, item.base.path))
+        sink = stack.enter_context(table.new_file(join(table.base_path, path)))
+        cells = merge(base, changes, kind)
+        count, size = write_cells(sink, cells, record_schema(), new_options())
+        sink.commit()
+        inserts = max(0, count - (base.entries if base else 0))
+    return WriteStat(
+        file_id=item.file_id,
+        path=path,
+        prev_commit=item.instant if item.base else NO_COMMIT,
+        num_writes=count,
+        num_update_writes=max(0, len(changes.keys) - inserts),
+        num_inserts=inserts,
+        total_write_bytes=size,
+        partition_path=item.partition,
+        total_log_records=records,
+        total_log_files_compacted=scan.statistics.files,
+        total_log_size_compacted=scan.statistics.bytes,
+        total_updated_records_compacted=len(changes.keys),
+        total_log_blocks=scan.statistics.blocks,
+        total_corrupt_log_block=scan.statistics.corrupt_blocks,
+        total_rollback_blocks=scan.statistics.rollback_blocks,
+        file_size_in_bytes=size,
+        runtime_stats=RuntimeStats(),
+    )
+
+
+def _changes(table: WrittenTable, kind: Partition, scan: LogScan) -> tuple[Changes, int]:
+    """What the logs say, and in how many records."""
+    found: list[Any] = []
+    count = 0
+    for (log, block), content in contents(table.storage, scan):
+        with naming(log.path):
+            if block.type is BlockType.DELETE:
+                keys = read_delete_block(content).keys
+                if len(keys) and kind is Partition.FILES:
+                    raise TableError(f"{log.path} deletes records of the list of files", path=log.path)
+                found.append(keys)
+                continue
+            with hfile_of(block, content) as reader:
+                text = block.schema_text or ""
+                for cells in reader.scan():
+                    count += cells.num_rows
+                    found.append(cells if is_current(text) else recoded(cells, text, kind))
+    if kind is not Partition.FILES:
+        return LastRecords(found), count
+    rows = [_files(item) for item in found if isinstance(item, pa.RecordBatch)]
+    return FileNames([_files(None), *rows]), count
+
+
+def _files(cells: pa.RecordBatch | None) -> pa.Table:
+    return decode_rows([] if cells is None else [cells], record_schema(), [KEY_FIELD, FILES])

@@ -1,0 +1,117 @@
+"""The making of partitions of a metadata table; `writer` has the order of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hoodie.format.hfile_records import write_rows
+from hoodie.format.log_block import BlockType, HeaderKey, encode_block
+from hoodie.format.log_data import DeleteRecords, encode_delete_block
+from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
+from hoodie.metadata.deltacommit import committed, split
+from hoodie.metadata.instants import is_making, making_time
+from hoodie.metadata.record_schema import record_schema, whole_records
+from hoodie.metadata.records import Records
+from hoodie.metadata.table import Partition
+from hoodie.metadata.written_table import WrittenTable, group_id, new_options, side_by_side
+from hoodie.table import properties
+from hoodie.table.partition import ensure_partition
+from hoodie.timeline.active import delete_instant
+from hoodie.timeline.commit import RuntimeStats, WriteStat
+from hoodie.timeline.instant import Action, Instant, State
+
+_OPERATION = "BULK_INSERT_PREPPED"
+#: write token of the log files that begin file groups (format.md 5.5)
+_TOKEN = "0-0-0"
+#: of the table's name
+_SUFFIX = "_metadata"
+_PROPERTIES = {
+    properties.TYPE: properties.TableType.MERGE_ON_READ.value,
+    properties.BASE_FILE_FORMAT: "HFILE",
+    properties.RECORD_KEY_FIELDS: "key",
+    properties.POPULATE_META_FIELDS: "false",
+    properties.KEY_GENERATOR: "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator",
+    properties.PAYLOAD_CLASS: "org.apache.hudi.metadata.HoodieMetadataPayload",
+}
+
+
+@dataclass(frozen=True)
+class _Group:
+    file_id: str
+    number: int
+    rows: pa.Table
+
+
+def make_partitions(
+    table: WrittenTable, upto: str, partitions: Mapping[Partition, tuple[Records, int]]
+) -> None:
+    if Partition.FILES in partitions:
+        table.storage.delete_tree(table.base_path)
+        name = f"{table.data.properties.name}{_SUFFIX}"
+        properties.create(table.storage, table.base_path, {properties.NAME: name, **_PROPERTIES})
+    _forget_killed(table)
+    for partition in sorted(partitions, key=lambda item: item is not Partition.FILES):
+        _make(table, upto, partition, *partitions[partition])
+
+
+def _forget_killed(table: WrittenTable) -> None:
+    """Deltacommits of a making that was killed; what it wrote goes with the partition's folder."""
+    for instant in table.refresh().filter((Action.DELTACOMMIT,), completed=False):
+        if is_making(instant.time):
+            delete_instant(table.storage, table.base_path, instant)
+    table.refresh()
+
+
+def _make(table: WrittenTable, upto: str, partition: Partition, records: Records, groups: int) -> None:
+    storage, folder = table.storage, join(table.base_path, partition.value)
+    storage.delete_tree(folder)
+    taken, number = {instant.time for instant in table.timeline}, 0
+    while making_time(upto, number) in taken:
+        number += 1
+    time = making_time(upto, number)
+    ensure_partition(storage, table.base_path, partition.value, time)
+    empty = b"".join(
+        bytes(part) for part in encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: time}, _no_deletes())
+    )
+    ids = [group_id(partition, place) for place in range(groups)]
+
+    def begin(file_id: str) -> None:
+        storage.create(join(folder, str(LogFileName(file_id, time, 1, _TOKEN))), empty)
+
+    side_by_side(ids, begin)
+    requested = Instant(time, Action.DELTACOMMIT, State.REQUESTED)
+    inflight = requested.with_state(State.INFLIGHT)
+    table.begin(requested)
+    table.begin(inflight)
+    filled = [_Group(ids[place], place, rows) for place, (rows, _) in split(records, groups) if rows.num_rows]
+    stats = side_by_side(filled, lambda group: _write(table, partition, time, group))
+    table.complete(inflight, committed(stats, _OPERATION).to_json())
+    table.refresh()
+
+
+def _no_deletes() -> bytes:
+    nothing = pa.array([], pa.string())
+    return encode_delete_block(DeleteRecords(nothing, nothing))
+
+
+def _write(table: WrittenTable, partition: Partition, time: str, group: _Group) -> WriteStat:
+    """The base file of one file group."""
+    name = str(BaseFileName(group.file_id, f"{group.number}-0-0", time, HFILE))
+    path = join(partition.value, name)
+    with table.new_file(join(table.base_path, path)) as sink:
+        size = write_rows(sink, whole_records(group.rows), record_schema(), new_options())
+        sink.commit()
+    count = group.rows.num_rows
+    return WriteStat(
+        file_id=group.file_id,
+        path=path,
+        num_writes=count,
+        num_inserts=count,
+        total_write_bytes=size,
+        partition_path=partition.value,
+        file_size_in_bytes=size,
+        runtime_stats=RuntimeStats(),
+    )

@@ -1,0 +1,167 @@
+"""The records of a file slice of a metadata table as a compaction writes them: base file and logs merged.
+
+Of files, what records of a key say is added up, and a name that was deleted goes (see `files`). Of the other
+partitions the last record of a key counts; a delete block takes the records before it.
+
+The base file is streamed; memory: the records of the slice's logs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import Ints, pc, whole
+from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_cells import CELLS
+from hoodie.format.hfile_records import KEY_FIELD, cells_of, decode_rows, field_names, schema_of
+from hoodie.metadata.files import live_names
+from hoodie.metadata.record_schema import is_current, record_schema, whole_records
+from hoodie.metadata.records.files import ALL, FILES, TYPE_OF_FILES, TYPE_OF_LIST
+from hoodie.metadata.table import Partition
+
+_TYPE = "type"
+_ENTRY = pa.struct([pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.bool_(), False)])
+_CHANGES = pa.schema([CELLS.field(0), pa.field("value", pa.binary())])
+_FIELDS = {
+    Partition.FILES: FILES,
+    Partition.COLUMN_STATS: "ColumnStatsMetadata",
+    Partition.BLOOM_FILTERS: "BloomFilterMetadata",
+    Partition.RECORD_INDEX: "recordIndexMetadata",
+}
+
+
+class Changes(ABC):
+    """What logs change, by key. `keys` are sorted, each once."""
+
+    keys: Any
+
+    def key(self, place: int) -> bytes:
+        found: bytes = self.keys[place].as_py()
+        return found
+
+    @abstractmethod
+    def merged(self, start: int, stop: int, old: pa.RecordBatch) -> pa.RecordBatch:
+        """The cells of some of the keys; `old` are those that the base file has of them."""
+
+
+class LastRecords(Changes):
+    """The last record of each key; one that was deleted has no value."""
+
+    def __init__(self, cells: Sequence[pa.RecordBatch | Any]) -> None:
+        """Batches of CELLS, and arrays of keys that were deleted, oldest first."""
+        table = pa.Table.from_batches([_change(item) for item in cells], _CHANGES)
+        keys: Any = whole(table.column(0))
+        order = np.asarray(pc.sort_indices(keys))
+        keys = keys.take(pa.array(order))
+        last = np.append(_starts(keys)[1:], len(keys)) - 1 if len(keys) else np.empty(0, np.int64)
+        self.keys = keys.take(pa.array(last))
+        self._values: Any = whole(table.column(1)).take(pa.array(order[last]))
+
+    def merged(self, start: int, stop: int, old: pa.RecordBatch) -> pa.RecordBatch:
+        keys, values = self.keys[start:stop], self._values[start:stop]
+        there = values.is_valid()
+        return pa.record_batch([keys.filter(there), values.filter(there)], schema=CELLS)
+
+
+class FileNames(Changes):
+    """Names of files, and of partitions."""
+
+    def __init__(self, rows: Sequence[pa.Table]) -> None:
+        """Tables with KEY_FIELD and FILES, oldest first."""
+        found = pa.concat_tables(rows)
+        order = pc.sort_indices(whole(found.column(KEY_FIELD)).cast(pa.binary()))
+        self._rows = found.take(order)
+        keys: Any = whole(self._rows.column(KEY_FIELD)).cast(pa.binary())
+        self._starts = _starts(keys)
+        self.keys = keys.take(pa.array(self._starts))
+
+    def merged(self, start: int, stop: int, old: pa.RecordBatch) -> pa.RecordBatch:
+        if start == stop:
+            return old
+        end = int(self._starts[stop]) if stop < len(self.keys) else self._rows.num_rows
+        new = self._rows.take(np.arange(int(self._starts[start]), end))
+        columns = [KEY_FIELD, FILES]
+        before = decode_rows([old], record_schema(), columns)
+        keys: Any = self.keys[start:stop].cast(pa.string())
+        return _cells_of_files(keys, pa.concat_tables([before, new.select(columns)]))
+
+
+def merge(base: HFileReader | None, changes: Changes, partition: Partition) -> Iterator[pa.RecordBatch]:
+    """The cells of a new base file, in the order of their keys, whose values have `record_schema`."""
+    at, count = 0, len(changes.keys)
+    for cells in _base_cells(base, partition):
+        keys: Any = cells.column(0)
+        end = bisect_right(range(count), keys[-1].as_py(), lo=at, key=changes.key)
+        touched = pc.is_in(keys, value_set=changes.keys[at:end])
+        new = changes.merged(at, end, cells.filter(touched))
+        yield _sorted(cells.filter(pc.invert(touched)), new)
+        at = end
+    if at < count:
+        yield changes.merged(at, count, _no_cells())
+
+
+def _base_cells(base: HFileReader | None, partition: Partition) -> Iterator[pa.RecordBatch]:
+    if base is None:
+        return
+    text = schema_of(base)
+    for cells in base.scan():
+        yield cells if is_current(text) else recoded(cells, text, partition)
+
+
+def recoded(cells: pa.RecordBatch, schema_text: str, partition: Partition) -> pa.RecordBatch:
+    """Cells of another release's schema with values of `record_schema`."""
+    there = frozenset(field_names(schema_text))
+    names = [name for name in (KEY_FIELD, _TYPE, _FIELDS[partition]) if name in there]
+    return cells_of(whole_records(decode_rows([cells], schema_text, names)), record_schema())
+
+
+def _cells_of_files(keys: Any, rows: pa.Table) -> pa.RecordBatch:
+    """A record for each of the keys, with the names that the rows, in their order, leave."""
+    found = live_names(rows)
+    owners = np.asarray(pc.index_in(found[0], value_set=keys)).astype(np.int64)
+    order = np.argsort(owners, kind="stable")
+    counts = np.bincount(owners, minlength=len(keys))
+    offsets: Any = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    names, sizes = (column.take(order) for column in found[1:])
+    live: Any = pa.array(np.zeros(len(order), np.bool_))
+    entries = pa.StructArray.from_arrays([sizes, live], fields=list(_ENTRY))
+    types = np.where(np.asarray(pc.equal(keys, ALL)), TYPE_OF_LIST, TYPE_OF_FILES)
+    columns: dict[str, Any] = {
+        KEY_FIELD: keys,
+        _TYPE: pa.array(types, pa.int32()),
+        FILES: pa.MapArray.from_arrays(offsets, names, entries),
+    }
+    return cells_of(whole_records(pa.table(columns)), record_schema())
+
+
+def _change(item: pa.RecordBatch | Any) -> pa.RecordBatch:
+    if isinstance(item, pa.RecordBatch):
+        return pa.record_batch(item.columns, schema=_CHANGES)
+    nothing: Any = pa.nulls(len(item), pa.binary())
+    return pa.record_batch([item.cast(pa.binary()), nothing], schema=_CHANGES)
+
+
+def _sorted(*parts: pa.RecordBatch) -> pa.RecordBatch:
+    cells = pa.Table.from_batches([part for part in parts if part.num_rows], CELLS)
+    order = pc.sort_indices(cells.column(0))
+    columns = [whole(column) for column in cells.take(order).columns]
+    return pa.record_batch(columns, schema=CELLS)
+
+
+def _no_cells() -> pa.RecordBatch:
+    nothing: Any = pa.array([], pa.binary())
+    return pa.record_batch([nothing, nothing], schema=CELLS)
+
+
+def _starts(keys: Any) -> Ints:
+    """Where each of sorted keys begins."""
+    if not len(keys):
+        return np.empty(0, np.int64)
+    new: Ints = np.flatnonzero(np.asarray(pc.not_equal(keys[1:], keys[:-1]))) + 1
+    return np.append(0, new)

@@ -1,0 +1,154 @@
+"""Rollbacks of a metadata table: a command block takes back a deltacommit's blocks, as in Apache Hudi.
+
+1. the requested and the inflight file of the rollback, with its plan, 2. the deltacommit's completed file
+goes, 3. a command block to each file group that it wrote to, in a new log file, 4. the deltacommit's other
+files go, 5. the rollback is completed. A kill leaves the pending rollback, and `finish_rollbacks` does the
+steps from the second one on again: a second command block takes nothing more. It precedes another write or
+rollback of the same instant, whose blocks it would take, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from hoodie.errors import AlreadyExists
+from hoodie.format.log_block import BlockType, rollback_headers
+from hoodie.format.names import HFILE, BaseFileName, LogFileName, instant_time, join
+from hoodie.metadata.instants import is_making
+from hoodie.metadata.written_table import WrittenTable
+from hoodie.table.view import LogFile, log_files
+from hoodie.timeline.active import delete_instant, delete_states
+from hoodie.timeline.commit import WriteStat
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.plans import (
+    InstantInfo,
+    RollbackMetadata,
+    RollbackPartition,
+    RollbackPlan,
+    RollbackRequest,
+)
+
+#: of the log files that a rollback makes (format.md 5.5)
+_TOKEN = "1-0-1"
+
+
+def roll_back(table: WrittenTable, target: Instant, at: str) -> None:
+    """Roll a deltacommit back, completed or not, by the instant `at`. One that wrote nothing just goes."""
+    if target.state is State.REQUESTED:
+        delete_states(table.storage, table.base_path, [target])
+        table.refresh()
+        return
+    plan = RollbackPlan(InstantInfo.of(target), tuple(_requests(table, target)))
+    requested = Instant(at, Action.ROLLBACK, State.REQUESTED)
+    table.begin(requested, plan.to_bytes())
+    _execute(table, requested, plan)
+    table.refresh()
+
+
+def finish_rollbacks(table: WrittenTable, of: str | None = None) -> None:
+    """Those that were killed, of this package and of Apache Hudi: all, or those `of` an instant.
+
+    Raises TableError for a damaged plan.
+    """
+    finished = False
+    for instant in table.timeline.filter((Action.ROLLBACK,), completed=False):
+        plan = table.plan(instant, RollbackPlan)
+        if plan is None:
+            finished = True
+        elif of is None or (plan.instant is not None and plan.instant.time == of):
+            _execute(table, instant, plan)
+            finished = True
+    if finished:
+        table.refresh()
+
+
+def roll_back_pending(table: WrittenTable) -> None:
+    """Every deltacommit that is not completed, newest first."""
+    for instant in reversed(table.timeline.filter((Action.DELTACOMMIT,), completed=False)):
+        if is_making(instant.time):  # no reader knows the partition, and `make` empties its folder
+            delete_instant(table.storage, table.base_path, instant)
+            table.refresh()
+        else:
+            roll_back(table, instant, table.rollback_time(instant.time))
+
+
+def _requests(table: WrittenTable, target: Instant) -> Iterator[RollbackRequest]:
+    """Where blocks of the deltacommit may be: it says so before it writes the first one."""
+    data = table.timeline.read(target, table.storage)
+    for partition, stats in table.timeline.intended(target, data).partition_to_write_stats.items():
+        for stat in stats:
+            base_instant = _base_instant(stat)
+            if stat.file_id and base_instant:
+                # without a name the plan says that the file group has blocks to take back
+                path = join(table.base_path, stat.path or partition)
+                size = max(1, stat.total_write_bytes)
+                yield RollbackRequest(partition, stat.file_id, base_instant, (), {path: size})
+
+
+def _base_instant(stat: WriteStat) -> str | None:
+    """Of the slice whose log was written to; None for a base file."""
+    if stat.path is None:
+        return None if stat.is_new_file_group else instant_time(stat.prev_commit, "prevCommit")
+    name = LogFileName.parse(stat.path.rpartition("/")[2])
+    return name.base_instant if name else None
+
+
+def _execute(table: WrittenTable, rollback: Instant, plan: RollbackPlan) -> None:
+    started, target = time.monotonic(), plan.instant
+    inflight = rollback.with_state(State.INFLIGHT)
+    table.go_on(inflight)
+    partitions: dict[str, RollbackPartition] = {}
+    if target is not None:
+        undone = Instant(target.time, target.known_action, State.INFLIGHT)
+        planned = undone.action is Action.COMPACTION  # its plan stays, and was not executed
+        states = [] if planned else [undone.with_state(State.COMPLETED)]
+        delete_states(table.storage, table.base_path, states)
+        partitions = _undo(table, rollback.time, target.time, plan.requests)
+        states = [undone] if planned else [undone, undone.with_state(State.REQUESTED)]
+        delete_states(table.storage, table.base_path, states)
+    info = target or InstantInfo(rollback.time, rollback.action.value)
+    took = int((time.monotonic() - started) * 1000)
+    with suppress(AlreadyExists):
+        table.complete(inflight, RollbackMetadata.of(rollback.time, took, info, partitions).to_bytes())
+
+
+def _undo(
+    table: WrittenTable, at: str, target: str, requests: Iterable[RollbackRequest]
+) -> dict[str, RollbackPartition]:
+    found: dict[str, RollbackPartition] = {}
+    listing = table.listing()
+    for request in requests:
+        partition = request.partition_path
+        before = found.get(partition, RollbackPartition(partition))
+        deleted, written = list(before.deleted), dict(before.rollback_log_files or {})
+        failed = dict(before.failed_commit_log_files or {})
+        for path in request.files_to_delete:
+            name = path.rpartition("/")[2]
+            if BaseFileName.parse(name, HFILE) or LogFileName.parse(name):
+                table.storage.delete_many([join(table.base_path, partition, name)])
+                deleted.append(path)
+        if request.log_blocks_to_delete and request.file_id and request.latest_base_instant:
+            logs = log_files(listing.files, partition)
+            key = (request.file_id, request.latest_base_instant)
+            path, size = _take_back(table, at, target, partition, key, logs)
+            written[path] = size
+            failed |= {name: size for name, size in request.log_blocks_to_delete.items() if _is_log(name)}
+        found[partition] = RollbackPartition(partition, tuple(deleted), (), written, failed)
+    return found
+
+
+def _take_back(
+    table: WrittenTable, at: str, target: str, partition: str, slice_: tuple[str, str], logs: list[LogFile]
+) -> tuple[str, int]:
+    """Path and size of the log file with the command block."""
+    versions = [log.version for log in logs if (log.file_id, log.base_instant) == slice_]
+    name = LogFileName(*slice_, max(versions, default=0) + 1, _TOKEN)
+    headers = rollback_headers(at, target)
+    name, size = table.write_log(partition, name, lambda log: log.append(BlockType.COMMAND, headers))
+    return join(table.base_path, partition, str(name)), size
+
+
+def _is_log(path: str) -> bool:
+    return LogFileName.parse(path.rpartition("/")[2]) is not None

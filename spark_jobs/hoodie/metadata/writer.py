@@ -1,0 +1,116 @@
+"""The writer of a table's metadata table: its files and instants (format.md 10.4, 10.5, 10.7; Apache Hudi
+0.15.0 HoodieBackedTableMetadataWriter).
+
+It knows of the table's commits nothing but their instants. Each call survives a kill between any two of its
+steps: what is there then shows nothing, and the same call, or the next one, goes on or begins anew.
+
+make       the metadata table's properties; then each partition: what is in its folder goes, a log file with
+           an empty delete block for each file group, the requested and the inflight file of a deltacommit,
+           base files, the completed deltacommit. Readers use none of it before the table's properties name
+           the partition, which is the caller's last step; until then `make` begins from the start.
+write      a deltacommit that an earlier attempt left at the same instant is rolled back; then the requested
+           file, the inflight file, which names the file groups, a log file for each of them, the completed
+           deltacommit. It counts once the table's own instant of that time is completed: without that it is
+           void, whether it was completed or not.
+rollback   see `rolling_back`: a command block takes the blocks of a deltacommit back.
+maintain   see `compaction`, `cleaning` and `archiving`.
+
+Writes of several instants may overlap, each in a process of its own. The other calls are for the one process
+that has the table to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hoodie.metadata.archiving import archive
+from hoodie.metadata.cleaning import clean, finish_cleans
+from hoodie.metadata.compaction import compact, finish_compactions
+from hoodie.metadata.deltacommit import write_deltacommit
+from hoodie.metadata.making import make_partitions
+from hoodie.metadata.records import Records
+from hoodie.metadata.rolling_back import finish_rollbacks, roll_back, roll_back_pending
+from hoodie.metadata.table import Partition
+from hoodie.metadata.upkeep import DEFAULT, Upkeep
+from hoodie.metadata.written_table import WrittenTable
+from hoodie.table.handle import Table
+
+
+class MetadataWriter:
+    """Of one operation on the table, and of its thread."""
+
+    def __init__(self, table: WrittenTable) -> None:
+        self._table = table
+
+    @classmethod
+    def open(cls, data: Table) -> MetadataWriter | None:
+        """None where the table's properties do not name the list of files. Raises TableError where they do,
+        and the metadata table is not there, and UnsupportedVersion for one that Apache Hudi 1.x upgraded.
+        """
+        if Partition.FILES.value not in data.properties.metadata_partitions:
+            return None
+        table = WrittenTable(data)
+        table.table.read_properties()
+        return cls(table)
+
+    @classmethod
+    def make(cls, data: Table, upto: str, partitions: Mapping[Partition, tuple[Records, int]]) -> None:
+        """Make partitions, each with its records and its number of file groups, as of the instant `upto` of
+        the table (NEW_TABLE for one without any). Where `files` is among them the metadata table itself is
+        made anew; others are added to one that is there.
+        """
+        make_partitions(WrittenTable(data), upto, partitions)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Those that readers may use."""
+        return self._table.partitions
+
+    def write(self, instant: str, records: Mapping[Partition, Records]) -> None:
+        """The deltacommit at an instant of the table, which is not completed yet. Records for partitions of
+        `partitions` only; none is a deltacommit, too.
+        """
+        table = self._table
+        table.refresh()
+        table.sweep(instant)
+        finish_rollbacks(table, instant)
+        leftover = table.deltacommit(instant)
+        if leftover is not None:
+            roll_back(table, leftover, table.rollback_time(instant))
+        write_deltacommit(table, instant, records)
+
+    def rollback(self, instant: str, by: str) -> bool:
+        """Take the deltacommit of an instant back, by a later instant of the table. False where there is
+        none, or where it `is_compacted`, so that no log block takes its records back: then the caller writes
+        records that say the contrary. Again after a kill.
+        """
+        table = self._table
+        table.refresh()
+        table.sweep(instant)
+        finish_rollbacks(table, instant)
+        target = table.deltacommit(instant)
+        if target is None or table.is_compacted(instant):
+            return False
+        roll_back(table, target, table.rollback_time(by))
+        return True
+
+    def is_compacted(self, instant: str) -> bool:
+        """Do base files have the records of an instant, or will they, by a pending compaction."""
+        self._table.refresh()
+        return self._table.is_compacted(instant)
+
+    def maintain(self, upkeep: Upkeep = DEFAULT) -> None:
+        """What is due, before a write: what was killed is finished or rolled back; then a clean, a compaction
+        and the archiving of instants. Only while no instant of the table is pending but the caller's own,
+        whose deltacommit is not written yet.
+        """
+        table = self._table
+        table.refresh()
+        table.sweep()
+        finish_rollbacks(table)
+        roll_back_pending(table)
+        finish_compactions(table)
+        finish_cleans(table)
+        clean(table, upkeep)
+        if compact(table, upkeep):
+            archive(table, upkeep)

@@ -1,0 +1,189 @@
+"""A metadata table as a process has it that changes it: its timeline, its slices, its instants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from hoodie.errors import AlreadyExists, TableError
+from hoodie.format.hfile_writer import HFileOptions
+from hoodie.format.log_file import LogFileWriter
+from hoodie.format.names import HFILE, LogFileName, join
+from hoodie.metadata.instants import Own, shown_blocks
+from hoodie.metadata.table import FOLDER, Partition
+from hoodie.storage import Output, Storage
+from hoodie.table.handle import Table, TableRef
+from hoodie.table.listing import FileListing
+from hoodie.table.view import FileSlice, TimelineView, file_slices
+from hoodie.timeline.active import Timeline, begin_instant, create_instant, delete_states, meta_path
+from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.plans import AvroFile
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_P = TypeVar("_P", bound=AvroFile)
+
+#: file groups that are written side by side
+THREADS = 4
+#: the number of file groups is fixed when a partition is made
+_PREFIXES: Mapping[Partition, str] = {
+    Partition.FILES: "files-",
+    Partition.COLUMN_STATS: "col-stats-",
+    Partition.BLOOM_FILTERS: "bloom-filters-",
+    Partition.RECORD_INDEX: "record-index-",
+}
+
+
+def group_id(partition: Partition, number: int) -> str:
+    """The file id of a file group of a partition."""
+    return f"{_PREFIXES[partition]}{number:04d}-0"
+
+
+class WrittenTable:
+    """The metadata table of `data`. Its timeline is as it was listed by the last `refresh`."""
+
+    def __init__(self, data: Table) -> None:
+        self.data = data
+        ref = TableRef(join(meta_path(data.base_path), FOLDER), data.ref.storage_options)
+        self.table = Table(ref, data.storage)
+        self.storage: Storage = data.storage
+        self.base_path = ref.uri
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.table.timeline
+
+    def refresh(self) -> Timeline:
+        return self.table.refresh()
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Those that readers may use."""
+        names = frozenset(self.data.properties.metadata_partitions)
+        return [partition for partition in Partition if partition.value in names]
+
+    def listing(self) -> FileListing:
+        return self.table.listing()
+
+    def view(self) -> TimelineView:
+        return TimelineView.of(self.timeline, self.storage)
+
+    def blocks(self, view: TimelineView) -> TimelineView:
+        """What shows the log blocks that count, by the table's timeline as it is now."""
+        data = Timeline.load(self.data.base_path, self.storage, self.data.timeline)
+        return shown_blocks(data, self.timeline, view, self.storage)
+
+    def groups(self, partition: Partition, view: TimelineView, listing: FileListing) -> list[list[FileSlice]]:
+        """The slices of each file group, newest first; groups in the order of their numbers."""
+        found = file_slices(view, listing.files, partition.value, HFILE)
+        wanted = [found[file_id] for file_id in sorted(found) if file_id.startswith(_PREFIXES[partition])]
+        if not wanted:
+            raise TableError(
+                f"partition {partition.value} of the metadata table {self.base_path} has no file groups; "
+                "remove the metadata table (a write with hoodie.metadata.enable=false does), and write with "
+                "it again",
+                path=self.base_path,
+                partition=partition.value,
+            )
+        return wanted
+
+    def plan(self, instant: Instant, model: type[_P]) -> _P | None:
+        """Of what is pending. One that was killed while its plan was made has none, and goes.
+
+        Raises TableError for a damaged plan whose execution has begun.
+        """
+        try:
+            return model.from_bytes(self.timeline.plan(instant, self.storage))
+        except TableError:
+            if instant.state is not State.REQUESTED:
+                raise
+            delete_states(self.storage, self.base_path, [instant])
+            return None
+
+    def begin(self, instant: Instant, data: bytes = b"") -> None:
+        begin_instant(self.storage, self.base_path, instant, data)
+
+    def go_on(self, instant: Instant, data: bytes = b"") -> None:
+        """`begin` of what may have been begun."""
+        with suppress(AlreadyExists):
+            self.begin(instant, data)
+
+    def complete(self, instant: Instant, data: bytes) -> None:
+        """Complete an instant of the metadata table. What it shows counts for readers where the table's own
+        commit of that time is completed (hoodie.write.commit), which follows.
+        """
+        create_instant(self.storage, self.base_path, instant.with_state(State.COMPLETED), data)
+
+    def write_log(
+        self, partition: str, name: LogFileName, write: Callable[[LogFileWriter], object]
+    ) -> tuple[LogFileName, int]:
+        """(name, bytes) of a new log file, of a later version where another process took the name. A kill
+        leaves a file whose last block is torn, which readers pass over.
+        """
+        while True:
+            path = join(self.base_path, partition, str(name))
+            try:
+                with self.new_file(path, exclusive=True) as sink:
+                    log = LogFileWriter(sink)
+                    write(log)
+                    return name, log.close()
+            except AlreadyExists:
+                name = replace(name, version=name.version + 1)
+
+    @contextmanager
+    def new_file(self, path: str, *, exclusive: bool = False) -> Iterator[Output]:
+        """An output, which is committed inside the block."""
+        sink = self.storage.output(path, exclusive=exclusive)
+        try:
+            yield sink
+        except BaseException:
+            sink.abandon()
+            raise
+
+    def sweep(self, of: str = "") -> None:
+        """Delete what killed processes left of unfinished instants, whose times begin with `of`."""
+        if self.timeline.has_partial():
+            self.storage.sweep_partial(meta_path(self.base_path), of)
+
+    def rollback_time(self, of: str) -> str:
+        """An instant that is free, for a rollback in the metadata table alone."""
+        wanted, taken = Own.ROLLBACK.time(of), {instant.time for instant in self.timeline}
+        while wanted in taken:
+            newest = max(time[:FORMAT_DIGITS] for time in (of, *taken))
+            utc = self.data.properties.timeline_utc
+            wanted = Own.ROLLBACK.time(new_instant_time(newest, utc))
+        return wanted
+
+    def deltacommit(self, time: str) -> Instant | None:
+        """The deltacommit of that time, in the state that it has."""
+        found = (item for item in self.timeline.filter((Action.DELTACOMMIT,)) if item.time == time)
+        return next(found, None)
+
+    def is_compacted(self, time: str) -> bool:
+        """Do base files have what was written up to an instant, or will they, by a pending plan."""
+        planned = self.timeline.filter((Action.COMPACTION,), completed=False)
+        times = [instant.time for instant in planned] + [self.last_compaction or ""]
+        return time <= max(times).removesuffix(Own.COMPACTION.value)
+
+    @property
+    def last_compaction(self) -> str | None:
+        """Time of the newest one that is completed."""
+        done = self.timeline.filter((Action.COMMIT, Action.REPLACECOMMIT), completed=True)
+        return done[-1].time if done else None
+
+
+def new_options() -> HFileOptions:
+    return HFileOptions(created_ms=int(time.time() * 1000))
+
+
+def side_by_side(work: Sequence[_T], do: Callable[[_T], _R]) -> list[_R]:
+    """What `do` returns of each, in their order."""
+    if len(work) < 2:
+        return [do(item) for item in work]
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(do, work))
