@@ -23,6 +23,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -263,13 +264,21 @@ def fetch_jars() -> None:
     where CI=true.
     """
     repository = maven_repository()
+    jars: dict[str, tuple[Path, str]] = {}
     for line in (REQUIREMENTS / "jars.lock").read_text().splitlines():
-        if not line or line.startswith("#"):
-            continue
-        coordinates, sha256 = line.split()
-        group, artifact, version = coordinates.split(":")
-        jar = repository.joinpath(*group.split("."), artifact, version, f"{artifact}-{version}.jar")
-        if not jar.exists() and not fetch(coordinates, repository):
+        if line and not line.startswith("#"):
+            coordinates, sha256 = line.split()
+            group, artifact, version = coordinates.split(":")
+            folder = repository.joinpath(*group.split("."), artifact, version)
+            jars[coordinates] = (folder / f"{artifact}-{version}.jar", sha256)
+    left = [coordinates for coordinates, (jar, _) in jars.items() if not jar.exists()]
+    while left:  # a project has one version of an artifact
+        chosen = {coordinates.rpartition(":")[0]: coordinates for coordinates in left}
+        if not fetch(list(chosen.values()), repository):
+            break
+        left = [coordinates for coordinates in left if coordinates not in chosen.values()]
+    for coordinates, (jar, sha256) in jars.items():
+        if coordinates in left and not jar.exists():
             continue
         if not jar.exists():
             raise SetupError(f"Maven fetched {coordinates}, yet {jar} is not there")
@@ -284,26 +293,37 @@ def fetch_jars() -> None:
         checked.touch()
 
 
-def fetch(coordinates: str, repository: Path) -> bool:
+PROJECT = """<project>
+<modelVersion>4.0.0</modelVersion><groupId>hoodie</groupId><artifactId>jars</artifactId><version>1</version>
+<dependencies>
+{}
+</dependencies>
+</project>
+"""
+DEPENDENCY = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version><exclusions><exclusion>"
+    "<groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+)
+
+
+def fetch(jars: list[str], repository: Path) -> bool:
+    """Jars of several artifacts at once, without what they depend on."""
+    what = jars[0] if len(jars) == 1 else f"{jars[0]} and {len(jars) - 1} more"
     maven = shutil.which("mvn")
     if maven is None:
-        say(f"no mvn on PATH, so no {coordinates}: tests that need it will skip, or fail where CI=true")
+        say(f"no mvn on PATH, so no {what}: tests that need it will skip, or fail where CI=true")
         return False
+    dependencies = "\n".join(DEPENDENCY.format(*coordinates.split(":")) for coordinates in jars)
     where = f"-Dmaven.repo.local={repository}"
-    try:
-        with timed(coordinates):
-            run(
-                maven,
-                "-B",
-                "-q",
-                f"{MAVEN_PLUGIN}:get",
-                f"-Dartifact={coordinates}",
-                "-Dtransitive=false",
-                where,
-            )
-    except SetupError as error:
-        say(f"Maven could not fetch {coordinates}, and the tests that need it will skip ({error})")
-        return False
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "pom.xml"
+        project.write_text(PROJECT.format(dependencies))
+        try:
+            with timed(what):
+                run(maven, "-B", "-q", "-f", str(project), f"{MAVEN_PLUGIN}:resolve", where)
+        except SetupError as error:
+            say(f"Maven could not fetch {what}, and the tests that need it will skip ({error})")
+            return False
     return True
 
 

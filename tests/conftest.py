@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
     from tests.support.browser import Browser
+    from tests.support.hbase.server import HBase
 
 try:
     import hypothesis
@@ -101,6 +102,17 @@ def evolved_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     They are one for the run: a test that writes to a table takes a copy of its own.
     """
     return unpacked(DATA / "schema_on_read.tar.gz", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def hbase() -> Iterator[HBase]:
+    """A real HBase, one for the session."""
+    from tests.support.hbase import server
+
+    lacking = server.missing()
+    require(lacking is None, str(lacking))
+    with server.HBase() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

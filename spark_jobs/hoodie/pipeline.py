@@ -29,7 +29,7 @@ from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
 from hoodie.errors import CommitConflict, TableError, TooCostly
 from hoodie.hooks import CommitEvent, HookContext, Hooks
-from hoodie.index import PlacingIndex
+from hoodie.index import PlacingIndex, index_behind, index_participants
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import refuse_gaps
@@ -111,8 +111,8 @@ def _committed(
     """The write up to its commit, or the result of one that was done before.
 
     Rows are staged beside another writer only in a first attempt that would not wait for it: its commit makes
-    them stale. Afterwards, or where it may have to be waited for, the table is taken first, so that only a
-    writer without a heartbeat can come between.
+    them stale. Afterwards, or where it may have to be waited for, or the index does not follow the table yet,
+    the table is taken first, so that only a writer without a heartbeat can come between.
     """
     started = time.monotonic()
     schema = _schema(engine, frame)
@@ -123,9 +123,10 @@ def _committed(
         if isinstance(plan, WriteResult):
             return plan
         _check(engine, table, plan, hooks)
+        behind = index_behind(plan.config, table, plan.timeline)
         with Transaction(table, plan.config, plan.timeline_utc, plan.action, progress) as transaction:
             transactions.append(transaction)
-            if plan.new_properties is None and (plan.config[WAIT_MS] or not first):
+            if plan.new_properties is None and (plan.config[WAIT_MS] or behind or not first):
                 transaction.take()
                 if done := guard.done():
                     return done
@@ -177,8 +178,10 @@ def _attempt(
         hindrances = _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         keep_within_limit(rows)
         plan.create_table(table)
+        known = len(transaction.rolled_back)
         transaction.take()
-        if plan.outdated(table):
+        undone = len(transaction.rolled_back) > known
+        if plan.outdated(table) or (undone and index_participants(plan.config, table)):
             raise PlanOutdated
         if table.timeline.pending() != plan.timeline.pending():
             hindrances = _spare_pending(profile, plan, table.storage, table.timeline, first=True)

@@ -28,6 +28,7 @@ from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.instant import Instant
 from hoodie.write.operation import Operation
 from tests.support.arrow import arrow_schema
+from tests.support.hbase.server import HBase
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -160,9 +161,23 @@ INDEXES: dict[str, dict[str, Any]] = {
         "hoodie.bloom.index.update.partition.path": False,
     },
     "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 4},
+    "HBASE": {"hoodie.hbase.index.update.partition.path": True},
+    "HBASE without moves": {"hoodie.index.hbase.get.batch.size": 7, "hoodie.index.hbase.rollback.sync": True},
     "scope TABLE": own(Everywhere),
     "sees logs": own(Merged),
 }
+
+
+#: what a test of an index needs beside its name: a server of HBase takes seconds to start
+NAMES = [pytest.param(name, marks=[pytest.mark.full] if name.startswith("HBASE") else []) for name in INDEXES]
+
+
+def options_of(index: str, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The settings of an index; an empty one, where it is outside of the table."""
+    if not index.startswith("HBASE"):
+        return {**OPTIONS, **INDEXES[index]}
+    hbase: HBase = request.getfixturevalue("hbase")
+    return {**OPTIONS, **hbase.new_table(), **INDEXES[index]}
 
 
 def _batch(rng: random.Random, version: int) -> list[dict[str, Any]]:
@@ -194,13 +209,19 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-CASES = [(seed, name) for name in INDEXES for seed in range(3 if name in ("SIMPLE", "BLOOM") else 1)]
+CASES = [
+    pytest.param(seed, *name.values, marks=name.marks)
+    for name in NAMES
+    for seed in range(3 if name.values[0] in ("SIMPLE", "BLOOM") else 1)
+]
 
 
 @pytest.mark.parametrize(("seed", "index"), full_but({0}, CASES))
-def test_random_upserts_and_deletes(tmp_path: Path, way: str, index: str, seed: int) -> None:
+def test_random_upserts_and_deletes(
+    tmp_path: Path, way: str, index: str, seed: int, request: pytest.FixtureRequest
+) -> None:
     rng = random.Random(seed)
-    options = {**OPTIONS, **INDEXES[index]}
+    options = options_of(index, request)
     model: dict[tuple[str, str], dict[str, Any]] = {}
     for version in range(6):
         rows = _batch(rng, version)
@@ -221,12 +242,12 @@ def test_random_upserts_and_deletes(tmp_path: Path, way: str, index: str, seed: 
     assert len(groups) > 6, "the test means to have several files in a partition"
 
 
-@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("index", NAMES)
 def test_the_same_file_groups_are_chosen_both_ways(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, request: pytest.FixtureRequest
 ) -> None:
     rng = random.Random(7)
-    options, base = {**OPTIONS, **INDEXES[index]}, tmp_path / "base"
+    options, base = options_of(index, request), tmp_path / "base"
     for version in range(3):
         rows = pa.Table.from_pylist(_batch(rng, version), SCHEMA)
         hoodie.write_table(rows, str(base), operation="upsert" if version else "insert", options=options)

@@ -80,7 +80,7 @@ def test_every_locked_requirement_has_a_hash(lock: Path) -> None:
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
 def test_locks_name_no_place(lock: Path) -> None:
-    assert re.findall(r"https?:|file:|-url|find-links|(?<!\w)/\w+/", lock.read_text()) == []
+    assert re.findall(r"https?://|file:|-url|find-links|(?<!\w)/\w+/", lock.read_text()) == []
 
 
 @pytest.mark.parametrize("lock", PYTHON_LOCKS, ids=lambda lock: lock.name)

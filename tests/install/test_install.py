@@ -79,6 +79,13 @@ def test_local(place: Place) -> None:
 
 @pytest.mark.full
 @pytest.mark.slow
+def test_hbase(place: Place) -> None:
+    place.run(EXTRAS["hbase"])
+    place.run("python -c 'import happybase'")
+
+
+@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark(place: Place) -> None:
     place.run(EXTRAS["spark"])

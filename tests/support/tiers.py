@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-#: what shares something costly (servers of Hudi, Spark sessions, a browser) by its place, the longest first
+#: what shares something costly (servers of Hudi, Spark sessions, a browser) by its place, the longest first;
+#: cases of the index HBASE share its server, wherever they are
 GROUPS = {
     "tests/interop/": "hudi",
     "tests/spark/": "spark",
@@ -56,6 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def group_of(nodeid: str) -> str:
     """The group of a test: tests of one group run in one process, one after the other."""
     file, _, test = nodeid.partition("::")
+    if re.search(r"[\[-]HBASE", test):
+        return "hbase"
     for start, group in GROUPS.items():
         if file.startswith(start):
             return group

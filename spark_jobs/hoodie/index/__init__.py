@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hoodie.table.handle import Table, TableRef
     from hoodie.table.participant import CommitParticipant
     from hoodie.table.view import FileSlice
+    from hoodie.timeline.active import Timeline
     from hoodie.write.operation import Operation
 
 
@@ -66,6 +67,15 @@ class Index(ABC):
         Called once a write for each partition (TABLE: once), or, `by_slice`, for parts of its slices; several
         times for keys that do not fit in memory. On the driver where keys are few, else on executors.
         """
+
+    def behind(self, table: Table, timeline: Timeline) -> bool:
+        """Is there an index outside of the table that does not follow it: the writer then takes the table
+        before it looks keys up, so that the participant's `begin` can bring the index up to date.
+
+        Called on the driver, before anything else of a write. `timeline` has no instants where the table is
+        new. Raises what is wrong with the index.
+        """
+        return False
 
     def participant(self, table: Table) -> CommitParticipant | None:
         """What has to change with every commit of the table, such as an index outside; None: nothing.
@@ -124,6 +134,7 @@ INDEXES = Plugins(
         IndexType.SIMPLE.value: "hoodie.index.simple:SimpleIndex",
         IndexType.GLOBAL_SIMPLE.value: "hoodie.index.simple:GlobalSimpleIndex",
         IndexType.BUCKET.value: "hoodie.index.bucket:BucketIndex",
+        IndexType.HBASE.value: "hoodie.index.hbase.index:HBaseIndex",
     },
 )
 
@@ -150,7 +161,18 @@ def _refusal(kind: str) -> str:
 
 def index_participants(config: Config, table: Table) -> tuple[CommitParticipant, ...]:
     """What takes part in commits for the index that the settings name."""
-    if not config[INDEX_CLASS] and config[INDEX_TYPE].value not in INDEXES.places:
-        return ()
-    found = index_for(config).participant(table)
+    index = _named(config)
+    found = None if index is None else index.participant(table)
     return () if found is None else (found,)
+
+
+def index_behind(config: Config, table: Table, timeline: Timeline) -> bool:
+    """`Index.behind` of the index that the settings name."""
+    index = _named(config)
+    return index is not None and index.behind(table, timeline)
+
+
+def _named(config: Config) -> Index | None:
+    if not config[INDEX_CLASS] and config[INDEX_TYPE].value not in INDEXES.places:
+        return None
+    return index_for(config)

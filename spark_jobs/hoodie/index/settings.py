@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import enum
 
-from hoodie.config.key import Key, bool_key, enum_key, fields_key, parse_int
+from hoodie.config.key import (
+    Key,
+    bool_key,
+    enum_key,
+    fields_key,
+    int_key,
+    parse_float,
+    parse_int,
+    str_key,
+)
 
 
 class IndexType(enum.Enum):
@@ -16,6 +25,16 @@ class IndexType(enum.Enum):
     BUCKET = "BUCKET"
     HBASE = "HBASE"
     RECORD_INDEX = "RECORD_INDEX"
+
+
+class ThriftTransport(enum.Enum):
+    BUFFERED = "buffered"
+    FRAMED = "framed"
+
+
+class ThriftProtocol(enum.Enum):
+    BINARY = "binary"
+    COMPACT = "compact"
 
 
 class BucketEngine(enum.Enum):
@@ -34,6 +53,27 @@ def _buckets(text: str) -> int:
     return count
 
 
+def _port(text: str) -> int:
+    port = parse_int(text)
+    if not 0 < port < 1 << 16:
+        raise ValueError("must be from 1 to 65535")
+    return port
+
+
+def _share(text: str) -> float:
+    share = parse_float(text)
+    if not 0 < share <= 1:
+        raise ValueError("must be greater than 0, and at most 1")
+    return share
+
+
+def _simple(text: str) -> str:
+    name = text.strip().lower()
+    if name != "simple":
+        raise ValueError("the Thrift server is asked without Kerberos; leave it out")
+    return name
+
+
 def _own_class(text: str) -> str:
     name = text.strip()
     if ":" not in name:
@@ -50,7 +90,7 @@ INDEX_TYPE = enum_key(
     "files by key range and bloom filter first; both give the same table. With GLOBAL_SIMPLE and "
     "GLOBAL_BLOOM a key names one record in the whole table: they look into all partitions. BUCKET reads no "
     "keys: the hash of its key says which file group a record is in; a table is made with it, and remembers "
-    "it.",
+    "it. HBASE asks a table in HBase which file of the whole table may have a key.",
     group="index",
 )
 INDEX_CLASS: Key[str | None] = Key(
@@ -96,4 +136,100 @@ BLOOM_MOVES = bool_key(
 )
 SIMPLE_MOVES = bool_key(
     "hoodie.simple.index.update.partition.path", True, f"With GLOBAL_SIMPLE, {_MOVES}", group="index"
+)
+
+_HBASE = "Index HBASE: "
+HBASE_HOST = str_key(
+    "hoodie.index.hbase.thrift.host",
+    None,
+    f"{_HBASE}the host of HBase's Thrift server. Apache Hudi's settings of ZooKeeper, "
+    "hoodie.index.hbase.zkquorum and its kind, are for HBase's Java client and have no effect here.",
+    group="index",
+)
+HBASE_PORT: Key[int] = Key(
+    "hoodie.index.hbase.thrift.port", 9090, f"{_HBASE}the port of that server.", _port, group="index"
+)
+HBASE_TRANSPORT = enum_key(
+    "hoodie.index.hbase.thrift.transport",
+    ThriftTransport.BUFFERED,
+    f"{_HBASE}how that server was started: framed with -nonblocking, -hsha, -threadedselector or -framed.",
+    group="index",
+)
+HBASE_PROTOCOL = enum_key(
+    "hoodie.index.hbase.thrift.protocol",
+    ThriftProtocol.BINARY,
+    f"{_HBASE}how that server was started: compact with -compact.",
+    group="index",
+)
+HBASE_TABLE = str_key(
+    "hoodie.index.hbase.table",
+    None,
+    f"{_HBASE}the table in HBase, with a column family `_s`; one for each table of Hudi's.",
+    group="index",
+)
+HBASE_GET_BATCH = int_key(
+    "hoodie.index.hbase.get.batch.size",
+    100,
+    f"{_HBASE}rows that one request reads. Not a rate, as in Apache Hudi.",
+    minimum=1,
+    group="index",
+)
+HBASE_PUT_BATCH = int_key(
+    "hoodie.index.hbase.put.batch.size",
+    100,
+    f"{_HBASE}rows that one request writes. Not a rate, as in Apache Hudi.",
+    minimum=1,
+    group="index",
+)
+HBASE_AUTOCOMPUTE = bool_key(
+    "hoodie.index.hbase.put.batch.size.autocompute",
+    False,
+    f"{_HBASE}write so many rows a second as the settings allow for the region servers of the table, in one "
+    "request.",
+    group="index",
+)
+HBASE_MAX_QPS = int_key(
+    "hoodie.index.hbase.max.qps.per.region.server",
+    1000,
+    f"{_HBASE}with autocompute: rows that a region server may be given in a second, by all writers.",
+    minimum=1,
+    group="index",
+)
+HBASE_QPS_FRACTION: Key[float] = Key(
+    "hoodie.index.hbase.qps.fraction",
+    0.5,
+    f"{_HBASE}with autocompute: this writer's part of that.",
+    _share,
+    group="index",
+)
+HBASE_CONNECT_MS = int_key(
+    "hoodie.index.hbase.zk.connection_timeout_ms",
+    15_000,
+    f"{_HBASE}milliseconds to wait for a connection to the Thrift server.",
+    minimum=1,
+    group="index",
+)
+HBASE_REQUEST_MS = int_key(
+    "hoodie.index.hbase.zk.session_timeout_ms",
+    60_000,
+    f"{_HBASE}milliseconds to wait for the answer to a request.",
+    minimum=1,
+    group="index",
+)
+HBASE_MOVES = bool_key(
+    "hoodie.hbase.index.update.partition.path", False, f"With HBASE, {_MOVES}", group="index"
+)
+HBASE_ROLLBACK_SYNC = bool_key(
+    "hoodie.index.hbase.rollback.sync",
+    False,
+    f"{_HBASE}when a write is rolled back, take out of HBase what it had entered, for Apache Hudi's writers "
+    "and to save space: this scans HBase's table. Writers of this package need it not.",
+    group="index",
+)
+HBASE_AUTHENTICATION: Key[str] = Key(
+    "hoodie.index.hbase.security.authentication",
+    "simple",
+    f"{_HBASE}kerberos is refused.",
+    _simple,
+    group="index",
 )

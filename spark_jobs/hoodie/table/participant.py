@@ -67,6 +67,11 @@ class CommitParticipant:
         the work after a kill or an error, and for a clean by two processes at once: the last one counts.
         """
 
+    def published(self, commit: Commit) -> None:
+        """The instant is completed. A kill, or a process that takes over, may come before, and what is raised
+        is ignored: the next `begin` has to find what is left to do.
+        """
+
     def undo(self, table: Table, instant: Instant) -> None:
         """The instant is not completed: it was withdrawn, or is being rolled back, which goes on until it is
         done. `instant` is that of the commit, in the state that it had, and may have the action of its plan.

@@ -5,7 +5,8 @@ reconcile   delete the files that markers name and no task reports: late, retrie
 validate    the caller's look at the state that the commit makes; it may refuse
 prepare     the participants write what follows the commit: a second table, an index outside
 publish     the completed instant, through the gate. It alone shows the files, and what was prepared
-tidy        the markers go; then the heartbeats (the transaction), and the hooks run (hoodie.hooks)
+tidy        the participants finish, the markers go; then the heartbeats (the transaction), and the hooks
+            run (hoodie.hooks)
 
 `commit` is for the files of a write, a compaction or a clustering. An error before `publish` is done
 withdraws the attempt: nothing was shown. A kill leaves a pending instant, which the next writer rolls back,
@@ -71,6 +72,7 @@ class Commits:
         with self.gate.publishing():
             _publish(made, attempt)
             _check_published(made, attempt)
+        self._published(made)
         tried(lambda: delete_markers(self.table, instant.time))
         event = CommitEvent if attempt.of_service else WriteEvent
         self.events.append(
@@ -96,6 +98,7 @@ class Commits:
         self._prepare(made)
         with self.gate.publishing():
             again(create, check) if beside else create()
+        self._published(made)
         self.events.append(
             CommitEvent(
                 table=self.table,
@@ -114,6 +117,10 @@ class Commits:
     def _prepare(self, made: Commit) -> None:
         for participant in self.participants:
             participant.prepare(made)
+
+    def _published(self, made: Commit) -> None:
+        for participant in self.participants:
+            tried(partial(participant.published, made))
 
     @property
     def _seconds(self) -> float:

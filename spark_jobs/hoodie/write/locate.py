@@ -224,9 +224,7 @@ class _Search:
         policy = self._context.duplicates.known
         if policy is Known.NONE:
             return None
-        known: Bools = found != NOWHERE
-        if not index.sees_logs:
-            known = known_keys(self._context.slices, self._storage, slices, names, found)
+        known = known_keys(self._context.slices, self._storage, slices, names, found)
         if policy is Known.FAIL:
             partition = "" if index.scope is Scope.TABLE or not slices else slices[0].partition
             refuse_known(keys, known[places], partition)

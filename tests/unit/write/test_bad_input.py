@@ -194,9 +194,9 @@ REFUSED: dict[str, tuple[pa.Table, dict[str, Any], type[HoodieError], str]] = {
     ),
     "index of a later release": (
         ROWS,
-        {"hoodie.index.type": "HBASE"},
+        {"hoodie.index.type": "RECORD_INDEX"},
         ConfigError,
-        "HBASE is not supported yet; set it to",
+        "RECORD_INDEX is not supported yet; set it to",
     ),
     "index of one process": (
         ROWS,
