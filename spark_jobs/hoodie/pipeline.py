@@ -4,7 +4,8 @@ token     a write whose token has a commit of the same source is done already
 resolve   settings, the table's properties, the schema the rows must have: all errors before any write
 stage     one pass over the input: rows as blobs (kept, so read only once), keys, which the index then finds,
           each file opened once; and which file groups the write replaces. Rows of new file groups are
-          only counted, where their partitions are known or cheap to compute, and read as they are written
+          only counted, where their partitions are known or cheap to compute, and read as they are written;
+          of others the keys alone are kept where rows are cheap to compute again
 begin     refuse or wait for another writer, roll back failed writes, take the instant
 assign    count → file-group writes: files with updates, small files, new files
 write     shuffle by file group; a task writes its files, marker first

@@ -176,6 +176,45 @@ def test_bulk_inserts_of_frames(tmp_path: Path, servers: Servers, version: str, 
     assert not Path(f"{table}_bad").exists(), "a refused write leaves nothing behind"
 
 
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [
+        ("4", "classic"),
+        pytest.param("4", "connect", marks=pytest.mark.full),
+        pytest.param("3.5", "classic", marks=pytest.mark.full),
+    ],
+)
+def test_upserts_of_frames(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
+    """Of files, and of plans that are scans, the keys alone are staged."""
+    python, table = interpreter(version), tmp_path / "table"
+    options = {**OPTIONS, "hoodie.index.bloom.num_entries": 200}
+    rows = as_table(small_rows(range(300), 1, ts=1) + small_rows(range(300, 1200), 1), SMALL_SCHEMA)
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=400)
+    hoodie.write_table(rows.slice(0, 600), str(table), options=options)
+    answer = servers.ask("upserts", mode, str(tmp_path / "rows.parquet"), str(table), options, python=python)
+    known = sum(row is not None for row in rows.column("val").to_pylist())
+    counts = {name: (inserts, updates) for name, (inserts, updates, *_) in answer["found"].items()}
+    assert counts == {
+        "files": (600, 600),
+        "frame": (0, known),
+        "query": (0, 1200),
+        "cached": (0, 1200),
+        "joined": (0, 1200),
+    }
+    staged = {name for name, (*_, staged, _) in answer["found"].items() if staged}
+    assert staged == {"joined"}
+    if (version, mode) == ("4", "classic"):
+        assert [jobs for name, (*_, jobs) in answer["found"].items() if name != "joined"] == [3] * 4
+    assert answer["deleted"] == 50
+    found = hoodie.read_table(str(table))
+    keys = found.column("id").to_pylist()
+    assert len(keys) == len(set(keys)) == 1150
+    expected = {row["id"]: row["ts"] + 4 for row in rows.select(["id", "ts"]).to_pylist()}
+    assert dict(zip(keys, found.column("ts").to_pylist(), strict=True)) == {
+        key: expected[key] for key in keys
+    }
+
+
 def _way(steps: list[str]) -> str | None:
     found = [step for step in steps if "straight from the DataFrame" in step]
     return found[0].partition("rows ")[2].partition(",")[0] if found else None

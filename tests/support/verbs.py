@@ -18,6 +18,7 @@ from tests.support.arrow import arrow_schema
 SCHEMA = arrow_schema(
     [("kind", pa.int32()), ("place", pa.string()), ("file", pa.string()), ("bucket", pa.int32())]
 )
+BLOBS = arrow_schema([("bucket", pa.int32()), ("value", pa.binary())])
 #: pairs that are the same when they are put together without care
 PAIRS = [("a", ""), ("", "a"), ("a\n", "b"), ("a", "\nb"), ("1:a", "é"), ("𝄞", "1:"), ("none", "such")]
 
@@ -81,6 +82,7 @@ def check_verbs(engine: Engine, folder: Path) -> None:
     tokens = [row[2] for row in collected(shuffled)]
     assert len(set(tokens)) == 2
     engine.unpersist(every)
+    _check_rows_and_blobs(engine)
     _check_scan(engine, folder)
 
 
@@ -95,6 +97,34 @@ def _check_attach(engine: Engine, every: Any) -> None:
             for number in range(4)
             for place, file in PAIRS
         }
+
+
+def blobs(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+    """Of each number five large values and an empty one."""
+    for number in (str(number) for batch in batches for number in batch.column(0).to_pylist()):
+        found = [{"bucket": place, "value": number.encode() * 50_000} for place in range(5)]
+        yield pa.RecordBatch.from_pylist([*found, {"bucket": 5, "value": b""}], BLOBS)
+
+
+def lengths(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+    """Of each value a row with its length."""
+    for batch in batches:
+        assert batch.schema.names == BLOBS.names
+        values: list[Any] = batch.column(1).to_pylist()
+        sizes = [{"bucket": len(value), "value": value[:1] * 20_000} for value in values]
+        yield pa.RecordBatch.from_pylist(sizes, BLOBS)
+
+
+def _check_rows_and_blobs(engine: Engine) -> None:
+    """Steps of both are given, and answer, the rows that there are."""
+    with engine.batches(rows=True, blobs=True):
+        large = engine.map_batches(engine.tasks(3), blobs, BLOBS)
+        found = engine.map_batches(engine.shuffle(large, "bucket", 6, "bucket"), lengths, BLOBS)
+        answers = engine.collect(engine.filter(found, "bucket", (0, 50_000)))
+    assert (
+        sorted((row["bucket"], len(row["value"])) for row in answers)
+        == [(0, 0)] * 3 + [(50_000, 20_000)] * 15
+    )
 
 
 def _check_scan(engine: Engine, folder: Path) -> None:

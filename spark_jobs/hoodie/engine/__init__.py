@@ -79,6 +79,17 @@ class Engine(ABC):
         """
         return None
 
+    def select(self, frame: Frame, names: Sequence[str]) -> Frame:
+        """The frame with these columns at least; others may not be computed."""
+        files = self.files(frame)
+        return frame if files is None else self.scan(files.only(names))
+
+    def apart(self, frame: Frame, names: Sequence[str]) -> Frame | None:
+        """The columns of these names of the frame's rows, in the same partitions and order, if they are cheap
+        to compute beforehand and a step of the frame's rows may be followed by steps of blobs; else None.
+        """
+        return None
+
     @abstractmethod
     def tasks(self, count: int) -> Frame:
         """A frame of `count` partitions, each with one row: its number from 0 on, in the column `id`."""
@@ -129,9 +140,12 @@ class Engine(ABC):
     def collect(self, frame: Frame) -> list[dict[str, Any]]:
         """The rows, as dicts on the driver. Raises JobError where the engine fails at them."""
 
-    def batches(self, *, blobs: bool, gathered: int = 0) -> AbstractContextManager[None]:
-        """Arrow batches of many rows while the input is read, of few while rows are blobs of thousands.
+    def batches(
+        self, *, rows: bool = False, blobs: bool = False, gathered: int = 0
+    ) -> AbstractContextManager[None]:
+        """Arrow batches of many rows while rows are computed, of few while they are blobs of thousands.
 
+        With both, steps have either: they begin with a frame that `apart` takes.
         `gathered`: about the bytes at which a partition of a gathered frame is full.
         """
         return nullcontext()

@@ -32,6 +32,13 @@ _UNSTEADY = re.compile(
     r"input_file_\w+|reflect|java_method|try_reflect)\(",
     re.IGNORECASE,
 )
+#: a scan whose partitions depend on the columns that are read
+_BUCKETED = "Bucketed: true"
+#: of a logical plan: rows that are taken by the time at which they are read
+_TIMED = re.compile(
+    r"^[ :+-]*Filter .*\b(now|curdate|current_date|current_time|current_timestamp|localtimestamp)\(",
+    re.IGNORECASE | re.MULTILINE,
+)
 _TITLE = "== Physical Plan =="
 _OPERATOR = re.compile(r"[ :+-]*(?:\*\(\d+\) |\* )?(\w+)(?: (\w+))?")
 
@@ -50,6 +57,13 @@ def is_cheap(plan: str) -> bool:
             return False
         known, inside = known + 1, operator.start(1) if operator[1] == _CACHED else -1
     return known > 0
+
+
+def is_in_order(plans: str) -> bool:
+    """Are rows of cheap columns always in the same partitions and order, whichever columns are asked for?
+    `plans` are the logical and the physical plan as text.
+    """
+    return is_cheap(plans) and _BUCKETED not in plans and not _TIMED.search(plans)
 
 
 def _is_known(operator: str, detail: str | None) -> bool:

@@ -55,6 +55,14 @@ def spark_context(spark: Any) -> Any | None:
         return None
 
 
+def setting(spark: Any, name: str) -> str | None:
+    """The value of a setting, which may be its default; None where this Spark has no such setting."""
+    try:
+        return str(spark.conf.get(name))
+    except Exception:  # noqa: BLE001  classic and Connect have errors of their own
+        return None
+
+
 @contextlib.contextmanager
 def conf_set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
     """Sets the session's settings for a block, then sets their values from before again."""
@@ -68,10 +76,13 @@ def conf_set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
-def plan_text(frame: Any) -> str:
-    """The physical plan of a DataFrame as Spark explains it; "" where it does not."""
+def plan_text(frame: Any, logical: bool = False) -> str:
+    """The physical plan of a DataFrame as Spark explains it, the logical ones before it if they are asked
+    for; "" where it does not.
+    """
+    kind = "EXTENDED" if logical else ""
     try:  # Connect of 3.5 takes no DataFrame here
-        (found,) = frame.sparkSession.sql("EXPLAIN SELECT * FROM {rows}", rows=frame).collect()
+        (found,) = frame.sparkSession.sql(f"EXPLAIN {kind} SELECT * FROM {{rows}}", rows=frame).collect()
     except Exception:  # noqa: BLE001  the caller knows nothing of the frame then, and goes on
         return ""
     return str(found[0])

@@ -16,17 +16,24 @@ from pyspark.storagelevel import StorageLevel
 
 from hoodie.engine import Engine, Repeatable
 from hoodie.engine.memory import keep_freed_memory
-from hoodie.engine.repeatable import is_cheap
-from hoodie.engine.session import arrow_schema, conf_set, plan_text, rebalanced, spark_context
+from hoodie.engine.padding import BATCH_ROWS, PAD, Padding
+from hoodie.engine.repeatable import is_cheap, is_in_order
+from hoodie.engine.session import arrow_schema, conf_set, plan_text, rebalanced, setting, spark_context
 from hoodie.engine.task import BatchFunction, Task
 from hoodie.errors import ConfigError, HoodieError, JobError
 
 #: rows per Arrow batch of the input, and of blobs (each blob holds thousands of rows)
 _INPUT_ROWS = 131072
-_BLOB_ROWS = 4
+_BLOB_ROWS = 8
 _BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ADAPTIVE_CONF = "spark.sql.adaptive.enabled"
 _GATHERED_CONF = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+#: of persisted frames: Spark serializes a hundred of its batches at once where memory is short, so a batch is
+#: one blob; partitions of a shuffle are joined if they are small
+_CACHED = {
+    "spark.sql.inMemoryColumnarStorage.batchSize": "1",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+}
 #: rows are gathered by the hash of their values in this column
 _GATHER = "_hoodie_gather"
 
@@ -38,6 +45,8 @@ class SparkEngine(Engine):
 
     def __init__(self, spark: Any) -> None:
         self.spark = spark
+        #: are batches of both rows and blobs
+        self._pads = False
 
     @property
     def parallelism(self) -> int:
@@ -61,16 +70,30 @@ class SparkEngine(Engine):
             ) from error
 
     def repeatable(self, frame: Any, names: Sequence[str]) -> Repeatable | None:
-        lowered = {name.lower() for name in (*frame.columns, _GATHER)}
-        if len(lowered) <= len(frame.columns):  # a name would be ambiguous
+        if not _distinct(*frame.columns, _GATHER):
             return None
-        columns = frame.select(*(_column(frame, name) for name in names))
+        columns = self.select(frame, names)
         return _Repeatable(columns, self, frame) if is_cheap(plan_text(columns)) else None
+
+    def select(self, frame: Any, names: Sequence[str]) -> Any:
+        if self.files(frame) is not None or not _distinct(*frame.columns):
+            return super().select(frame, names)
+        return frame.select(*(_column(frame, name) for name in names))
+
+    def apart(self, frame: Any, names: Sequence[str]) -> Any | None:
+        if (files := self.files(frame)) is not None:
+            return self.scan(files.only(names))
+        if not _distinct(*frame.columns):
+            return None
+        return self.select(frame, names) if is_in_order(plan_text(frame, logical=True)) else None
 
     def tasks(self, count: int) -> Any:
         return self.spark.range(0, count, 1, count)
 
     def _map_batches(self, frame: Any, function: BatchFunction, schema: pa.Schema) -> Any:
+        if self._pads:
+            function = Padding(function, PAD in frame.columns)
+            schema = schema.append(pa.field(PAD, pa.int32()))
         ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
         return frame.mapInArrow(_with_task(function), ddl)
 
@@ -100,12 +123,16 @@ class SparkEngine(Engine):
         return frame.repartition(partitions, label).sortWithinPartitions(sort)
 
     def persist(self, frame: Any) -> Any:
-        return frame.persist(StorageLevel.MEMORY_AND_DISK)
+        known = {name: text for name, text in _CACHED.items() if setting(self.spark, name) is not None}
+        with conf_set(self.spark, known):  # of which Spark takes a copy for this frame
+            return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
     def unpersist(self, frame: Any) -> None:
         frame.unpersist()
 
     def collect(self, frame: Any) -> list[dict[str, Any]]:
+        if self._pads and PAD in frame.columns:
+            frame = frame.where(F.col(PAD) == 0).drop(PAD)
         try:
             rows = frame.collect()
         except Exception as error:
@@ -113,12 +140,16 @@ class SparkEngine(Engine):
         return [row.asDict() for row in rows]
 
     @contextlib.contextmanager
-    def batches(self, *, blobs: bool, gathered: int = 0) -> Iterator[None]:
-        settings = {_BATCH_CONF: str(_BLOB_ROWS if blobs else _INPUT_ROWS)}
+    def batches(self, *, rows: bool = False, blobs: bool = False, gathered: int = 0) -> Iterator[None]:
+        self._pads = rows and blobs
+        settings = {_BATCH_CONF: str(BATCH_ROWS if self._pads else _INPUT_ROWS if rows else _BLOB_ROWS)}
         if gathered:
             settings[_GATHERED_CONF] = str(gathered)
-        with conf_set(self.spark, settings):
-            yield
+        try:
+            with conf_set(self.spark, settings):
+                yield
+        finally:
+            self._pads = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +173,11 @@ class _Repeatable(Repeatable):
 
     def _labelled(self, fields: Sequence[str]) -> Any:
         return self.frame.withColumn(_GATHER, F.hash(*(_column(self.frame, field) for field in fields)))
+
+
+def _distinct(*names: str) -> bool:
+    """Is no name ambiguous for Spark."""
+    return len({name.lower() for name in names}) == len(names)
 
 
 def _column(frame: Any, path: str) -> Any:

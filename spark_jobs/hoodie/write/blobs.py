@@ -1,4 +1,4 @@
-"""The frames between the steps of a write: rows in blobs, each an Arrow IPC message of up to a few MiB.
+"""The frames between the steps of a write: rows in blobs, each an Arrow IPC message of about half a MiB.
 
 Rows are converted for Python once; caching, shuffling and sorting blobs costs the JVM a copy of memory
 instead of a conversion of every row.
@@ -50,7 +50,8 @@ STAGED_SCHEMA = pa.schema(_STAGED)
 #: the columns that identify a blob of staged rows
 BLOB_ID = ("task", "number", "digest")
 
-BLOB_BYTES = 4 << 20
+#: less than what a JVM with a heap of one GiB takes for huge, which costs it twice the memory
+BLOB_BYTES = 480 << 10
 _BATCH_BYTES = 16 << 20
 _NOTHING = {pa.int32(): 0, pa.int64(): 0, pa.string(): "", pa.binary(): b""}
 
@@ -75,9 +76,14 @@ def raise_errors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Parsed payloads of the SUMMARY rows; raises the first error that an executor reported."""
     for row in rows:
         if row["kind"] == ERROR:
-            value = json.loads(row["payload"])
-            raise CODES.get(value["code"], HoodieError)(value["message"], **value["values"])
+            raise error_of(row["payload"])
     return [json.loads(row["payload"]) for row in rows if row["kind"] == SUMMARY]
+
+
+def error_of(payload: bytes) -> HoodieError:
+    """The error of an ERROR row."""
+    value = json.loads(payload)
+    return CODES.get(value["code"], HoodieError)(value["message"], **value["values"])
 
 
 def encode_rows(rows: pa.Table) -> Iterator[tuple[bytes, int]]:

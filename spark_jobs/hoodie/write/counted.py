@@ -132,14 +132,14 @@ class CountedPlan:
         if (
             not context.streams
             or plan.request.dry_run  # that, and explain, say how large files would be
-            or not _always_fits(canonical(engine.schema(frame)), context.schema)
+            or not always_fits(canonical(engine.schema(frame)), context.schema)
         ):
             return None
         source = engine.repeatable(frame, context.keys.key_columns)
         if source is None:
             return None
-        with engine.batches(blobs=False):
-            step = CountRows(context, _width(pa.struct(list(context.schema))))
+        with engine.batches(rows=True):
+            step = CountRows(context, width_of(context.schema))
             found = answers(engine, engine.map_batches(source.columns, step, BLOB_SCHEMA))
         profile = WorkloadProfile.of(found)
         limit = plan.write_parallelism(profile.input_partitions, engine.parallelism).limit
@@ -174,7 +174,7 @@ def chosen_way(
     return Way.ORDERED if sum(len(answer["partitions"]) for answer in found) <= most else Way.GATHERED
 
 
-def _always_fits(incoming: pa.Schema, schema: pa.Schema) -> bool:
+def always_fits(incoming: pa.Schema, schema: pa.Schema) -> bool:
     """Is no value refused for a null: each column may be null, at any depth, or comes without."""
     return all(
         _nullable(field) or (field.name in incoming.names and incoming.field(field.name).equals(field))
@@ -187,6 +187,11 @@ def _nullable(field: pa.Field[Any]) -> bool:
     if pa.types.is_map(kind):
         return field.nullable and _nullable(kind.item_field)
     return field.nullable and all(_nullable(kind.field(place)) for place in range(kind.num_fields))
+
+
+def width_of(schema: pa.Schema) -> int:
+    """About the bytes of a row in memory, by the types alone."""
+    return _width(pa.struct(list(schema)))
 
 
 def _width(kind: pa.DataType) -> int:

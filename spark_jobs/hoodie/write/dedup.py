@@ -22,16 +22,24 @@ COPIES = 3
 
 class DedupRows:
     """Context manager; the spill files live until it is left. `copies` of the rows fit into the budget; of
-    rows that are only streamed there is one.
+    rows that are only streamed there is one. `expected`: about their bytes; `count`: how many there will be,
+    as far as that is known.
     """
 
     def __init__(
-        self, schema: pa.Schema, budget: int, spill_path: str, expected: int, copies: int = COPIES
+        self,
+        schema: pa.Schema,
+        budget: int,
+        spill_path: str,
+        expected: int,
+        copies: int = COPIES,
+        count: int = 0,
     ) -> None:
         self._schema = schema
+        self._budget, self._copies = budget, copies
         self._most = budget // copies
         self._spill_path = spill_path
-        self._count = part_count(expected * copies, budget)
+        self._expected, self._count = expected, count
         self._folder: SpillFolder | None = None
         self._spilled: SpilledRows | None = None
         self._held: list[pa.RecordBatch] = []
@@ -89,8 +97,10 @@ class DedupRows:
         return out
 
     def _start_spilling(self) -> None:
+        size = max(self._expected, self._bytes * max(self._count, self.rows) // self.rows)
+        parts = part_count(size * self._copies, self._budget)
         self._folder = SpillFolder(self._spill_path)
-        self._spilled = SpilledRows(self._folder, "rows", self._schema, self._count)
+        self._spilled = SpilledRows(self._folder, "rows", self._schema, parts)
         held, self._held, self._bytes = self._held, [], 0
         for batch in held:
             self._spilled.add(batch)

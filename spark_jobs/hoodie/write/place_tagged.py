@@ -7,7 +7,7 @@ Memory: one chunk of rows and its copy in the order of the writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,9 @@ from hoodie.write.place_rows import chosen_shares, shares_of
 from hoodie.write.stage import grouped
 from hoodie.write.tagging import BlobId, Tags
 from hoodie.write.workload import Assignment
+
+#: the partitions that the rows' codes stand for, the rows (see `WriteContext.staged_schema`), where they are
+Staged = tuple[list[str], pa.RecordBatch, Hits]
 
 
 class _Deletes:
@@ -63,20 +66,24 @@ class PlaceTagged:
     def of(cls, context: WriteContext, assignment: Assignment, tags: Tags) -> PlaceTagged:
         updates = assignment.updates
         numbers = [updates.get((item.partition, item.file_id), NOWHERE) for item in tags.slices]
-        searched = tags.hits is not None or tags.frame is not None
-        return cls(context, assignment, np.array(numbers, dtype=np.int32), tags.hits, searched)
+        return cls(context, assignment, np.array(numbers, dtype=np.int32), tags.hits, tags.searched)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        blobs = decoded(batches, self.context.staged_schema)
+        yield from self.place((json.loads(row["partitions"]), rows, self._hits(row)) for row, rows in blobs)
+
+    def place(self, staged_rows: Iterable[Staged]) -> Iterator[pa.RecordBatch]:
+        """Blobs of the rows, by write."""
         held: list[pa.Table] = []
         writes: list[Positions] = []
         deletes = _Deletes(self.context)
         size, rows, most = 0, 0, chunk_bytes(self.context)
-        for row, staged in decoded(batches, self.context.staged_schema):
+        for names, staged, hits in staged_rows:
             if held and (size + staged.nbytes > most or rows + staged.num_rows > CHUNK_ROWS):
                 yield from in_batches(self._cut(held, writes))
                 yield from in_batches(self._cut(deletes.held, deletes.writes, DELETES))
                 held, writes, deletes, size, rows = [], [], _Deletes(self.context), 0, 0
-            table, targets = self._placed(row, staged, deletes)
+            table, targets = self._placed(names, staged, hits, deletes)
             held.append(table)
             writes.append(targets)
             size += table.nbytes
@@ -107,11 +114,11 @@ class PlaceTagged:
                 )
 
     def _placed(
-        self, row: dict[str, Any], staged: pa.RecordBatch, deletes: _Deletes
+        self, names: list[str], staged: pa.RecordBatch, hits: Hits, deletes: _Deletes
     ) -> tuple[pa.Table, Positions]:
-        """The rows of a blob that go on, as they travel, and the write of each; adds to `deletes`."""
+        """The rows that go on, as they travel, and the write of each; adds to `deletes`."""
         context = self.context
-        staged, hits, left = decide(context, staged, self._hits(row))
+        staged, hits, left = decide(context, staged, hits)
         if left is not None:
             deletes.add(staged, left, self._writes(left.labels))
         if not context.operation.brings_rows:
@@ -125,7 +132,7 @@ class PlaceTagged:
             stored[hits.rows] = hits.stored
             new: Any = targets == NOWHERE
             new[hits.rows[~updates]] = False
-            self._place_new(json.loads(row["partitions"]), staged, np.flatnonzero(new), targets)
+            self._place_new(names, staged, np.flatnonzero(new), targets)
             chosen = np.flatnonzero(targets != NOWHERE)
             targets, stored = targets[chosen], stored[chosen]
         rows = pa.Table.from_batches([staged])
@@ -152,7 +159,7 @@ class PlaceTagged:
     def _writes(self, labels: Positions) -> Positions:
         found = self.numbers[labels]
         if (found == NOWHERE).any():
-            raise _changed()
+            raise changed()
         return found
 
     def _hits(self, row: dict[str, Any]) -> Hits:
@@ -160,11 +167,12 @@ class PlaceTagged:
             return Hits.none()
         found = row["hits"] if self.hits is None else self.hits.get(tuple(row[name] for name in BLOB_ID))
         if found is None:
-            raise _changed()
+            raise changed()
         return Hits.from_bytes(found)
 
 
-def _changed() -> JobError:
+def changed() -> JobError:
+    """The error of rows that are not those whose keys were looked for."""
     return JobError(
         "rows were staged again, and are not those that were looked for: the input changes when it is read "
         "again; write it to a file first"

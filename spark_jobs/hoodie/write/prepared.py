@@ -9,7 +9,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from hoodie.engine import Engine, Frame
+from hoodie.engine.task import BatchFunction
 from hoodie.errors import JobError
 from hoodie.index import PlacingIndex
 from hoodie.progress import ProgressCallback
@@ -18,17 +21,35 @@ from hoodie.read.spill import spill_error
 from hoodie.table.handle import Table
 from hoodie.timeline.active import refuse_too_large
 from hoodie.timeline.commit import WriteStat, stats_by_partition
-from hoodie.write.blobs import BLOB_ID, BLOB_SCHEMA, ERROR, KEYS, ROWS, SUMMARY, answers, raise_errors
+from hoodie.write.blobs import (
+    BLOB_ID,
+    BLOB_SCHEMA,
+    ERROR,
+    KEYS,
+    ROWS,
+    STAGED_SCHEMA,
+    SUMMARY,
+    answers,
+    raise_errors,
+)
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.combine_keys import combined, may_repeat
 from hoodie.write.counted import CountedPlan, WriteRows
 from hoodie.write.direct import DirectPlan
+from hoodie.write.keys_first import (
+    Answers,
+    PlaceRowsAgain,
+    StageKeys,
+    by_block,
+    keys_of_frame,
+    sent_bytes,
+)
 from hoodie.write.place_rows import PlaceRows
 from hoodie.write.place_tagged import PlaceTagged
 from hoodie.write.placed import place_groups
 from hoodie.write.plan import WritePlan
 from hoodie.write.stage import StageRows
-from hoodie.write.tagging import Tags, list_slices, tagged
+from hoodie.write.tagging import FEW_BYTES, Tags, list_slices, tagged
 from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
 from hoodie.write.write_task import WriteFileGroups
 
@@ -111,25 +132,43 @@ class _Staged(Prepared):
         return self.engine.collect(self.engine.filter(self.blobs, "kind", (SUMMARY, KEYS)))
 
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
-        engine, context, assignment = self.engine, self.plan.context, self.assignment
+        engine, assignment = self.engine, self.assignment
         refuse_too_large(instant, len(assignment.writes) * LEAST_BYTES)
         progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
+        placed = self._placed(assignment)
+        shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "write")
+        task = WriteFileGroups(self.plan.context, instant, assignment.writes)
+        return engine.map_batches(shuffled, task, BLOB_SCHEMA)
+
+    def _placed(self, assignment: Assignment) -> Frame:
+        """The rows in blobs, each with its write."""
+        engine, context = self.engine, self.plan.context
         rows = engine.filter(self.blobs, "kind", (ROWS,))
         if self.tags is not None:
             if self.tags.frame is not None:
                 rows = engine.attach(rows, self.tags.frame, BLOB_ID, "payload", "hits", self.tags.few)
-            placed = engine.map_batches(rows, PlaceTagged.of(context, assignment, self.tags), BLOB_SCHEMA)
-        elif self.profile.file_ids:
-            placed = engine.left_join(
-                rows, assignment.table_of(self.profile.file_ids), ("partition", "group")
-            )
-        elif assignment.cuts:
-            task = PlaceRows(assignment, context.travel_schema)
-            placed = engine.map_batches(rows, task, BLOB_SCHEMA)
-        else:
-            placed = engine.left_join(rows, assignment.table, ("partition",))
-        shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "write")
-        return engine.map_batches(shuffled, WriteFileGroups(context, instant, assignment.writes), BLOB_SCHEMA)
+            return engine.map_batches(rows, PlaceTagged.of(context, assignment, self.tags), BLOB_SCHEMA)
+        if self.profile.file_ids:
+            return engine.left_join(rows, assignment.table_of(self.profile.file_ids), ("partition", "group"))
+        if assignment.cuts:
+            return engine.map_batches(rows, PlaceRows(assignment, context.travel_schema), BLOB_SCHEMA)
+        return engine.left_join(rows, assignment.table, ("partition",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _KeysFirst(_Staged):
+    """Rows whose keys alone are staged."""
+
+    rows: Frame
+    answers: Answers | None
+
+    def _batches(self) -> AbstractContextManager[None]:
+        return self.engine.batches(rows=self.engine.files(self.rows) is None, blobs=True)
+
+    def _placed(self, assignment: Assignment) -> Frame:
+        assert self.tags is not None
+        place = PlaceTagged.of(self.plan.context, assignment, self.tags)
+        return self.engine.map_batches(self.rows, PlaceRowsAgain(place, self.answers), BLOB_SCHEMA)
 
 
 class _Streamed(Prepared):
@@ -162,7 +201,7 @@ class _Counted(_Streamed):
     counted: CountedPlan
 
     def _batches(self) -> AbstractContextManager[None]:
-        return self.engine.batches(blobs=False, gathered=self.counted.task_bytes)
+        return self.engine.batches(rows=True, gathered=self.counted.task_bytes)
 
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
         counted, context = self.counted, self.plan.context
@@ -188,13 +227,14 @@ def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table)
         if direct is not None:
             yield _InFiles(engine=engine, plan=plan, profile=direct.profile, direct=direct)
             return
-        if not plan.context.operation.brings_rows:
-            frame = engine.scan(files.only(plan.context.keys.key_columns))
     elif (counted := CountedPlan.of(engine, frame, plan)) is not None:
         list_slices(table, plan.context, counted.profile)
         yield _Counted(engine=engine, plan=plan, profile=counted.profile, counted=counted)
         return
-    yield from _staged(engine, frame, plan, table)
+    if not plan.context.operation.brings_rows:
+        frame = engine.select(frame, plan.context.keys.key_columns)
+    with contextlib.ExitStack() as held:
+        yield _keys_first(engine, frame, plan, table) or _staged(engine, frame, plan, table, held)
 
 
 def _limited(engine: Engine, plan: WritePlan) -> tuple[Engine, WritePlan]:
@@ -205,26 +245,60 @@ def _limited(engine: Engine, plan: WritePlan) -> tuple[Engine, WritePlan]:
     return engine, replace(plan, context=context)
 
 
-def _staged(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Iterator[Prepared]:
+def _keys_first(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Prepared | None:
+    """None where the rows have to be staged."""
+    context, columns = plan.context, keys_of_frame(engine, frame, plan)
+    if columns is None:
+        return None
+    with contextlib.ExitStack() as held:
+        keys, rows = _first_pass(engine, columns, StageKeys.of(plan), STAGED_SCHEMA, held)
+        profile = WorkloadProfile.of(raise_errors(rows))
+        list_slices(table, context, profile)
+        if context.looks_up and any(profile.slices.values()) and sent_bytes(profile.rows) > FEW_BYTES:
+            return None
+        found, hits = Tags(), None
+        if context.index is not None:
+            with engine.batches(blobs=True):
+                found = held.enter_context(tagged(engine, keys, rows, context, profile))
+                hits = found.collected(engine) if found.searched else None
+    return _KeysFirst(
+        engine=engine,
+        plan=plan,
+        profile=profile,
+        tags=Tags(found.slices),
+        rows=frame,
+        answers=None if hits is None else by_block(hits),
+    )
+
+
+def _staged(
+    engine: Engine, frame: Frame, plan: WritePlan, table: Table, held: contextlib.ExitStack
+) -> Prepared:
+    """`held` frees the rows."""
     context = plan.context
     step = StageRows.of(context, plan.sample_keys)
-    with contextlib.ExitStack() as held:
-        with engine.batches(blobs=False):
-            blobs = engine.persist(engine.map_batches(frame, step, step.schema))
-            held.callback(engine.unpersist, blobs)
-            rows = engine.collect(engine.filter(blobs, "kind", (SUMMARY, ERROR, KEYS)))
+    blobs, rows = _first_pass(engine, frame, step, step.schema, held)
+    profile = WorkloadProfile.of(raise_errors(rows))
+    if may_repeat(context, rows):
+        came = profile.input_partitions
+        blobs, rows = combined(engine, blobs, rows, step, held)
         profile = WorkloadProfile.of(raise_errors(rows))
-        if may_repeat(context, rows):
-            came = profile.input_partitions
-            blobs, rows = combined(engine, blobs, rows, step, held)
-            profile = WorkloadProfile.of(raise_errors(rows))
-            profile.input_partitions = came
-        list_slices(table, context, profile)
-        tags = None
-        if isinstance(context.index, PlacingIndex):
-            place_groups(table, plan, context.index, profile)
-        elif context.index is not None:
-            with engine.batches(blobs=True):
-                tags = held.enter_context(tagged(engine, blobs, rows, context, profile))
-        del rows
-        yield _Staged(engine=engine, plan=plan, profile=profile, blobs=blobs, tags=tags)
+        profile.input_partitions = came
+    list_slices(table, context, profile)
+    tags = None
+    if isinstance(context.index, PlacingIndex):
+        place_groups(table, plan, context.index, profile)
+    elif context.index is not None:
+        with engine.batches(blobs=True):
+            tags = held.enter_context(tagged(engine, blobs, rows, context, profile))
+    return _Staged(engine=engine, plan=plan, profile=profile, blobs=blobs, tags=tags)
+
+
+def _first_pass(
+    engine: Engine, frame: Frame, step: BatchFunction, schema: pa.Schema, held: contextlib.ExitStack
+) -> tuple[Frame, list[dict[str, Any]]]:
+    """What the step makes of the rows, until `held` frees it, and what the driver has of that."""
+    with engine.batches(rows=True):
+        staged = engine.persist(engine.map_batches(frame, step, schema))
+        held.callback(engine.unpersist, staged)
+        return staged, engine.collect(engine.filter(staged, "kind", (SUMMARY, ERROR, KEYS)))

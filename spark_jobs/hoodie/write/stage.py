@@ -76,7 +76,7 @@ class StageRows:
 
     @classmethod
     def of(cls, context: WriteContext, sample_keys: bool) -> StageRows:
-        return cls(context, sample_keys, min(DRIVER_KEY_BYTES, context.merge_budget // 16))
+        return cls(context, sample_keys, driver_key_bytes(context))
 
     @property
     def schema(self) -> pa.Schema:
@@ -89,14 +89,46 @@ class StageRows:
             yield error_message(error, self.schema)
 
 
+def driver_key_bytes(context: WriteContext) -> int:
+    """Bytes of keys that the first task may send to the driver."""
+    return min(DRIVER_KEY_BYTES, context.merge_budget // 16)
+
+
+class KeyRows:
+    """Numbers the rows of keys that a task makes, and counts them; the driver collects the first ones."""
+
+    def __init__(self, driver_key_bytes: int, task: Task) -> None:
+        self._task = task.partition
+        self._left = driver_key_bytes // (task.partition + 1)
+        self.count = self.bytes = 0
+
+    def row(self, keys: pa.RecordBatch, partitions: str, digest: str | None = None) -> dict[str, Any]:
+        """A row of STAGED_SCHEMA; its digest is that of the keys, or another one that is given."""
+        payload = keys.serialize().to_pybytes()
+        self.bytes += len(payload)
+        self._left -= len(payload)
+        row = {
+            "kind": KEYS if self._left >= 0 else MORE_KEYS,
+            "reducer": 0,
+            "task": self._task,
+            "number": self.count,
+            "digest": digest or hashlib.blake2b(partitions.encode() + payload, digest_size=16).hexdigest(),
+            "partitions": partitions,
+            "payload": payload,
+        }
+        self.count += 1
+        return row
+
+    def summary(self) -> dict[str, Any]:
+        return {"blobs": self.count, "key_bytes": self.bytes, "more_keys": self._left < 0}
+
+
 class _Stager:
     def __init__(self, step: StageRows, task: Task) -> None:
         self.step = step
         self.context = step.context
-        self.task = task.partition
         self.totals: dict[tuple[str, str], _Total] = {}
-        self.blobs = self.key_bytes = 0
-        self.left = step.driver_key_bytes // (task.partition + 1)
+        self.keys = KeyRows(step.driver_key_bytes, task)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = self.context
@@ -159,29 +191,10 @@ class _Stager:
         for payload, count in encode_rows(rows):
             piece = rows.slice(start, count)
             columns = [whole(piece.column(name)) for name in (RECORD_KEY, PARTITION_CODE)]
-            keys = pa.RecordBatch.from_arrays(columns, schema=KEY_SCHEMA).serialize().to_pybytes()
-            yield self._staged(keys, payload, partitions)
+            row = self.keys.row(pa.RecordBatch.from_arrays(columns, schema=KEY_SCHEMA), partitions)
+            blob = {**row, "kind": ROWS, "payload": payload}
+            yield pa.RecordBatch.from_pylist([row, blob], schema=STAGED_SCHEMA)
             start += count
-
-    def _staged(self, keys: bytes, payload: bytes, partitions: str) -> pa.RecordBatch:
-        digest = hashlib.blake2b(partitions.encode() + keys, digest_size=16).hexdigest()
-        self.key_bytes += len(keys)
-        self.left -= len(keys)
-        row = {
-            "reducer": 0,
-            "task": self.task,
-            "number": self.blobs,
-            "digest": digest,
-            "partitions": partitions,
-        }
-        self.blobs += 1
-        return pa.RecordBatch.from_pylist(
-            [
-                {**row, "kind": KEYS if self.left >= 0 else MORE_KEYS, "payload": keys},
-                {**row, "kind": ROWS, "payload": payload},
-            ],
-            schema=STAGED_SCHEMA,
-        )
 
     def _count(self, name: str, size: int, keys: Column | Ints, group: str = "") -> None:
         """`keys`, or only their positions where none are sampled."""
@@ -201,9 +214,7 @@ class _Stager:
                 [name, group, total.rows, total.bytes, total.samples]
                 for (name, group), total in self.totals.items()
             ],
-            "blobs": self.blobs,
-            "key_bytes": self.key_bytes,
-            "more_keys": self.left < 0,
+            **self.keys.summary(),
         }
 
 

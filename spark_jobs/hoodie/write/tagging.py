@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,6 @@ from hoodie.table.listing import FileListing
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.view import FileSlice, merged_slices
 from hoodie.write.blobs import (
-    BLOB_ID,
     HITS,
     KEYS,
     MORE_KEYS,
@@ -49,7 +48,7 @@ _BYTES_A_SECOND, _FILES_A_SECOND, _JOB_SECONDS = 100 << 20, 200, 0.5
 #: bytes of stored keys for which another task is started
 _UNIT_BYTES = 4 << 20
 #: answers of at most so many bytes are sent to every task; rows are shuffled to larger ones
-_FEW_BYTES = 64 << 20
+FEW_BYTES = 64 << 20
 
 BlobId = tuple[int, int, str]
 #: slices by label, from one to before another, for the keys of a partition by its number, or of all (None)
@@ -67,6 +66,16 @@ class Tags:
     hits: Mapping[BlobId, bytes] | None = None
     frame: Frame | None = None
     few: bool = True
+
+    @property
+    def searched(self) -> bool:
+        return self.hits is not None or self.frame is not None
+
+    def collected(self, engine: Engine) -> Mapping[BlobId, bytes]:
+        """The hits, in the driver."""
+        if self.hits is not None or self.frame is None:
+            return self.hits or {}
+        return _by_blob(engine.collect(self.frame))
 
 
 def list_slices(table: Table, context: WriteContext, profile: WorkloadProfile) -> None:
@@ -116,18 +125,21 @@ def tagged(
         keys = pa.Table.from_pylist([row for row in rows if row["kind"] == KEYS], STAGED_SCHEMA)
         found = local.collect(work.plan(cores, tasks).run(local, local.frame(keys)))
         _count(profile, context, slices, raise_errors(found))
-        hits = {tuple(row[name] for name in BLOB_ID): row["payload"] for row in found if row["kind"] == HITS}
-        yield Tags(slices, hits)
+        yield Tags(slices, _by_blob(row for row in found if row["kind"] == HITS))
         return
     every = engine.filter(staged, "kind", (KEYS, MORE_KEYS))
     frame = engine.persist(work.plan(engine.parallelism, tasks).run(engine, every))
     try:
         found = answers(engine, frame)
         _count(profile, context, slices, found)
-        few = sum(summary["bytes"] for summary in found) <= _FEW_BYTES
+        few = sum(summary["bytes"] for summary in found) <= FEW_BYTES
         yield Tags(slices, None, engine.filter(frame, "kind", (HITS,)), few)
     finally:
         engine.unpersist(frame)
+
+
+def _by_blob(rows: Iterable[dict[str, Any]]) -> dict[BlobId, bytes]:
+    return {(row["task"], row["number"], row["digest"]): row["payload"] for row in rows}
 
 
 def asked(context: WriteContext, profile: WorkloadProfile) -> tuple[tuple[FileSlice, ...], list[Group]]:

@@ -17,7 +17,7 @@ from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.matching import Part
 from hoodie.timeline.commit import WriteStat
-from hoodie.write.blobs import DELETES, SUMMARY, decode_rows, error_message, message, values
+from hoodie.write.blobs import DELETES, ERROR, SUMMARY, decode_rows, error_message, error_of, message, values
 from hoodie.write.context import STORED_ROW, WriteContext
 from hoodie.write.dedup import COPIES, DedupRows
 from hoodie.write.duplicates import LAST
@@ -49,9 +49,8 @@ class WriteFileGroups:
         context, deletes = self.context, list[pa.RecordBatch]()
         merges = write.slice is not None and (write.append or context.duplicates.merge)
         copies = COPIES if merges or context.duplicates.combine else 1
-        with DedupRows(
-            context.travel_schema, context.merge_budget, context.spill_path, write.bytes, copies
-        ) as held:
+        budget, folder = context.merge_budget, context.spill_path
+        with DedupRows(context.travel_schema, budget, folder, write.bytes, copies, write.rows) as held:
             held.extend(self._rows(blobs, deletes))
             gone = self._deleted(deletes)
             merger = context.merger if context.duplicates.combine else LAST
@@ -69,8 +68,10 @@ class WriteFileGroups:
             return held.rows, handles.create(write.partition, write.file_id, tables)
 
     def _rows(self, blobs: Iterator[_Received], deletes: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows among the blobs; keys to delete are put aside."""
+        """The rows among the blobs; keys to delete are put aside. Raises the error of a task before."""
         for _, kind, payload in blobs:
+            if kind == ERROR:
+                raise error_of(payload.to_pybytes())
             if kind == DELETES:
                 deletes.append(decode_rows(payload, self.context.deletes_schema))
             else:

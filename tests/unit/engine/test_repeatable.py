@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoodie.engine.repeatable import is_cheap
+from hoodie.engine.repeatable import is_cheap, is_in_order
 
 TITLE = "== Physical Plan ==\n"
 SCAN = "FileScan parquet [key#0,day#2] Batched: true, DataFilters: [], Format: Parquet, ReadSchema: struct<>"
@@ -44,3 +44,20 @@ def test_cheap(tree: str) -> None:
 )
 def test_not_known_to_be_cheap(plan: str) -> None:
     assert not is_cheap(plan)
+
+
+@pytest.mark.parametrize(
+    ("filtered", "scan", "expected"),
+    [
+        ("Filter (ts#1 > 5)", SCAN, True),
+        ("Project [current_timestamp() AS now#3]", SCAN, True),
+        ("Filter (ts#1 > cast(current_date(Some(UTC)) as timestamp))", SCAN, False),
+        ("Filter (ts#1 > now())", SCAN, False),
+        ("Filter (ts#1 > 5)", SCAN.replace("Batched: true", "Batched: true, Bucketed: true"), False),
+    ],
+)
+def test_in_order(filtered: str, scan: str, expected: bool) -> None:
+    """A time is a constant of the physical plan."""
+    logical = f"== Analyzed Logical Plan ==\nProject [key#0]\n+- {filtered}\n   +- Relation [key#0]\n\n"
+    physical = f"{TITLE}*(1) Filter (ts#1 > 5)\n+- *(1) ColumnarToRow\n   +- {scan}\n"
+    assert is_in_order(logical + physical) is expected

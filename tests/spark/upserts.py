@@ -1,0 +1,46 @@
+"""Upserts of DataFrames, with the session to be tested (see server.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import functions as F
+
+import hoodie
+from hoodie.backend.spark import SparkBackend
+from hoodie.source import Source
+from hoodie.write import prepared
+from tests.spark.opens import jobs
+
+
+def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Rows of a file upserted, each time with a greater ordering value, as files and as DataFrames of several
+    kinds: inserts, updates, jobs, and whether rows were staged; then a delete of 50.
+    """
+    module: Any = prepared
+    read, real, staged = spark.read.parquet(file), module._staged, []
+
+    def noted(*arguments: Any) -> Any:
+        staged.append(True)
+        return real(*arguments)
+
+    frames: dict[str, Any] = {
+        "files": SparkBackend(spark).read_source(Source.of(file), None),
+        "frame": read.where("val is not null").withColumn("ts", F.col("ts") + 1),
+        "query": spark.sql(f"select * from parquet.`{file}` where ts >= 0").withColumn("ts", F.col("ts") + 2),
+        "cached": read.withColumn("ts", F.col("ts") + 3).cache(),
+        "joined": read.join(read.groupBy("id").count(), "id").drop("count").withColumn("ts", F.col("ts") + 4),
+    }
+    found = {}
+    module._staged = noted
+    try:
+        for name, rows in frames.items():
+            before = jobs(spark)
+            done = hoodie.write_table(rows, table, spark=spark, operation="upsert", options=options)
+            found[name] = [done.num_inserts, done.num_updates, bool(staged), jobs(spark) - before]
+            staged.clear()
+        gone = hoodie.write_table(read.limit(50), table, spark=spark, operation="delete", options=options)
+    finally:
+        module._staged = real
+        frames["cached"].unpersist()
+    return {"found": found, "deleted": gone.num_deletes}
