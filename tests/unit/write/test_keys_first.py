@@ -106,7 +106,7 @@ BATCHES = [
         {},
         {INDEX: "BLOOM"},
         {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.parquet.small.file.limit": "0"},
-        {"hoodie.copyonwrite.record.size.estimate": 1000, "hoodie.parquet.max.file.size": 20000},
+        {"hoodie.copyonwrite.record.size.estimate": 1000, "hoodie.parquet.max.file.size": 100000},
         {BUDGET: 1 << 16},
     ],
     ids=["simple", "bloom", "merge-on-read", "several files", "small budget"],
