@@ -37,7 +37,16 @@ GLOBAL = {
 #: entries of deleted keys go
 FORGETS = ("HBASE without moves",)
 #: those that `make test` runs, of which each stands for others
-QUICK = ("SIMPLE", "GLOBAL_SIMPLE without moves", "GLOBAL_BLOOM", "sees logs")
+QUICK = ("SIMPLE", "GLOBAL_SIMPLE without moves", "GLOBAL_BLOOM", "sees logs", "CONSISTENT_HASHING")
+#: clusterings split any bucket, or merge any two neighbours
+RESIZES = (
+    {
+        "hoodie.bucket.index.split.threshold": "0",
+        "hoodie.bucket.index.merge.threshold": "0",
+        "hoodie.bucket.index.max.num.buckets": "7",
+    },
+    {"hoodie.bucket.index.merge.threshold": "9", "hoodie.bucket.index.min.num.buckets": "2"},
+)
 Row = dict[str, Any]
 
 
@@ -156,7 +165,9 @@ class History:
         if self.model.merge_on_read:
             hoodie.compact_table(self.path, options=options)
             self.model.homes.clear()
-        if self.random.random() < 0.5 and self.index != "BUCKET":
+        if self.index == "CONSISTENT_HASHING":
+            hoodie.cluster_table(self.path, options={**options, **self.random.choice(RESIZES)})
+        elif self.random.random() < 0.5 and self.index != "BUCKET":
             hoodie.cluster_table(self.path, options=options)
 
     def check(self) -> None:
@@ -172,7 +183,7 @@ def _cases() -> list[Any]:
     for index in INDEXES:
         if index == "BLOOM without ranges":
             continue
-        for merge_on_read in (False, True):
+        for merge_on_read in (False, True) if index != "CONSISTENT_HASHING" else (True,):
             for seed in range(4):
                 marks = [] if seed == 0 and index in QUICK else [pytest.mark.full]
                 cases.append(pytest.param(index, merge_on_read, seed, marks=marks))

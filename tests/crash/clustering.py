@@ -42,11 +42,13 @@ SORTED = {
 }
 
 
-def cluster(path: str | Path, mode: str, faults: Faults | None = None) -> ClusteringResult:
+def cluster(
+    path: str | Path, mode: str, faults: Faults | None = None, settings: Mapping[str, str] = SORTED
+) -> ClusteringResult:
     """A clustering with the local engine, one task at a time."""
     with injected(faults or Faults()):
         return clustering(
-            RewriteRequest(table=str(path), mode=mode, options=SORTED, engine=lambda: LocalEngine(1))
+            RewriteRequest(table=str(path), mode=mode, options=settings, engine=lambda: LocalEngine(1))
         )
 
 
@@ -95,15 +97,16 @@ class Clustering(Scenario):
     """Changes no row. The next run of any mode schedules and executes."""
 
     mode: str = "run"
+    settings: Mapping[str, str] = field(default_factory=lambda: SORTED)
 
     def new(self, kit: Kit) -> list[Row]:
         return self.old(kit) or []
 
     def run(self, path: str | Path, faults: Faults | None = None) -> ClusteringResult:  # type: ignore[override]
-        return cluster(path, self.mode, faults)
+        return cluster(path, self.mode, faults, self.settings)
 
     def again(self, path: str | Path, committed: bool) -> ClusteringResult:  # type: ignore[override]
-        return cluster(path, "run")
+        return cluster(path, "run", settings=self.settings)
 
 
 @dataclass(frozen=True, eq=False)

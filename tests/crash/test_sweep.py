@@ -10,7 +10,15 @@ import pytest
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.plans import RollbackMetadata
-from tests.crash import clustering, late, operations, participants, services, undo  # noqa: F401  scenarios
+from tests.crash import (  # noqa: F401  scenarios
+    clustering,
+    late,
+    operations,
+    participants,
+    rings,
+    services,
+    undo,
+)
 from tests.crash.cases import Case, Kind
 from tests.crash.conftest import Bench
 from tests.crash.participants import KEEPING

@@ -18,7 +18,15 @@ from typing import Any
 
 from hoodie.errors import HoodieError
 from hoodie.storage.exclusive import Way
-from tests.crash import clustering, late, operations, participants, services, undo  # noqa: F401  scenarios
+from tests.crash import (  # noqa: F401  scenarios
+    clustering,
+    late,
+    operations,
+    participants,
+    rings,
+    services,
+    undo,
+)
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.faults import Faults, Phase
 from tests.support.mounts import mounted

@@ -196,6 +196,15 @@ class HudiServer:
         found: list[int] = self.request("buckets", keys=list(keys), fields=fields, buckets=count)
         return found
 
+    def ring(self, partition: str, count: int, keys: Sequence[str], fields: str) -> dict[str, Any]:
+        """The first hash ring of a partition with `count` buckets: `json`, and `prefixes`, of the file id of
+        each record key, by its hash fields.
+        """
+        found: dict[str, Any] = self.request(
+            "ring", partition=partition, buckets=count, keys=list(keys), fields=fields
+        )
+        return found
+
     def try_lock(self, path: str | Path, *, expire: int = 0) -> tuple[bool, str | None]:
         """Whether Hudi's file system lock of a table was free and is taken now, else what its holder left.
         `expire` (minutes) counts for the first call, up to `close_lock`.

@@ -164,6 +164,15 @@ class Server:
         bucket = jvm.org.apache.hudi.index.bucket.BucketIdentifier.getBucketId
         return [bucket(key, request["fields"], request["buckets"]) for key in request["keys"]]
 
+    def ring(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The first hash ring of a partition, and the file id's prefix of each record key in it."""
+        jvm: Any = self.spark.sparkContext._jvm
+        hudi = jvm.org.apache.hudi
+        made = hudi.common.model.HoodieConsistentHashingMetadata(request["partition"], request["buckets"])
+        ring = hudi.index.bucket.ConsistentBucketIdentifier(made)
+        found = [ring.getBucket(key, request["fields"]).getFileIdPrefix() for key in request["keys"]]
+        return {"json": bytes(made.toBytes()).decode(), "prefixes": found}
+
     def lock(self, request: dict[str, Any]) -> dict[str, Any]:
         """Call Hudi's file system lock provider of a table: tryLock, unlock or close, which forgets it."""
         jvm: Any = self.spark.sparkContext._jvm
@@ -237,6 +246,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "hadoop": server.hadoop,
         "timeline": server.timeline,
         "buckets": server.buckets,
+        "ring": server.ring,
         "lock": server.lock,
         "hfile": server.hfile,
     }

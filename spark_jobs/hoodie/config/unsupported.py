@@ -46,7 +46,12 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
     "hoodie.avro.schema.external.transformation": (("false",), "cast the rows before the write"),
     "hoodie.avro.schema.externalTransformation": (("false",), "cast the rows before the write"),
     "hoodie.bulkinsert.overwrite.operation.type": ((), "call insert_overwrite or insert_overwrite_table"),
-    "hoodie.bucket.index.partition.expressions": ((), "all partitions have hoodie.bucket.index.num.buckets"),
+    "hoodie.bucket.index.partition.expressions": (
+        (),
+        "Apache Hudi 0.15.0, which may go on in tables of this version, knows no numbers of buckets by "
+        "partition and would put rows where they are not looked for; set hoodie.bucket.index.num.buckets, or "
+        "with hoodie.index.bucket.engine=CONSISTENT_HASHING, have a clustering split large buckets",
+    ),
     "hoodie.datasource.write.reconcile.schema": (
         ("false",),
         "set hoodie.write.set.null.for.missing.columns=true for rows that lack columns",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError
-from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
+from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, BucketEngine, IndexType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hoodie.index.locations import Locations, Positions
     from hoodie.table.handle import Table, TableRef
     from hoodie.table.participant import CommitParticipant
-    from hoodie.table.view import FileSlice
+    from hoodie.table.view import FileSlice, TimelineView
     from hoodie.timeline.active import Timeline
     from hoodie.write.operation import Operation
 
@@ -94,6 +94,23 @@ class PlacingIndex(Index):
     """
 
     sees_logs = True
+    #: can only merge-on-read tables have it
+    merge_on_read_only: ClassVar[bool] = False
+    #: are the buckets of each partition in a hash ring, which the table keeps
+    ringed: ClassVar[bool] = False
+    #: what is said of a file group whose number the index does not know
+    unknown: ClassVar[str] = (
+        "has no bucket's number. Use the index that the table was made with, or write its rows to a new table"
+    )
+
+    def opened(self, table: TableRef, snapshot: TimelineView, *, replaces: bool) -> PlacingIndex:
+        """The index for one write of a table, as the snapshot shows it, before anything else is asked of it.
+        `replaces`: the write replaces all file groups of the partitions that it touches.
+        """
+        return self
+
+    def load(self, partitions: Iterable[str]) -> None:
+        """Read at once what it has to know of these partitions."""
 
     def requires_tagging(self, operation: Operation) -> bool:
         return True
@@ -137,6 +154,15 @@ INDEXES = Plugins(
         IndexType.HBASE.value: "hoodie.index.hbase.index:HBaseIndex",
     },
 )
+#: those of the type BUCKET, by their engine
+BUCKET_ENGINES = Plugins(
+    kind="engine of the BUCKET index",
+    base=PlacingIndex,  # type: ignore[type-abstract]
+    places={
+        BucketEngine.SIMPLE.value: INDEXES.places[IndexType.BUCKET.value],
+        BucketEngine.CONSISTENT_HASHING.value: "hoodie.index.consistent:ConsistentIndex",
+    },
+)
 
 
 def index_for(config: Config) -> Index:
@@ -146,6 +172,8 @@ def index_for(config: Config) -> Index:
     kind = config[INDEX_TYPE].value
     if kind not in INDEXES.places:
         raise ConfigError(f"{INDEX_TYPE.name}={kind} {_refusal(kind)}", value=kind)
+    if kind == IndexType.BUCKET.value:
+        return BUCKET_ENGINES.load(BUCKET_ENGINE.name, config[BUCKET_ENGINE].value)(config=config)
     return INDEXES.load(INDEX_TYPE.name, kind)(config=config)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from hoodie.config.key import (
+    Config,
     Key,
     bool_key,
     enum_key,
@@ -111,7 +112,7 @@ BUCKETS: Key[int] = Key(
     "hoodie.bucket.index.num.buckets",
     256,
     "Index BUCKET: file groups of a partition. Every write of a table needs the number that it was made "
-    "with; tables that are made here remember it.",
+    "with; tables that are made here remember it. With CONSISTENT_HASHING those of a new partition.",
     _buckets,
     group="index",
 )
@@ -124,7 +125,8 @@ HASH_FIELDS = fields_key(
 BUCKET_ENGINE = enum_key(
     "hoodie.index.bucket.engine",
     BucketEngine.SIMPLE,
-    "Index BUCKET: how buckets are numbered; CONSISTENT_HASHING is refused.",
+    "Index BUCKET: SIMPLE has a fixed number of buckets; with CONSISTENT_HASHING, for merge-on-read tables, "
+    "a clustering splits and merges those of each partition.",
     group="index",
 )
 _MOVES = (
@@ -233,3 +235,9 @@ HBASE_AUTHENTICATION: Key[str] = Key(
     _simple,
     group="index",
 )
+
+
+def is_consistent(config: Config) -> bool:
+    """Is the index the BUCKET index with hash rings."""
+    bucket = config[INDEX_TYPE] is IndexType.BUCKET and not config[INDEX_CLASS]
+    return bucket and config[BUCKET_ENGINE] is BucketEngine.CONSISTENT_HASHING

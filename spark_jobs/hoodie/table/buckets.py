@@ -14,21 +14,17 @@ from collections.abc import Iterable
 from hoodie.errors import ConfigError
 from hoodie.format.names import join
 from hoodie.storage import Storage
+from hoodie.table.hash_ring import FOLDER
 from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
 from hoodie.table.view import TimelineView, file_slices
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.commit import CommitMetadata
 
-_FOLDER = ".bucket_index"
-#: of the consistent kind, and of numbers of buckets by partition (Apache Hudi 1.x)
-_CONSISTENT, _BY_PARTITION = "consistent_hashing_metadata", "partition_bucket_index_meta"
+#: of numbers of buckets by partition (Apache Hudi 1.x)
+_BY_PARTITION = ".bucket_index/partition_bucket_index_meta"
 _SETTING = "hoodie.index.type"
 _NUMBERED = re.compile(r"(([0-9]{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})-[0-9]+")
-_ELSEWHERE = (
-    "Write and cluster it with Apache Hudi; reading, deleting partitions, compaction, cleaning and archiving "
-    "work here"
-)
 #: file ids that random UUIDs give less often are looked at in the whole table, or are bucket numbers
 _SUSPECT, _CERTAIN = 1e-3, 1e-6
 
@@ -51,19 +47,36 @@ def refuse_buckets(
     refuse_numbered(listing, timeline.base_path, snapshot, next(filter(None, wrote), ()))
 
 
-def refuse_rings(storage: Storage, timeline: Timeline) -> None:
-    """Raises ConfigError for a table whose buckets are numbered otherwise than by the simple kind."""
-    if not timeline.holds(_FOLDER):
-        return
-    for name, what in ((_CONSISTENT, "its hash ring"), (_BY_PARTITION, "numbers of buckets by partition")):
-        folder = join(meta_path(timeline.base_path), _FOLDER, name)
-        if storage.exists(folder) and storage.names(folder):
-            raise ConfigError(
-                f"{timeline.base_path} is a table of the BUCKET index ({folder} holds {what}), to which rows "
-                "can't be written here: they would go to file groups where Apache Hudi does not look for "
-                f"them. {_ELSEWHERE}",
-                path=timeline.base_path,
-            )
+def refuse_rings(storage: Storage, timeline: Timeline, *, ringed: bool = False) -> None:
+    """Raises ConfigError for a table whose buckets are numbered otherwise than by the simple kind. `ringed`:
+    its hash rings are known.
+    """
+    path = timeline.base_path
+    if not ringed and has_rings(storage, timeline):
+        raise ConfigError(
+            f"{path} is a table of the BUCKET index with hash rings ({FOLDER}), in which another index would "
+            "put rows into file groups where they are not looked for. Write it with hoodie.index.type=BUCKET "
+            "and hoodie.index.bucket.engine=CONSISTENT_HASHING",
+            path=path,
+        )
+    if _holds(storage, timeline, _BY_PARTITION):
+        raise ConfigError(
+            f"{path} is a table of the BUCKET index with numbers of buckets by partition ({_BY_PARTITION}), "
+            "to which rows can't be written here: Apache Hudi 0.15.0 knows no such numbers, and 1.x hashes "
+            "keys otherwise. Write and cluster it with the Apache Hudi that made it; reading, deleting "
+            "partitions, compaction, cleaning and archiving work here",
+            path=path,
+        )
+
+
+def has_rings(storage: Storage, timeline: Timeline) -> bool:
+    """Is it a table of consistent hashing."""
+    return _holds(storage, timeline, FOLDER)
+
+
+def _holds(storage: Storage, timeline: Timeline, folder: str) -> bool:
+    path = join(meta_path(timeline.base_path), folder)
+    return timeline.holds(folder.partition("/")[0]) and storage.exists(path) and bool(storage.names(path))
 
 
 def refuse_numbered(

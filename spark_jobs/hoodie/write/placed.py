@@ -15,6 +15,7 @@ from hoodie.errors import ConfigError, TableError
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.index import PlacingIndex
 from hoodie.storage import Storage
+from hoodie.table.buckets import has_rings
 from hoodie.table.handle import Table
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
@@ -33,21 +34,41 @@ def place_groups(table: Table, plan: WritePlan, index: PlacingIndex, profile: Wo
     ones are missing.
 
     Raises ConfigError where the file groups of the table are not the index's, TableError where two have the
-    same number.
+    same number, and where a new one would be out of sight.
     """
-    there = {partition: _numbers(index, slices) for partition, slices in profile.slices.items()}
+    index.load({*profile.slices, *(partition for partition, _ in profile.numbered)})
+    replaces = plan.context.operation.replaces
+    # what a ring lacks may be overwritten
+    spared = index.ringed and replaces and has_rings(table.storage, plan.timeline)
+    slices = {} if spared else profile.slices
+    there = {partition: _numbers(index, found) for partition, found in slices.items()}
     if plan.new_properties is None:
-        _check(table, plan.context.snapshot, index, profile)
-    if plan.context.operation.replaces:
+        _check(table, plan, index, profile)
+    if replaces:
         there = {}
     profile.groups.clear()
+    shown = {(name, slice_.file_id) for name, group in profile.slices.items() for slice_ in group}
     for (partition, number), total in sorted(profile.numbered.items()):
         known = there.get(partition, {}).get(int(number))
         if known is None and not plan.context.operation.brings_rows:
             profile.missing += total[0]
         file_id = known or index.new_file_id(partition, int(number))
+        used = (partition, file_id) in shown or (partition, file_id) in plan.context.snapshot.replaced
+        if known is None and used and plan.context.operation.brings_rows:
+            raise _replaced(partition, file_id)
         profile.file_ids[partition, number] = file_id
         profile.groups[partition, file_id] = total
+
+
+def _replaced(partition: str, file_id: str) -> TableError:
+    return TableError(
+        f"file group {file_id} of partition {partition!r} was replaced, or is by this write, and the hash "
+        "ring of the partition has it still: Apache Hudi leaves it so when it overwrites or deletes a "
+        "partition. Rows that are put there would not be seen. Overwrite the partition here "
+        "(insert_overwrite), which renews its ring",
+        partition=partition,
+        file_id=file_id,
+    )
 
 
 def _numbers(index: PlacingIndex, slices: list[FileSlice]) -> dict[int, str]:
@@ -67,7 +88,7 @@ def _numbers(index: PlacingIndex, slices: list[FileSlice]) -> dict[int, str]:
     return found
 
 
-def _check(table: Table, snapshot: TimelineView, index: PlacingIndex, profile: WorkloadProfile) -> None:
+def _check(table: Table, plan: WritePlan, index: PlacingIndex, profile: WorkloadProfile) -> None:
     """Raises ConfigError where stored keys are not in the file groups that the index says.
 
     Lists all partitions, and reads keys of some files, unless the table's properties say that it was made
@@ -77,7 +98,8 @@ def _check(table: Table, snapshot: TimelineView, index: PlacingIndex, profile: W
     if persisted and all(table.properties.get(name) == text for name, text in persisted.items()):
         return
     stored: list[tuple[str, int, pa.Array[Any]]] = []
-    for number, slice_ in _by_number(table, snapshot, index, profile)[:_MOST_FILES]:
+    snapshot = plan.context.snapshot
+    for number, slice_ in _to_compare(table, plan, index, profile)[:_MOST_FILES]:
         stored.append((slice_.partition, number, _some_keys(table.storage, slice_, snapshot)))
         if sum(len(keys) for _, _, keys in stored) >= _ENOUGH_KEYS:
             break
@@ -93,19 +115,28 @@ def _check(table: Table, snapshot: TimelineView, index: PlacingIndex, profile: W
             )
 
 
-def _by_number(
-    table: Table, snapshot: TimelineView, index: PlacingIndex, profile: WorkloadProfile
+def _to_compare(
+    table: Table, plan: WritePlan, index: PlacingIndex, profile: WorkloadProfile
 ) -> list[tuple[int, FileSlice]]:
     """All file groups, the greatest numbers first: file groups beyond a number of buckets show that it only
-    divides the table's, the keys of any show other differences.
+    divides the table's, the keys of any show other differences. Where rings have the numbers, any file groups
+    do, of the write's partitions or of another one.
     """
-    listing = table.listing()
-    others = listing.many(name for name in listing.partitions() if name not in profile.slices)
+    listing, snapshot = table.listing(), plan.context.snapshot
     slices = [slice_ for found in profile.slices.values() for slice_ in found]
-    for partition in others:
+    others = [] if index.ringed and slices else listing.partitions()
+    others = [name for name in others if name not in profile.slices]
+    for partition in others if index.ringed else listing.many(others):
         slices += merged_slices(snapshot, listing.files, partition)
-    numbered = [(_number(index, slice_), slice_) for slice_ in slices]
-    return sorted(numbered, key=lambda item: (-item[0], -item[1].size))
+        if index.ringed and slices:
+            break
+    ringed = index.ringed and has_rings(table.storage, plan.timeline)
+    numbered = [
+        (index.number(slice_.partition, slice_.file_id) if ringed else _number(index, slice_), slice_)
+        for slice_ in slices
+    ]
+    known = [(number, slice_) for number, slice_ in numbered if number is not None]
+    return sorted(known, key=lambda item: (-item[0], -item[1].size))
 
 
 def _some_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> pa.Array[Any]:
@@ -126,9 +157,8 @@ def _number(index: PlacingIndex, slice_: FileSlice) -> int:
     if number is not None:
         return number
     raise ConfigError(
-        f"the index {type(index).__name__} can't be used: the table is none of the BUCKET index, as file "
-        f"group {slice_.file_id} of partition {slice_.partition!r} has no bucket's number. Use the index "
-        "that the table was made with, or write its rows to a new table",
+        f"the index {type(index).__name__} can't be used: the table is none of the BUCKET index with these "
+        f"settings, as file group {slice_.file_id} of partition {slice_.partition!r} {index.unknown}",
         partition=slice_.partition,
         file_id=slice_.file_id,
     )

@@ -21,7 +21,7 @@ from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import canonical, record_full_name, to_avro_text
 from hoodie.format.settings import NULL_FOR_MISSING
 from hoodie.index import Index, PlacingIndex, index_for
-from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
+from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, IndexType
 from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
 from hoodie.merge import MERGERS, Merger, merger
@@ -175,6 +175,9 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     index = _index(config, operation, duplicates)
     timeline = Timeline(path, (), {}) if props is None else table.timeline
     snapshot = TimelineView.of(timeline, storage)
+    if isinstance(index, PlacingIndex):
+        _check_table_type(config, index)
+        index = index.opened(table.ref, snapshot, replaces=operation.replaces)
     _refuse_buckets(storage, props, timeline, snapshot, operation, index)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
@@ -258,6 +261,16 @@ def _index(config: Config, operation: Operation, duplicates: Duplicates) -> Inde
     )
 
 
+def _check_table_type(config: Config, index: PlacingIndex) -> None:
+    if index.merge_on_read_only and config[TABLE_TYPE] is not TableType.MERGE_ON_READ:
+        raise ConfigError(
+            f"the index {type(index).__name__} is for tables of {TABLE_TYPE.name}="
+            f"{TableType.MERGE_ON_READ.value}, as Apache Hudi's is; make the table such, or leave "
+            f"{BUCKET_ENGINE.name} out",
+            value=config[TABLE_TYPE].value,
+        )
+
+
 def _files(config: Config, index: Index | None) -> BaseFileFormat:
     """Where the index places keys a file group is never cut, whatever its size."""
     files = BaseFileFormat.of(config)
@@ -281,7 +294,7 @@ def _refuse_buckets(
 ) -> None:
     """Raises ConfigError for a table of the BUCKET index that rows are brought to with another index."""
     if props is not None and isinstance(index, PlacingIndex):
-        refuse_rings(storage, timeline)
+        refuse_rings(storage, timeline, ringed=index.ringed)
     elif props is not None and operation.brings_rows:
         newest_first = (timeline.commit(instant, storage) for instant in reversed(timeline.commits()))
         refuse_buckets(storage, props, timeline, snapshot, newest_first)

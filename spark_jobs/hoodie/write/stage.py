@@ -160,6 +160,7 @@ class _Stager:
     ) -> Iterator[Blob]:
         order, bounds = grouped(codes, len(names))
         keys, numbers = whole(rows.column(RECORD_KEY)), np.empty(len(codes), dtype=np.int64)
+        index.load(names)
         for code, name in enumerate(names):
             mine = order[bounds[code] : bounds[code + 1]]
             numbers[mine] = index.place(name, keys if len(names) == 1 else keys.take(array(mine)))

@@ -11,7 +11,7 @@ from hoodie.config.plugins import Plugins
 from hoodie.config.unsupported import UNSUPPORTED
 from hoodie.errors import ConfigError, SchemaError, TableMismatch
 from hoodie.format.schema import type_text
-from hoodie.index.settings import BUCKET_ENGINE, BUCKETS, HASH_FIELDS, INDEX_TYPE, IndexType
+from hoodie.index.settings import BUCKET_ENGINE, BUCKETS, HASH_FIELDS, INDEX_TYPE, BucketEngine, IndexType
 from hoodie.keygen import KEY_GENERATORS, KeyGenerator
 from hoodie.keygen.settings import (
     HIVE_STYLE,
@@ -64,6 +64,9 @@ def merged(given: Config, props: TableProperties) -> Config:
             taken[key.name] = stored
     if (props.get(INDEX_TYPE.name) or "").strip().upper() == IndexType.BUCKET.value:
         taken |= {key.name: props.texts[key.name] for key in _BUCKETED if props.get(key.name)}
+        engine = taken.get(BUCKET_ENGINE.name)
+        if engine is None and given[BUCKET_ENGINE] is not BucketEngine.SIMPLE:
+            wrong.append(f"{BUCKET_ENGINE.name}={given[BUCKET_ENGINE].value!r}, the table has 'SIMPLE'")
     known = {key.name for key, _ in _PERSISTED}
     for name in given:
         rule = UNSUPPORTED.get(name)

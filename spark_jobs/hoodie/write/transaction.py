@@ -49,6 +49,7 @@ from hoodie.timeline.plans import RequestedReplace, RollbackMetadata
 from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
 from hoodie.write.commit import Commits, Validate
+from hoodie.write.hash_rings import HashRings
 from hoodie.write.metadata_table import MetadataTableRemoval, has_metadata_table
 from hoodie.write.repair import Repair
 
@@ -77,7 +78,9 @@ class Transaction:
         self._metadata_table = MetadataTableRemoval()
         self._gate = gate_for(table, config, utc, progress)
         self._commits = Commits(
-            table, self._gate, (self._metadata_table, *index_participants(config, table), *participants)
+            table,
+            self._gate,
+            (self._metadata_table, HashRings(config), *index_participants(config, table), *participants),
         )
         self._repair = Repair(self._commits, utc)
         self._taken = False

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hoodie.codec.java_hash import list_hashes, text_hashes
-from hoodie.index.bucket import BucketIndex, key_hashes
+from hoodie.index.bucket import BucketIndex
+from hoodie.index.hashed_values import key_hashes
 
 #: String.hashCode of the JDK
 TEXTS = {

@@ -286,7 +286,10 @@ def test_a_chosen_plan_alone_is_executed(table: Pair) -> None:
             {"hoodie.clustering.plan.strategy.class": "org.apache.hudi.SparkSizeBasedPlanStrategy"},
             "the nearest is SparkSizeBasedClusteringPlanStrategy",
         ),
-        ({"hoodie.clustering.execution.strategy.class": "my.Own"}, "expected one of sort_and_size"),
+        (
+            {"hoodie.clustering.execution.strategy.class": "my.Own"},
+            "expected one of consistent_hashing, sort_and_size",
+        ),
         ({"hoodie.clustering.plan.strategy.partition.regex.pattern": "("}, "is no regular expression"),
     ],
 )

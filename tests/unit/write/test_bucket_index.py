@@ -227,7 +227,6 @@ def test_deletes_of_unknown_keys_make_no_file_group(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, "CONSISTENT_HASHING is not supported"),
         ({"hoodie.bucket.index.num.buckets": 0}, "num.buckets='0': must be from 1 to"),
         ({"hoodie.bucket.index.partition.expressions": "d.*,2"}, "partition.expressions.* is not supported"),
         ({"hoodie.datasource.insert.dup.policy": "fail"}, "BucketIndex looks none up"),

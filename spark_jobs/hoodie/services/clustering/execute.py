@@ -5,30 +5,53 @@ file groups.
 from __future__ import annotations
 
 from hoodie.engine import Engine
-from hoodie.errors import CommitConflict, TableError
+from hoodie.engine.task import BatchFunction
+from hoodie.errors import CommitConflict, ConfigError, TableError
+from hoodie.index.hashed_values import hash_fields
 from hoodie.progress import ProgressCallback
 from hoodie.services.clustering.order import Order
-from hoodie.services.clustering.settings import TARGET_BYTES, executes
-from hoodie.services.clustering.split import shares_of
+from hoodie.services.clustering.resize import ringed
+from hoodie.services.clustering.resize_task import ResizeBuckets, Resized
+from hoodie.services.clustering.settings import STRATEGY, TARGET_BYTES, Strategy, executes
+from hoodie.services.clustering.split import planned, shares_of
 from hoodie.services.clustering.task import ClusterShares
 from hoodie.services.planned import RewrittenPlan
-from hoodie.services.rewrite_slices import rewrite_context, run_tasks
+from hoodie.services.rewrite_slices import RewriteContext, rewrite_context, run_tasks
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.buckets import refuse_buckets
+from hoodie.table.buckets import refuse_buckets, refuse_rings
 from hoodie.table.features import ROWS, refuse
+from hoodie.table.hash_ring import Ring, Rings
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, file_slices
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan
+from hoodie.timeline.clustering_plan import OPERATION, ClusteringGroup, ClusteringPlan
 from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.instant import Action, Instant, Kind, State
 from hoodie.timeline.plans import RequestedReplace
+from hoodie.write.hash_rings import RingChange, clustered_rings, ring_changes
 
 
 def check(target: ServiceTable) -> None:
     """Raises ConfigError for a table that can't be clustered here."""
     refuse(target.props, "cluster", "clustered", *ROWS)
-    storage, timeline = target.storage, target.timeline()
+    storage, timeline, config = target.storage, target.timeline(), target.config
+    resizes = config[STRATEGY] is Strategy.CONSISTENT_HASHING
+    if ringed(target, timeline):
+        refuse_rings(storage, timeline, ringed=True)
+        if config.given(STRATEGY) and not resizes:
+            raise ConfigError(
+                f"{target.base_path} is a table of consistent hashing, whose buckets are split and merged: "
+                f"{STRATEGY.name}={config.text(STRATEGY.name)} would put rows where they are not looked for. "
+                "Leave it out",
+                path=target.base_path,
+            )
+        return
+    if resizes:
+        raise ConfigError(
+            f"{STRATEGY.name}={config.text(STRATEGY.name)} is for tables of hoodie.index.bucket.engine="
+            f"CONSISTENT_HASHING, and {target.base_path} is none; leave it out",
+            path=target.base_path,
+        )
     newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
     refuse_buckets(storage, target.props, timeline, TimelineView.of(timeline, storage), newest)
 
@@ -50,7 +73,6 @@ def execute(
     Raises ConflictError while another process executes it, when it has been completed or rolled back, or when
     the plan's file groups were changed since; an error leaves the plan pending and no new file.
     """
-    storage = target.storage
     requested, plan = read_plan(target, instant)
     with target.transaction() as transaction:
         transaction.resume(instant, plan.partitions)
@@ -59,15 +81,13 @@ def execute(
         order = Order.of(plan.params, target.config)
         if order is not None:
             order.check(context.file_schema)
-        shares = shares_of(engine, storage, context, plan, order)
+        task, count = _task(engine, target, context, plan, order)
         progress(
             "cluster",
             f"instant {instant.time}: {len(plan.slices)} file slices in {len(plan.groups)} groups, "
-            f"{len(shares)} tasks",
+            f"{count} tasks",
         )
-        preserve = plan.preserve_metadata is not False
-        task = ClusterShares(context, shares, _target_bytes(target, plan), preserve)
-        answers = run_tasks(engine, task, len(shares), "parts were to be clustered")
+        answers = run_tasks(engine, task, count, "parts were to be clustered")
         stats = stats_by_partition(value for answer in answers for value in answer["stats"])
         progress("commit", f"instant {instant.time}")
         _refuse_changed(target, instant, plan)
@@ -78,6 +98,48 @@ def execute(
             plan=plan,
             metadata=metadata,
         )
+
+
+def _task(
+    engine: Engine,
+    target: ServiceTable,
+    context: RewriteContext,
+    plan: ClusteringPlan,
+    order: Order | None,
+) -> tuple[BatchFunction, int]:
+    """What the tasks run, and how many there are. Raises TableError when a file of the plan is missing."""
+    preserve = plan.preserve_metadata is not False
+    if ringed(target, target.table.timeline) or ring_changes(plan):
+        resized = _resized(target, context, plan)
+        task = ResizeBuckets(context, resized, hash_fields(target.config), order, preserve)
+        return task, len(resized)
+    shares = shares_of(engine, target.storage, context, plan, order)
+    return ClusterShares(context, shares, _target_bytes(target, plan), preserve), len(shares)
+
+
+def _resized(target: ServiceTable, context: RewriteContext, plan: ClusteringPlan) -> tuple[Resized, ...]:
+    rings = Rings(target.table.ref, context.slices.snapshot)
+    after = {ring.partition: ring for ring in clustered_rings(rings, plan, context.instant)}
+    found = []
+    for group in plan.groups:
+        change = RingChange.of(group.extra_metadata)
+        before = rings.of(change.partition) if change else None
+        if change is None or before is None or not _known(before, group):
+            raise TableError(
+                f"clustering {context.instant} has file groups that are not in the hash ring of their "
+                "partition; roll that clustering back (hoodie cancel) and schedule a new one",
+                instant=context.instant,
+            )
+        slices = tuple(planned(info).found(target.storage, target.base_path) for info in group.slices)
+        found.append(Resized(slices, before, after[change.partition]))
+    return tuple(found)
+
+
+def _known(ring: Ring, group: ClusteringGroup) -> bool:
+    return all(
+        item.partition_path == ring.partition and ring.number(item.file_id) is not None
+        for item in group.slices
+    )
 
 
 def _target_bytes(target: ServiceTable, plan: ClusteringPlan) -> int:
@@ -112,7 +174,7 @@ def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace,
     if requested.clustering_plan is None:
         raise TableError(f"{path} is no clustering; it belongs to a write", path=path)
     plan = ClusteringPlan.from_record(requested.clustering_plan)
-    if not executes(plan.strategy_class):
+    if not executes(plan.strategy_class, resizes=bool(ring_changes(plan))):
         raise TableError(
             f"clustering {instant.time} is to be executed by {plan.strategy_class}, which is not here; "
             f"execute it with Apache Hudi, or cancel it: hoodie cancel --instant {instant.time}",

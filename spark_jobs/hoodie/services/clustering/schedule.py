@@ -12,7 +12,7 @@ from functools import cache, partial
 
 from hoodie.config.key import Config
 from hoodie.read.verify import refuse_damaged
-from hoodie.services.clustering import strategy, trigger
+from hoodie.services.clustering import resize, strategy, trigger
 from hoodie.services.clustering.order import Order, refuse_repeated
 from hoodie.services.clustering.settings import (
     BUILD_METHOD,
@@ -20,6 +20,7 @@ from hoodie.services.clustering.settings import (
     LAYOUT,
     MAX_GROUP_BYTES,
     MAX_GROUPS,
+    RESIZE_CLASS,
     SMALL_FILE_LIMIT,
     SORT_COLUMNS,
     TARGET_BYTES,
@@ -30,11 +31,12 @@ from hoodie.services.rewrite_slices import rewrite_context
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import source_uri, with_source_size
+from hoodie.table.hash_ring import Rings
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import ClusteringPlan, SliceInfo
+from hoodie.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
 
 _LISTERS = 8
@@ -78,6 +80,36 @@ def plan(
     return DuePlan(ClusteringPlan(groups, EXECUTION_CLASS, params(config)))
 
 
+def resized(
+    rings: Rings,
+    listing: Listing,
+    partitions: Sequence[str],
+    busy: BusyGroups,
+    config: Config,
+    settled: Settled,
+) -> DuePlan[ClusteringPlan]:
+    """Buckets of consistent hashing to split and to merge. Partitions with a pending clustering wait for it:
+    rings change one clustering at a time.
+    """
+    wanted = strategy.candidates(partitions, config)
+    pending = {group[0] for group, instant in busy.items() if instant.action is Action.REPLACECOMMIT}
+    rings.load(wanted)
+
+    def look(partition: str) -> list[ClusteringGroup]:
+        ring = rings.of(partition)
+        if ring is None or partition in pending:
+            return []
+        latest = (group[0] for group in file_slices(rings.snapshot, listing, partition).values())
+        free = [item for item in latest if (partition, item.file_id) not in busy and (item.base or item.logs)]
+        return resize.groups(ring, free, config, settled)
+
+    with ThreadPoolExecutor(_LISTERS) as pool:
+        chosen = [group for groups in pool.map(look, wanted) for group in groups]
+    if not chosen:
+        return DuePlan(None, f"no bucket of the {len(wanted)} partitions is to be split or merged")
+    return DuePlan(ClusteringPlan(tuple(chosen[: config[MAX_GROUPS]]), RESIZE_CLASS, params(config)))
+
+
 def params(config: Config) -> dict[str, str]:
     """Strategy parameters of a plan: how it is to be executed. Apache Hudi reads the sort columns from them,
     and the rest from its own settings.
@@ -103,13 +135,21 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
     if order is not None:
         order.check(rewrite_context(target, "", "cluster").file_schema)
     snapshot, listing = TimelineView.of(timeline, storage), StorageListing(storage, base_path)
+    settled = _settled(timeline, storage, config)
+    if resize.ringed(target, timeline):
+        rings, busy = Rings(target.table.ref, snapshot), busy_groups(timeline, storage)
+        planned = resized(rings, listing.files, listing.partitions(), busy, config, settled)
+        if planned.plan is not None:
+            taken = [item.group for item in planned.plan.slices]
+            refuse_damaged(timeline, storage, target.props, snapshot, listing.files, taken)
+        return planned
     planned = plan(
         snapshot,
         listing.files,
         listing.partitions(),
         busy_groups(timeline, storage),
         config,
-        _settled(timeline, storage, config),
+        settled,
         partial(with_source_size, storage),
     )
     if planned.plan is None:

@@ -7,7 +7,7 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 
-from hoodie.config.key import Key, bool_key, enum_key, fields_key, int_key, paths_key
+from hoodie.config.key import Key, bool_key, enum_key, fields_key, float_key, int_key, parse_int, paths_key
 
 
 class Layout(enum.Enum):
@@ -64,6 +64,7 @@ class Strategy(enum.Enum):
     RECENT_DAYS = "recent_days"
     SELECTED_PARTITIONS = "selected_partitions"
     SINGLE_FILE = "single_file"
+    CONSISTENT_HASHING = "consistent_hashing"
 
 
 class Partitions(enum.Enum):
@@ -75,6 +76,7 @@ class Partitions(enum.Enum):
 
 class Execution(enum.Enum):
     SORT_AND_SIZE = "sort_and_size"
+    CONSISTENT_HASHING = "consistent_hashing"
 
 
 class Updates(enum.Enum):
@@ -90,6 +92,7 @@ _UPDATES = "org.apache.hudi.client.clustering.update.strategy."
 
 #: what we put into plans, for Apache Hudi to load
 EXECUTION_CLASS = _RUNS + "SparkSortAndSizeExecutionStrategy"
+RESIZE_CLASS = _RUNS + "SparkConsistentBucketClusteringExecutionStrategy"
 
 _PLAN_CLASSES = {
     _PLANS + "SparkSizeBasedClusteringPlanStrategy": Strategy.SIZE_BASED,
@@ -99,12 +102,14 @@ _PLAN_CLASSES = {
     _PLANS + "JavaRecentDaysClusteringPlanStrategy": Strategy.RECENT_DAYS,
     _PLANS + "SparkSelectedPartitionsClusteringPlanStrategy": Strategy.SELECTED_PARTITIONS,
     _PLANS + "SparkSingleFileSortPlanStrategy": Strategy.SINGLE_FILE,
+    _PLANS + "SparkConsistentBucketClusteringPlanStrategy": Strategy.CONSISTENT_HASHING,
 }
 
 _EXECUTION_CLASSES = {
     EXECUTION_CLASS: Execution.SORT_AND_SIZE,
     _RUNS + "JavaSortAndSizeExecutionStrategy": Execution.SORT_AND_SIZE,
     _RUNS + "SparkSingleFileSortExecutionStrategy": Execution.SORT_AND_SIZE,
+    RESIZE_CLASS: Execution.CONSISTENT_HASHING,
 }
 
 _UPDATE_CLASSES = {
@@ -131,9 +136,10 @@ def _parser(classes: Mapping[str, enum.Enum]) -> Callable[[str], enum.Enum]:
     return parse
 
 
-def executes(class_name: str | None) -> bool:
-    """Can a plan with this execution strategy be executed here?"""
-    return not class_name or class_name in _EXECUTION_CLASSES
+def executes(class_name: str | None, *, resizes: bool) -> bool:
+    """Can a plan with this execution strategy be executed here? `resizes`: it changes hash rings."""
+    wanted = Execution.CONSISTENT_HASHING if resizes else Execution.SORT_AND_SIZE
+    return not (class_name or resizes) or _EXECUTION_CLASSES.get(class_name or "") is wanted
 
 
 STRATEGY: Key[enum.Enum] = Key(
@@ -141,15 +147,16 @@ STRATEGY: Key[enum.Enum] = Key(
     Strategy.SIZE_BASED,
     "What a clustering takes: files below small.file.limit (size_based), also of the newest partitions only "
     "(recent_days) or of a range of them (selected_partitions), or every such file on its own (single_file). "
-    "Apache Hudi's class names name the same.",
+    "A table of consistent hashing has its own: buckets are split and merged (consistent_hashing). Apache "
+    "Hudi's class names name the same.",
     _parser(_PLAN_CLASSES),
     group="clustering",
 )
 EXECUTION: Key[enum.Enum] = Key(
     "hoodie.clustering.execution.strategy.class",
     Execution.SORT_AND_SIZE,
-    "How a plan is executed: rows are sorted and cut into files (sort_and_size). Apache Hudi's class names "
-    "of such strategies name the same.",
+    "How a plan is executed: rows are sorted and cut into files (sort_and_size), or put into the buckets "
+    "that the plan makes (consistent_hashing). Apache Hudi's class names of such strategies name the same.",
     _parser(_EXECUTION_CLASSES),
     group="clustering",
 )
@@ -246,6 +253,40 @@ SINGLE_GROUP = bool_key(
     True,
     "Cluster a file that is alone, too. One that the last clustering made in the same order is left as it "
     "is.",
+    group="clustering",
+)
+_BUCKET = "hoodie.bucket.index."
+
+MAX_BUCKETS: Key[int | None] = Key(
+    _BUCKET + "max.num.buckets",
+    None,
+    "Engine CONSISTENT_HASHING: how many buckets of a partition a clustering may make; unset, or less: "
+    "the number that the partition began with.",
+    parse_int,
+    group="clustering",
+)
+MIN_BUCKETS: Key[int | None] = Key(
+    _BUCKET + "min.num.buckets",
+    None,
+    "Engine CONSISTENT_HASHING: how many buckets of a partition a clustering has to leave; unset, or more: "
+    "the number that the partition began with.",
+    parse_int,
+    group="clustering",
+)
+SPLIT_THRESHOLD = float_key(
+    _BUCKET + "split.threshold",
+    2.0,
+    "Engine CONSISTENT_HASHING: a clustering splits a bucket whose files, logs included, are larger than so "
+    "many times hoodie.parquet.max.file.size.",
+    minimum=0,
+    group="clustering",
+)
+MERGE_THRESHOLD = float_key(
+    _BUCKET + "merge.threshold",
+    0.2,
+    "Engine CONSISTENT_HASHING: a clustering merges neighbouring buckets whose files, logs included, are "
+    "smaller than so many times hoodie.parquet.max.file.size.",
+    minimum=0,
     group="clustering",
 )
 UPDATES: Key[enum.Enum] = Key(

@@ -104,7 +104,7 @@ def groups(
     would not change is left out.
     """
     if config[STRATEGY] is Strategy.SINGLE_FILE:
-        return [_group([item], 1, config) for item in slices if not settled([item], 1)][: config[MAX_GROUPS]]
+        return [group([item], 1, config) for item in slices if not settled([item], 1)][: config[MAX_GROUPS]]
     found: list[list[FileSlice]] = []
     current: list[FileSlice] = []
     held = 0
@@ -118,10 +118,10 @@ def groups(
     if len(current) > 1 or (current and config[SINGLE_GROUP]):
         found.append(current)
     out = []
-    for group in found:
-        outputs = math.ceil(sum(_size(item, config) for item in group) / config[TARGET_BYTES])
-        if not settled(group, outputs):
-            out.append(_group(group, outputs, config))
+    for chosen in found:
+        outputs = math.ceil(sum(_size(item, config) for item in chosen) / config[TARGET_BYTES])
+        if not settled(chosen, outputs):
+            out.append(group(chosen, outputs, config))
     return out[: config[MAX_GROUPS]]
 
 
@@ -130,8 +130,8 @@ def _size(file_slice: FileSlice, config: Config) -> int:
     return file_slice.base.size if file_slice.base else config[MAX_FILE_SIZE]
 
 
-def _group(slices: Sequence[FileSlice], outputs: int, config: Config) -> ClusteringGroup:
-    """With Apache Hudi's metrics (whole MB)."""
+def group(slices: Sequence[FileSlice], outputs: int, config: Config) -> ClusteringGroup:
+    """Slices to be rewritten into so many files, with Apache Hudi's metrics (whole MB)."""
     base = sum(item.base.size for item in slices if item.base)
     logs = [log.size for item in slices for log in item.logs]
     read = (base + sum(logs)) // _MEGABYTE
