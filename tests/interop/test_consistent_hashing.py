@@ -36,7 +36,11 @@ SPLIT = {
 }
 MERGE = {"hoodie.bucket.index.min.num.buckets": "2"}
 #: of a procedure, which takes nothing else from the table
-CALLED = {"hoodie.datasource.write.row.writer.enable": "false", "hoodie.bucket.index.hash.field": "id"}
+CALLED = {
+    "hoodie.datasource.write.row.writer.enable": "false",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.bucket.index.hash.field": "id",
+}
 
 
 class Ringed(Operated):

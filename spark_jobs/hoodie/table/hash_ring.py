@@ -30,7 +30,6 @@ from hoodie.storage import Storage
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import meta_path
-from hoodie.timeline.commit import json_object
 
 #: folder below `.hoodie`
 FOLDER = ".bucket_index/consistent_hashing_metadata"
@@ -103,7 +102,7 @@ class Ring:
     def parse(cls, data: bytes, partition: str, path: str) -> Ring:
         """Raises TableError for what is no ring."""
         try:
-            record = json_object(data)
+            record = json.loads(data)
             nodes = tuple(sorted(map(Node.from_record, record["nodes"]), key=lambda node: node.end))
             if not nodes or not all(node.prefix for node in nodes):
                 raise ValueError("a range has no file group")
@@ -114,7 +113,7 @@ class Ring:
             return cls(
                 partition, nodes, int(buckets or len(nodes)), str(record["instant"]), int(sequence or 0)
             )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise TableError(
                 f"{path} is no hashing metadata ({error}), so that it can't be seen where the keys of "
                 f"partition {partition!r} are; restore the file, or delete it if that partition has no rows",

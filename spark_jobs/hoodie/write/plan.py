@@ -172,12 +172,9 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     config = _with_warnings(given if props is None else merged(given, props), changed)
     _check_supported(table, config, props, operation)
     name, duplicates = _table_name(config, path), Duplicates.of(config, operation)
-    index = _index(config, operation, duplicates)
     timeline = Timeline(path, (), {}) if props is None else table.timeline
     snapshot = TimelineView.of(timeline, storage)
-    if isinstance(index, PlacingIndex):
-        _check_table_type(config, index)
-        index = index.opened(table.ref, snapshot, replaces=operation.replaces)
+    index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
     _refuse_buckets(storage, props, timeline, snapshot, operation, index)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
@@ -261,7 +258,12 @@ def _index(config: Config, operation: Operation, duplicates: Duplicates) -> Inde
     )
 
 
-def _check_table_type(config: Config, index: PlacingIndex) -> None:
+def _opened(
+    index: Index | None, config: Config, table: Table, snapshot: TimelineView, operation: Operation
+) -> Index | None:
+    """The index for this write. Raises ConfigError for one that the table's type can't have."""
+    if not isinstance(index, PlacingIndex):
+        return index
     if index.merge_on_read_only and config[TABLE_TYPE] is not TableType.MERGE_ON_READ:
         raise ConfigError(
             f"the index {type(index).__name__} is for tables of {TABLE_TYPE.name}="
@@ -269,6 +271,7 @@ def _check_table_type(config: Config, index: PlacingIndex) -> None:
             f"{BUCKET_ENGINE.name} out",
             value=config[TABLE_TYPE].value,
         )
+    return index.opened(table.ref, snapshot, replaces=operation.replaces)
 
 
 def _files(config: Config, index: Index | None) -> BaseFileFormat:
