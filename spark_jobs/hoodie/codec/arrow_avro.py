@@ -139,12 +139,15 @@ def decode_records(data: Any, count: int, schema_text: str, columns: Sequence[st
 
 
 def decode_values(values: Any, schema_text: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """As `decode_records`, of a binary array without nulls, one record a value."""
+    """As `decode_records`, of a binary array without nulls, one record a value.
+
+    Unions of several types are structs (`avro_types.arrow_field`).
+    """
     if not len(values):
-        return _decode_all(np.empty(0, np.uint8), (), schema_text, columns)
+        return _decode_all(np.empty(0, np.uint8), (), schema_text, columns, unions=True)
     bounds = offsets_of(values).astype(np.int64)
     buffer = np.frombuffer(values.buffers()[2] or b"", np.uint8)
-    return _decode_all(buffer, [(bounds[:-1], bounds[1:])], schema_text, columns)
+    return _decode_all(buffer, [(bounds[:-1], bounds[1:])], schema_text, columns, unions=True)
 
 
 def _decode_all(
@@ -152,10 +155,11 @@ def _decode_all(
     places: Iterable[tuple[avro_frames.Places, avro_frames.Places]],
     schema_text: str,
     columns: Sequence[str] | None,
+    unions: bool = False,
 ) -> pa.Table:
     record = parse_text(schema_text)
     names = [field.name for field in record.fields] if columns is None else list(dict.fromkeys(columns))
-    schema = _picked(record, names)
+    schema = _picked(record, names, unions)
     done, batches = 0, []
     for starts, ends in places:
         for part in _parts(starts, ends):
@@ -164,7 +168,7 @@ def _decode_all(
     return pa.Table.from_batches(batches, schema)
 
 
-def _picked(record: Record, names: list[str]) -> pa.Schema:
+def _picked(record: Record, names: list[str], unions: bool) -> pa.Schema:
     nodes = {field.name: field.type for field in record.fields}
     missing = [name for name in names if name not in nodes]
     if missing:
@@ -172,7 +176,7 @@ def _picked(record: Record, names: list[str]) -> pa.Schema:
             f"the records have no columns {', '.join(missing)}; they have {', '.join(nodes)}",
             columns=", ".join(missing),
         )
-    return pa.schema([arrow_field(name, nodes[name], name) for name in names])
+    return pa.schema([arrow_field(name, nodes[name], name, unions) for name in names])
 
 
 def _parts(starts: avro_frames.Places, ends: avro_frames.Places) -> list[slice]:

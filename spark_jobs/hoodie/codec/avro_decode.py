@@ -66,6 +66,8 @@ def skip(node: Node, cursors: Cursors, nulls: Nulls | None = None) -> None:
 
 
 def _read_union(node: Union, dtype: pa.DataType, cursors: Cursors) -> Values:
+    if len(node.values) > 1:
+        return _read_one_of(node, dtype, cursors)
     nulls = _branches(node, cursors)
     inner = node.values[0]
     if nulls is None:
@@ -80,6 +82,26 @@ def _read_union(node: Union, dtype: pa.DataType, cursors: Cursors) -> Values:
     cursors.put(index, part)
     places = np.cumsum(nulls.valid) - 1
     return values.take(pa.array(places, mask=~nulls.valid))
+
+
+def _read_one_of(node: Union, dtype: Any, cursors: Cursors) -> Values:
+    """A struct with the value in the field of its branch."""
+    chosen = cursors.shorts()
+    cursors.refuse(chosen.view(np.uint64) >= np.uint64(len(node.branches)), "a union has no such branch")
+    children, numbers = [], [number for number in range(len(node.branches)) if number != node.null]
+    for number, field in zip(numbers, dtype, strict=True):
+        there: Bools = chosen == number
+        if not there.any():
+            children.append(cast(Any, pa.nulls)(len(cursors), field.type))
+            continue
+        index = np.flatnonzero(there)
+        part = cursors.part(index)
+        values = read(node.branches[number], field.type, part)
+        part.check("a value of a union")
+        cursors.put(index, part)
+        children.append(values.take(pa.array(np.cumsum(there) - 1, mask=~there)))
+    absent = np.zeros(len(cursors), np.bool_) if node.null is None else chosen == node.null
+    return pa.StructArray.from_arrays(children, fields=list(dtype), mask=pa.array(absent))
 
 
 def _branches(node: Union, cursors: Cursors) -> Nulls | None:

@@ -68,7 +68,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Record:
+    """`name` is the type's, without its namespace."""
+
     fields: tuple[Field, ...]
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -127,30 +130,58 @@ def fixed_width(node: Node) -> int | None:
 # --- Arrow types ---------------------------------------------------------------------------------------
 
 
-def arrow_field(name: str, node: Node, path: str) -> pa.Field[Any]:
+def arrow_field(name: str, node: Node, path: str, unions: bool = False) -> pa.Field[Any]:
     """Arrow field of an Avro field; `path` names the column in errors.
 
-    Raises SchemaError for what no column can be: null alone, and unions of several types.
+    Raises SchemaError for what no column can be: null alone, and, without `unions`, unions of several types.
+    With it these are structs of their types by name (`branch_names`), of which at most one has a value.
     """
     nullable = False
     if isinstance(node, Union):
+        nullable = node.null is not None
+        if len(node.values) > 1 and unions:
+            return pa.field(name, _branches_type(node, path), nullable)
         if len(node.values) != 1:
             raise SchemaError(
                 f"column {path!r} has Avro type {node.text}: only unions of null and one type can be read",
                 column=path,
             )
-        nullable, node = node.null is not None, node.values[0]
-    return pa.field(name, _arrow_type(node, path), nullable)
+        node = node.values[0]
+    return pa.field(name, _arrow_type(node, path, unions), nullable)
 
 
-def _arrow_type(node: Node, path: str) -> pa.DataType:
+def branch_names(node: Union) -> list[str]:
+    """Of the branches that are not null: names of records, kinds of others."""
+    kinds = {Array: "array", Map: "map"}
+    return [
+        branch.name
+        if isinstance(branch, Record)
+        else branch.kind
+        if isinstance(branch, Leaf)
+        else kinds[type(branch)]
+        for branch in node.values
+    ]
+
+
+def _branches_type(node: Union, path: str) -> pa.DataType:
+    names = branch_names(node)
+    if len(set(names)) < len(names):
+        raise _unreadable(node.text, path)
+    fields = [
+        arrow_field(name, branch, f"{path}.{name}", True)
+        for name, branch in zip(names, node.values, strict=True)
+    ]
+    return pa.struct([field.with_nullable(True) for field in fields])
+
+
+def _arrow_type(node: Node, path: str, unions: bool) -> pa.DataType:
     if isinstance(node, Record):
-        return pa.struct([arrow_field(f.name, f.type, f"{path}.{f.name}") for f in node.fields])
+        return pa.struct([arrow_field(f.name, f.type, f"{path}.{f.name}", unions) for f in node.fields])
     if isinstance(node, Array):
-        item = arrow_field("element", node.item, f"{path}.element")
+        item = arrow_field("element", node.item, f"{path}.element", unions)
         return array_of(item.type, item.nullable)
     if isinstance(node, Map):
-        value = arrow_field("value", node.value, f"{path}.value")
+        value = arrow_field("value", node.value, f"{path}.value", unions)
         return map_of(value.type, value.nullable)
     assert isinstance(node, Leaf)  # unions hold no unions
     if is_null(node):
@@ -308,7 +339,8 @@ class _Parser:
             tuple(
                 Field(str(part["name"]), self.node(part["type"], inner, f"{prefix}{part['name']}"))
                 for part in avro["fields"]
-            )
+            ),
+            qualified_name(avro, space).rpartition(".")[2],
         )
 
 

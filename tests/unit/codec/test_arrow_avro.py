@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodie.codec import arrow_avro, avro_decode, avro_frames
-from hoodie.codec.arrow_avro import decode_records, encode_records
-from hoodie.errors import InputError, SchemaError
+from hoodie.codec.arrow_avro import decode_records, decode_values, encode_records
+from hoodie.errors import InputError, SchemaError, TableError
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import from_avro, to_avro_text
 from tests.unit.codec.avro_cases import (
@@ -115,6 +115,41 @@ INNER = {"type": "record", "name": "U", "fields": [{"name": "x", "type": ["null"
 LISTS = [{"type": "array", "items": "string"}, {"type": "map", "values": "bytes"}]
 UNION = ["null", "int", "string", INNER, *LISTS, "boolean", "double"]
 UNION_VALUES = [None, 5, "text", {"x": None}, {"x": 1.5}, [], ["a", "b"], {"k": b"v"}, True, 2.5]
+
+
+@given(st.lists(st.sampled_from(UNION_VALUES), max_size=40), st.booleans())
+def test_unions_of_several_types_are_structs_of_them(values: list[Any], nested: bool) -> None:
+    union: Any = UNION
+    if nested:
+        union = {"type": "record", "name": "V", "fields": [{"name": "u", "type": UNION}]}
+    schema = {"type": "record", "name": "row", "fields": [{"name": "u", "type": union}]}
+    records = encode_one_by_one(schema, [{"u": {"u": value} if nested else value} for value in values])
+    found = decode_values(pa.array(records, pa.binary()), json.dumps(schema))
+    found.validate(full=True)
+    names = ["int", "string", "U", "array", "map", "boolean", "double"]
+    column: Any = found.column("u").combine_chunks()
+    column = column.field("u") if nested else column
+    assert [field.name for field in column.type] == names
+    expected = []
+    for value in values:
+        branch = {int: "int", str: "string", list: "array", bool: "boolean", float: "double"}.get(type(value))
+        if isinstance(value, dict):
+            branch = "U" if "x" in value else "map"
+        there = list(value.items()) if branch == "map" else value
+        of_all: dict[str | None, Any] = dict.fromkeys(names)
+        expected.append(None if value is None else {**of_all, branch: there})
+    assert column.to_pylist() == expected
+    with pytest.raises(SchemaError, match="only unions of null and one type"):
+        decode_records(framed(records), len(records), json.dumps(schema))
+
+
+def test_a_union_has_a_branch_of_each_record() -> None:
+    schema = {"type": "record", "name": "row", "fields": [{"name": "u", "type": ["null", "int", "string"]}]}
+    with pytest.raises(TableError, match="no such branch"):
+        decode_values(pa.array([b"\x06"]), json.dumps(schema))
+    twice = [{"type": "record", "name": "a.U", "fields": []}, {"type": "record", "name": "b.U", "fields": []}]
+    with pytest.raises(SchemaError, match="not supported"):
+        decode_values(pa.array([b"\x00"]), json.dumps({**schema, "fields": [{"name": "u", "type": twice}]}))
 
 
 @given(cases(), st.data())
