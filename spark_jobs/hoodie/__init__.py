@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hoodie.api import (
         delete_partitions,
         explain,
+        explain_read,
         file_groups,
         instants,
         read_batches,
@@ -43,6 +44,7 @@ __all__ = [
     "delete_partitions",
     "delete_savepoint",
     "explain",
+    "explain_read",
     "file_groups",
     "instants",
     "plan_services",

@@ -17,6 +17,7 @@ from hoodie.write.operation import Operation, WriteRequest, WriteResult, partiti
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hoodie.read.explanation import ReadExplanation
     from hoodie.write.explanation import WriteExplanation
 
 
@@ -142,6 +143,35 @@ def read_table(
         meta=meta,
         options=options or {},
     )
+
+
+def explain_read(
+    path: str,
+    *,
+    spark: Any = None,
+    query: str | None = None,
+    begin: str | None = None,
+    end: str | None = None,
+    as_of: str | None = None,
+    where: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> ReadExplanation:
+    """What a `read_table` with these arguments would read, and what left out the rest: partitions, commit
+    times, the indexes of the table's metadata table, Parquet's statistics. Opens footers of data files only.
+
+    `where` is in DuckDB's SQL, or with `spark` in Spark's. Raises what the query would raise before it reads.
+    """
+    from hoodie.config.key import Config
+    from hoodie.read.explanation import explain
+    from hoodie.read.query import Query
+    from hoodie.read.table_view import query_schema
+    from hoodie.table.handle import Table, TableRef
+
+    asked, config = Query.of(query, begin, end, as_of), Config.of(options or {})
+    table, predicate = Table(TableRef.of(path, config)), None
+    if where is not None:
+        predicate = backend_of(spark).predicate(where, query_schema(table, asked, config).names)
+    return explain(table, asked, config, where, predicate)
 
 
 def sql(

@@ -2,6 +2,7 @@
 
 `files`: 100,000 base files in 10,000 partitions, which ten commits wrote: the table is opened, an upsert of
 1,000 rows is planned and made, again and again with all services automatic, and one partition is queried.
+Then the files of a query of all rows are listed by the folders and by a metadata table.
 
 `instants`: a timeline of 10,000 commits, each of which wrote one file: opened, polled by sensors, queried and
 written to, before and after it is archived.
@@ -76,6 +77,9 @@ def _of_files(upserts: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield "upsert", {"version": version}
     yield "query", {"version": upserts}
     yield "plan", {"version": upserts + 1}
+    yield "list", {}
+    yield "index", {}
+    yield "list", {}
 
 
 def _of_instants() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -206,6 +210,24 @@ def _plan(table: LargeTable, version: int, options: Mapping[str, str], token: st
     return _write(table, version, options, token, dry_run=True)
 
 
+def _index(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    from tests.support.metadata_index import make_metadata_table
+
+    return lambda: {"made": str(make_metadata_table(table.path))}
+
+
+def _list(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    from hoodie.read.table_view import TableView
+    from hoodie.table.handle import Table
+
+    def run() -> dict[str, Any]:
+        view = TableView.load(Table.open(table.path))
+        assert len(view.slices) == table.partitions * table.files, len(view.slices)
+        return {"files": len(view.slices), "metadata_table": view.metadata_table}
+
+    return run
+
+
 _STEPS: Mapping[str, Callable[[LargeTable, int, Mapping[str, str], str], Step]] = {
     "open": _open,
     "plan": _plan,
@@ -214,4 +236,6 @@ _STEPS: Mapping[str, Callable[[LargeTable, int, Mapping[str, str], str], Step]] 
     "poll": _poll,
     "archive": _archive,
     "clean": _clean,
+    "index": _index,
+    "list": _list,
 }

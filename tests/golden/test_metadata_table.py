@@ -20,7 +20,8 @@ from hoodie.errors import TableError
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.metadata.files import MetadataListing
-from hoodie.metadata.record_index import LOCATIONS, file_groups, file_ids, locate
+from hoodie.metadata.keys import file_groups
+from hoodie.metadata.record_index import LOCATIONS, file_ids, locate
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.writer import MetadataWriter

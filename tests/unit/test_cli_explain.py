@@ -59,3 +59,22 @@ def test_what_is_in_the_way(run: Run, pair: Pair) -> None:
     assert f"  pending clustering {planned}: 3 file groups, the write is refused until it is done\n" in out
     assert "  the write would be refused: rows to update are in file group " in out
     assert "  1 row whose key is not in the table\n" in out
+
+
+def test_a_query(run: Run, pair: Pair) -> None:
+    """Footers show which files have no rows of the answer."""
+    before = listing(pair.path)
+    command = ("explain", "read", "--table", str(pair.path), "--where", "_hoodie_commit_time > '2999'")
+    code, out, err = run(*command)
+    assert (code, listing(pair.path)) == (0, before), err
+    head, grid, *_ = out.splitlines()
+    assert head == "snapshot query of orders, listed by its folders"
+    assert grid.split() == ["by", "files", "left", "out", "bytes", "files", "left", "bytes"]
+    assert "  0 files in 0 partitions of 3 to be read\n" in out
+    code, out, _ = run(*command, "--json")
+    found = json.loads(out)
+    assert (found["files"], found["read_files"], found["metadata_table"]) == (3, 0, False)
+    assert [step["step"] for step in found["steps"]] == ["partitions", "commit times", "parquet statistics"]
+    assert sum(step["files"] for step in found["steps"]) == 3
+    code, _, err = run("explain", "read", "--table", str(pair.path), "--where", "nothing(")
+    assert (code, "can't be evaluated" in err) == (1, True)

@@ -97,7 +97,7 @@ class Made:
         place: Path,
         time: str,
         action: Action = Action.DELTACOMMIT,
-        data: bytes = b"{}",
+        data: bytes = b'{"partitionToWriteStats": {}}',
         pending: bool = False,
     ) -> None:
         state = State.INFLIGHT if pending else State.COMPLETED

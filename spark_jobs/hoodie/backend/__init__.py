@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
     from hoodie.engine.streams import Stream
+    from hoodie.read.binding import Predicate
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
@@ -77,6 +78,12 @@ class Backend(ABC):
     def sql(self, text: str, tables: Mapping[str, SqlTable]) -> Any:
         """The answer of one SELECT over tables; parameters as of `hoodie.sql`."""
         raise ConfigError(f"{type(self).__name__} runs no SQL over tables; read them with read_table")
+
+    def predicate(self, where: str, columns: Sequence[str]) -> Predicate:
+        """A predicate as `read_table` takes it, of a table with these columns. Raises ConfigError for what is
+        none.
+        """
+        raise ConfigError(f"{type(self).__name__} explains no predicates; leave out where")
 
     def application(self) -> dict[str, str]:
         """What a job reports about its session: `application_id`, and `spark_ui`, its address."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hoodie.engine import Engine, Frame
+    from hoodie.read.binding import Predicate
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
@@ -53,6 +54,15 @@ class LocalBackend(Backend):
 
         found = read_batches(path, query=query, columns=columns, where=where, meta=meta, options=options)
         return found.read_all()
+
+    def predicate(self, where: str, columns: Sequence[str]) -> Predicate:
+        from hoodie.read import duckdb_predicate
+
+        with duckdb_predicate.connection() as connection:
+            try:
+                return duckdb_predicate.parsed(connection, where)
+            except duckdb_predicate.NoPredicate as error:
+                raise duckdb_predicate.wrong(where, str(error), columns) from None
 
     def sql(self, text: str, tables: Mapping[str, SqlTable]) -> pa.Table:
         from hoodie.read.duckdb_sql import sql_batches

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hoodie.engine import Engine, Frame
+    from hoodie.read.binding import Predicate
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
@@ -80,6 +81,11 @@ class SparkBackend(Backend):
         return read_frame(
             self._session, path, query=query, columns=columns, where=where, meta=meta, options=options
         )
+
+    def predicate(self, where: str, columns: Sequence[str]) -> Predicate:
+        from hoodie.read import spark_predicate
+
+        return spark_predicate.parsed(where, self._session)
 
     def sql(self, text: str, tables: Mapping[str, SqlTable]) -> Any:
         from hoodie.read.spark_sql import sql_frame

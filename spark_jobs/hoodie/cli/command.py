@@ -11,6 +11,7 @@ import os
 import sys
 import textwrap
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args = parser().parse_args(given)
         as_json = args.json
         run: Callable[[argparse.Namespace], Answer] = args.run
-        with terminated_by_signal():
+        with terminated_by_signal(), warnings.catch_warnings():
+            warnings.showwarning = _warned
             answer = run(args)
         answer.print(as_json)
         return answer.code
@@ -99,6 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _failed(missing, as_json)
         print(textwrap.indent(lines(traceback.format_exc()), "  "), end="", file=sys.stderr)
         return _failed({"code": "internal", "message": f"{type(error).__name__}: {error}"}, as_json)
+
+
+def _warned(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"hoodie: warning: {visible(str(message))}", file=sys.stderr)
 
 
 def parser() -> Parser:
@@ -192,6 +198,15 @@ def _add_serve(command: argparse.ArgumentParser) -> None:
 
 def _add_read(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
+    _add_query(command)
+    add("--columns", metavar="A,B", help="columns, in this order (default: all)")
+    add("--no-meta", action="store_true", help="without the _hoodie_* columns")
+    _add_rows(command)
+    command.set_defaults(run=show.read)
+
+
+def _add_query(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
     add(
         "--query",
         metavar="TYPE",
@@ -205,11 +220,7 @@ def _add_read(command: argparse.ArgumentParser) -> None:
         metavar="T",
         help="an instant, yyyy-MM-dd or 'yyyy-MM-dd HH:mm:ss[.SSS]' in the time zone of the timeline",
     )
-    add("--columns", metavar="A,B", help="columns, in this order (default: all)")
     add("--where", metavar="PREDICATE", help="SQL predicate, as after WHERE")
-    add("--no-meta", action="store_true", help="without the _hoodie_* columns")
-    _add_rows(command)
-    command.set_defaults(run=show.read)
 
 
 def _add_rows(command: argparse.ArgumentParser) -> None:
@@ -238,13 +249,17 @@ def _add_sql(command: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(commands: Any, *parents: Parser) -> None:
-    text = "what a write would do and cost, and which index fits; nothing is written"
+    text = "what a write would do and cost, and which index fits; what a query would read"
     kinds = commands.add_parser("explain", help=text, description=text).add_subparsers(
         dest="operation", required=True, metavar="OPERATION"
     )
     for name, what in _WRITES.items():
         _add_source(_add(kinds, name, what, _explain, *parents))
     _add_whole_table(kinds.choices["insert-overwrite"])
+    text = "which files a query would read, and what left out the others"
+    read = _add(kinds, "read", text, _explain_read, *parents)
+    _add_query(read)
+    _add_option(read)
 
 
 def _add_whole_table(command: argparse.ArgumentParser) -> None:
@@ -350,6 +365,12 @@ def _explain(args: argparse.Namespace) -> Answer:
     from hoodie.cli.explain import explain
 
     return explain(args)
+
+
+def _explain_read(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.explain import explain_read
+
+    return explain_read(args)
 
 
 def _delete_partition(args: argparse.Namespace) -> Answer:

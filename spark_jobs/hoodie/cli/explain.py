@@ -1,4 +1,4 @@
-"""`hoodie explain`: what a write would do and cost, and which index fits."""
+"""`hoodie explain`: what a write would do and cost, and which index fits; what a query would read."""
 
 from __future__ import annotations
 
@@ -38,6 +38,41 @@ def explain(args: argparse.Namespace) -> Answer:
             progress=progress_for(args),
         ).to_dict()
     return Answer.of(result, summary)
+
+
+def explain_read(args: argparse.Namespace) -> Answer:
+    result = hoodie.explain_read(
+        args.table,
+        query=args.query,
+        begin=args.begin,
+        end=args.end,
+        as_of=args.as_of,
+        where=args.where,
+        options=dict(args.option),
+    ).to_dict()
+    return Answer.of(result, read_summary)
+
+
+def read_summary(result: dict[str, Any]) -> str:
+    """A ReadExplanation for people."""
+    by = "its metadata table" if result["metadata_table"] else "its folders"
+    rows = [["all", "", "", f"{result['files']:,}", size(result["bytes"])]]
+    files, left = result["files"], result["bytes"]
+    for step in result["steps"]:
+        files, left = files - step["files"], left - step["bytes"]
+        rows.append([step["step"], f"{step['files']:,}", size(step["bytes"]), f"{files:,}", size(left)])
+    groups = ""
+    if result["row_groups"]:
+        groups = f"; {result['read_row_groups']:,} of {plural(result['row_groups'], 'row group')}"
+    return "\n".join(
+        [
+            f"{result['query']} query of {result['table']}, listed by {by}",
+            grid(["by", "files left out", "bytes", "files left", "bytes"], rows),
+            f"  {plural(result['read_files'], 'file')} in "
+            f"{plural(result['read_partitions'], 'partition')} of {result['partitions']:,} to be read"
+            f"{groups}",
+        ]
+    )
 
 
 def summary(result: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ MODULES = (
     "hoodie.index.settings",
     "hoodie.keygen.settings",
     "hoodie.merge.settings",
+    "hoodie.metadata.settings",
     "hoodie.read.settings",
     "hoodie.write.settings",
     "hoodie.callbacks.settings",

@@ -184,5 +184,10 @@ def merger(config: Config, ordering_field: str | None, schema: pa.Schema) -> Mer
     return made
 
 
+def keeps_values(made: Merger) -> bool:
+    """Is every value of a merged row one of the rows that it is made of; so it is with the mergers here."""
+    return type(made).__module__.startswith(f"{__name__}.")
+
+
 def _contradiction(mode: str, name: str) -> str:
     return f"{MERGE_MODE.name}={mode} contradicts {PAYLOAD_CLASS.name}={name!r}; give one of the two."

@@ -16,7 +16,7 @@ from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import LogFileName, join
-from hoodie.metadata.record_index import file_groups
+from hoodie.metadata.keys import file_groups
 from hoodie.metadata.record_schema import commit_schema, record_schema, whole_records
 from hoodie.metadata.records import Records
 from hoodie.metadata.table import Partition

@@ -15,7 +15,7 @@ from dataclasses import replace
 from hoodie.storage import Storage
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
 from hoodie.timeline.restore_plan import RestoreMetadata
 
@@ -36,6 +36,7 @@ class Own(str, enum.Enum):
 
 _DIGITS = 17
 _OWN = frozenset(own.value for own in Own)
+_CHANGING = (*COMMIT_ACTIONS, Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
 #: of the making of the partitions: this, and those after it
 _FIRST_MAKING = 10
 #: instants of what was made with a new table begin so
@@ -66,6 +67,21 @@ def is_making(time: str) -> bool:
     """Is it the time of the making of a partition."""
     suffix = time[_DIGITS:]
     return time.startswith(NEW_TABLE) or (len(suffix) == 3 and suffix >= f"{_FIRST_MAKING:03d}")
+
+
+def lacking(data: Timeline, metadata: Timeline) -> str:
+    """The first completed instant of the table that changed its files, and that the metadata table does not
+    have; "" for none.
+
+    What is older than the metadata table's active timeline, or than its last listing of all files, which a
+    restore makes, counts as there.
+    """
+    own = [item.time for item in metadata if item.completed]
+    listed = (time[:_DIGITS] for time in own if time[_DIGITS:] == Own.RESTORE.value)
+    floor = max([min(own, default=""), *listed])
+    there = frozenset(own)
+    done = data.after(floor, data.filter(_CHANGING, completed=True))
+    return next((item.time for item in done if item.time not in there), "")
 
 
 def _is_own(time: str) -> bool:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Ints, pc, whole
+from hoodie.codec.arrays import Array, pc, whole
 from hoodie.codec.avro_cursor import arrow_buffer
-from hoodie.codec.java_hash import text_hashes
 from hoodie.errors import TableError
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.format.names import file_id, relative_path
-from hoodie.metadata.table import MetadataTable, Partition, by_keys
-from hoodie.table.view import FileSlice
+from hoodie.metadata.table import MetadataTable, Partition
 
 LOCATIONS = pa.schema([pa.field(name, pa.string(), False) for name in ("key", "partition", "file_id")])
 _RECORD = "recordIndexMetadata"
-_THREADS = 8
 #: of a file id that is no UUID with a number
 _PLAIN = 1
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
@@ -35,31 +31,11 @@ def locate(metadata: MetadataTable, keys: Array) -> pa.Table:
     Of each file group the blocks that can hold its keys are read. Raises TableError for a damaged index, and
     where the table has none for readers.
     """
-    slices = metadata.slices(Partition.RECORD_INDEX)
-    if not slices:
-        return LOCATIONS.empty_table()
-    wanted: Any = pc.unique(keys)
-    groups = file_groups(wanted, len(slices))
-
-    def look(number: int) -> pa.Table:
-        return _found(metadata, slices[number], wanted.filter(pa.array(groups == number)))
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(look, np.unique(groups).tolist())
-        return pa.concat_tables([LOCATIONS.empty_table(), *found])
+    found = metadata.look_up(Partition.RECORD_INDEX, keys, [_RECORD])
+    return pa.concat_tables([LOCATIONS.empty_table(), *map(_located, found)])
 
 
-def file_groups(keys: Any, count: int) -> Ints:
-    """The number of each key's file group, of `count` that are sorted by their ids."""
-    hashes = text_hashes(keys).view(np.int32).astype(np.int64)
-    hashes = np.where(hashes == -(1 << 31), hashes, np.abs(hashes))  # as Java's abs of an int
-    return np.abs(np.fmod(hashes, count))
-
-
-def _found(metadata: MetadataTable, item: FileSlice, keys: Any) -> pa.Table:
-    rows = metadata.records(item, by_keys(keys.to_pylist()), [_RECORD])
-    if not rows.num_rows:
-        return LOCATIONS.empty_table()
+def _located(rows: pa.Table) -> pa.Table:
     found = whole(rows.column(KEY_FIELD))
     # the last record of a key counts
     codes = np.asarray(found.dictionary_encode().indices).astype(np.int64)
@@ -70,9 +46,8 @@ def _found(metadata: MetadataTable, item: FileSlice, keys: Any) -> pa.Table:
     partitions, ids = record.field("partitionName"), file_ids(record)
     if record.null_count or partitions.null_count or ids.null_count:
         raise TableError(
-            f"the record index has a key without a location in file group {item.file_id}; delete the index "
-            "with Apache Hudi, or write to the table from here",
-            file_group=item.file_id,
+            "the record index has a key without a location; delete the index with Apache Hudi, or write to "
+            "the table from here"
         )
     for partition in pc.unique(partitions).to_pylist():
         relative_path(partition, "a partition of the record index")

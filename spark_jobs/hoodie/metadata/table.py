@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import pc
@@ -20,15 +23,18 @@ from hoodie.format.hfile_records import KEY_FIELD, decode_rows, schema_of
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import Find, find_rows, read_delete_block
 from hoodie.format.names import HFILE, join
-from hoodie.metadata.instants import shown_blocks
+from hoodie.metadata.instants import lacking, shown_blocks
+from hoodie.metadata.keys import file_groups
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing
 from hoodie.table.log_scan import contents, scan_slice
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
-from hoodie.timeline.active import meta_path
+from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.instant import Action
 
 FOLDER = "metadata"
+_THREADS = 8
 
 
 class Partition(str, enum.Enum):
@@ -44,7 +50,8 @@ class MetadataTable:
     """What readers may take from it: `partitions` are those that the table's properties name. Picklable.
 
     The timeline of the table decides which records count, as it was when the metadata table was opened.
-    Nothing is kept of the files that are read.
+    Nothing is kept of the files that are read. `lacks` is the first completed instant of the table that is
+    not in it, "" where it is up to date.
     """
 
     def __init__(
@@ -54,9 +61,17 @@ class MetadataTable:
         files: TimelineView,
         blocks: TimelineView,
         partitions: frozenset[str],
+        lacks: str = "",
+        compactions: frozenset[str] = frozenset(),
+        newest: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:
-        """`files` shows the metadata table's files, `blocks` those of the logs that count."""
+        """`files` shows the metadata table's files, `blocks` those of the logs that count. `compactions` are
+        its completed ones, `newest` has the names of the files of its last commit by partition.
+        """
         self.partitions = partitions
+        self.lacks = lacks
+        self._compactions = compactions
+        self._newest = dict(newest)
         self._storage = storage
         self._listing = listing
         self._files = files
@@ -77,16 +92,52 @@ class MetadataTable:
         table.read_properties()
         files = TimelineView.of(table.timeline, storage)
         blocks = shown_blocks(timeline, table.timeline, files, storage)
-        return cls(storage, table.listing(), files, blocks, partitions)
+        own = table.timeline
+        compactions = frozenset(item.time for item in own.filter((Action.COMMIT,), completed=True))
+        return cls(
+            storage,
+            table.listing(),
+            files,
+            blocks,
+            partitions,
+            lacking(timeline, own),
+            compactions,
+            _written(own, storage),
+        )
 
     def slices(self, partition: Partition) -> list[FileSlice]:
-        """The latest slice of each file group. Raises TableError where readers may not take the partition."""
+        """The latest slice of each file group, by number.
+
+        Raises TableError where readers may not take the partition, and where files are missing that show as
+        gaps: all of them, a base file that a compaction made, a log file between others, a file of the last
+        commit.
+        """
         if partition.value not in self.partitions:
             raise TableError(
                 f"the metadata table has no partition {partition.value} that readers may use",
                 partition=partition.value,
             )
-        return merged_slices(self._files, self._listing.files, partition.value, HFILE)
+        found = merged_slices(self._files, self._listing.files, partition.value, HFILE)
+        gap = self._gap(found, self._newest.get(partition.value, frozenset()))
+        if gap:
+            raise TableError(
+                f"partition {partition.value} of the metadata table lacks {gap}", partition=partition.value
+            )
+        return found
+
+    def _gap(self, slices: Sequence[FileSlice], newest: frozenset[str]) -> str:
+        """What is missing among the files of a partition; "" for nothing."""
+        if not slices:
+            return "its files"
+        names = set[str]()
+        for item in slices:
+            names.update([item.base.name] if item.base else [], (log.name for log in item.logs))
+            if item.base is None and item.instant in self._compactions:
+                return f"the base file of {item.file_id} that compaction {item.instant} made"
+            versions = {log.version for log in item.logs}
+            if versions != set(range(1, len(versions) + 1)):
+                return f"log files of {item.file_id}"
+        return next(iter(sorted(newest - names)), "")
 
     def records(self, item: FileSlice, find: Find, columns: Sequence[str]) -> pa.Table:
         """The records of a slice whose keys `find` says: those of the base file first, then of the logs in
@@ -106,10 +157,40 @@ class MetadataTable:
                     found.append(find_rows(block, content, find, names))
         return pa.concat_tables(found) if found else pa.table({name: pa.nulls(0) for name in names})
 
+    def look_up(self, partition: Partition, keys: Any, columns: Sequence[str]) -> list[pa.Table]:
+        """`records` of each file group that can have some of the keys, side by side; no empty ones.
+
+        Raises as `slices` and `records`.
+        """
+        slices = self.slices(partition)
+        if not len(keys):
+            return []
+        wanted = pc.unique(keys)
+        groups = file_groups(wanted, len(slices))
+
+        def look(number: int) -> pa.Table:
+            mine = wanted.filter(pa.array(groups == number)).to_pylist()
+            return self.records(slices[number], by_keys(mine), columns)
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return [rows for rows in pool.map(look, np.unique(groups).tolist()) if rows.num_rows]
+
     def _base(self, item: FileSlice, find: Find, names: Sequence[str]) -> Iterator[pa.Table]:
         if item.base is not None:
             with HFileReader.open(self._storage, item.base.path) as reader, naming(reader.name):
                 yield decode_rows(find(reader), schema_of(reader), names)
+
+
+def _written(timeline: Timeline, storage: Storage) -> dict[str, frozenset[str]]:
+    """The names of the files that the last commit of a metadata table wrote, by partition."""
+    last = timeline.last_commit
+    if last is None:
+        return {}
+    stats = timeline.commit(last, storage).partition_to_write_stats
+    return {
+        partition: frozenset(stat.path.rpartition("/")[2] for stat in group if stat.path)
+        for partition, group in stats.items()
+    }
 
 
 def by_keys(keys: Iterable[str]) -> Find:

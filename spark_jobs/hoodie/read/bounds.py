@@ -67,9 +67,21 @@ class Bounds:
         plain = comparable(value)
         return UNKNOWN if plain is None else cls(plain, plain, nulls=False)
 
+    def joined(self, other: Bounds) -> Bounds:
+        """Those of the rows of both."""
+        nulls, nan = self.nulls or other.nulls, self.nan or other.nan
+        if not (self.values and other.values):
+            one = self if self.values else other
+            return replace(one, nulls=nulls, nan=nan)
+        low = None if self.low is None or other.low is None else min(self.low, other.low)
+        high = None if self.high is None or other.high is None else max(self.high, other.high)
+        return Bounds(low, high, nulls=nulls, nan=nan)
+
 
 UNKNOWN = Bounds(nan=True)
 NOTHING = Bounds(values=False)
+#: of no rows
+EMPTY = Bounds(nulls=False, values=False)
 Lookup: TypeAlias = Callable[[tuple[str, ...]], Bounds]
 
 

@@ -20,6 +20,8 @@ DEPTH = 100
 #: comparisons of a tree that are looked at; further ones are ANY
 COMPARISONS = 1000
 
+#: the name of a column, or of a field in structs with those around it
+Path: TypeAlias = tuple[str, ...]
 #: the answers that a predicate can have, as a set of bits
 TRUE, FALSE, NULL = 1, 2, 4
 
@@ -37,7 +39,7 @@ class LiteralKind(enum.Enum):
 class Column:
     """A column by its name, or a field of structs by its path; names as the predicate has them."""
 
-    path: tuple[str, ...]
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Call:
 class Field:
     """A column that `binding` has found. Points in time may be `slack` microseconds off: a session's zone."""
 
-    path: tuple[str, ...]
+    path: Path
     type: pa.DataType
     slack: int = 0
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.read.bounds import UNKNOWN, Bounds, Lookup, may_be_true
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.predicate import ANY, Node
-from hoodie.read.statistics import paths, possible_row_groups
+from hoodie.read.predicate import ANY, Field, Node, Path
+from hoodie.read.statistics import fields_of, possible_row_groups
 from hoodie.table.view import FileSlice
 
 #: sorts behind what follows a slash
@@ -38,21 +38,29 @@ def possible(node: Node, path_columns: PathColumns, partitions: Sequence[str]) -
     return [place for place in partitions if may_be_true(node, _lookup(_values(path_columns, place)))]
 
 
-def possible_slices(node: Node, path_columns: PathColumns, slices: Sequence[FileSlice]) -> list[FileSlice]:
-    """The file slices that may have such rows.
+def possible_slices(
+    node: Node,
+    path_columns: PathColumns,
+    slices: Sequence[FileSlice],
+    bounds: Sequence[Mapping[Path, Bounds]] | None = None,
+) -> list[FileSlice]:
+    """The file slices that may have such rows. `bounds` is what else is known of the rows of each.
 
     No row of a base file was committed after the file: a compaction is younger than the logs that it merges,
     and a clustering than the files that it replaces.
     """
 
-    def kept(item: FileSlice) -> bool:
-        if item.logs or item.base is None:
+    def kept(item: FileSlice, more: Mapping[Path, Bounds]) -> bool:
+        newest: dict[Path, Bounds] = {}
+        if item.base is not None and not item.logs:
+            newest[COMMIT_TIME,] = Bounds(None, item.base.instant)
+        if not (more or newest):
             return True
-        known = _values(path_columns, item.partition)
-        known[COMMIT_TIME,] = Bounds(None, item.base.instant)
-        return may_be_true(node, _lookup(known))
+        return may_be_true(node, _lookup({**more, **newest, **_values(path_columns, item.partition)}))
 
-    return [item for item in slices if kept(item)]
+    if bounds is None:
+        bounds = [{} for _ in slices]
+    return [item for item, more in zip(slices, bounds, strict=True) if kept(item, more)]
 
 
 def row_groups(node: Node, path_columns: PathColumns, item: FileSlice, footer: pq.FileMetaData) -> list[int]:
@@ -64,8 +72,13 @@ def row_groups(node: Node, path_columns: PathColumns, item: FileSlice, footer: p
 
 def asks_files(node: Node, path_columns: PathColumns) -> bool:
     """Does the predicate compare columns whose values are in files?"""
+    return bool(file_fields(node, path_columns))
+
+
+def file_fields(node: Node, path_columns: PathColumns) -> dict[Path, Field]:
+    """The columns whose values are in files that the predicate compares."""
     in_paths = {*((name,) for name in path_columns.types), (PARTITION_PATH,), (COMMIT_TIME,)}
-    return not paths(node) <= in_paths
+    return {path: field for path, field in fields_of(node).items() if path not in in_paths}
 
 
 def _values(path_columns: PathColumns, partition: str) -> dict[tuple[str, ...], Bounds]:

@@ -51,6 +51,20 @@ VERIFY_FILES = bool_key(
     "where one is missing or has lost bytes; false reads what is left.",
     group="read",
 )
+DATA_SKIPPING = bool_key(
+    "hoodie.enable.data.skipping",
+    True,
+    "Leave out files that the indexes in the table's metadata table rule out.",
+    group="read",
+)
+RECORD_INDEX = bool_key(
+    "hoodie.read.record.index",
+    False,
+    "Take the file groups of the keys that a snapshot query names from the record index of the table's "
+    "metadata table. It knows one place of a key: leave this off where a key may be stored several times, as "
+    "inserts do.",
+    group="read",
+)
 VERIFY_WRITTEN = bool_key(
     "hoodie.write.verify.files",
     True,

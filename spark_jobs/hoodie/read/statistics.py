@@ -21,6 +21,7 @@ from hoodie.read.predicate import (
     Not,
     Opaque,
     Or,
+    Path,
 )
 
 
@@ -32,7 +33,7 @@ def possible_row_groups(
     The bounds in `known` are used instead of the statistics. A column that the file has under another name or
     type than the tree was bound to has no bounds.
     """
-    fields = {field.path: field for field in _fields(node) if field.path not in known}
+    fields = {path: field for path, field in fields_of(node).items() if path not in known}
     places = _places(metadata, fields)
 
     def lookup(group: pq.RowGroupMetaData) -> Lookup:
@@ -46,9 +47,9 @@ def possible_row_groups(
     return kept if places else list(range(metadata.num_row_groups))
 
 
-def paths(node: Node) -> frozenset[tuple[str, ...]]:
+def fields_of(node: Node) -> dict[Path, Field]:
     """The columns that a bound tree reads."""
-    return frozenset(field.path for field in _fields(node))
+    return {field.path: field for field in _fields(node)}
 
 
 def _fields(node: Node) -> Iterator[Field]:

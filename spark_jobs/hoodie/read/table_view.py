@@ -15,15 +15,26 @@ from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without
 from hoodie.format.schema import from_avro
 from hoodie.merge import Merger, merger
 from hoodie.merge.settings import PAYLOAD_CLASS
+from hoodie.metadata.queries import QueryListing, Unusable, check_still_there, for_queries, ignored
+from hoodie.metadata.table import MetadataTable
 from hoodie.read.binding import Predicate
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
-from hoodie.read.pruning import possible, possible_folder, possible_slices
+from hoodie.read.pruning import possible, possible_folder
 from hoodie.read.query import Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole, retained
-from hoodie.read.settings import FROM_PATH, HOLES_POLICY, MERGE_BUDGET, SPILL_PATH, VERIFY_FILES
-from hoodie.read.verify import sound
+from hoodie.read.settings import (
+    DATA_SKIPPING,
+    FROM_PATH,
+    HOLES_POLICY,
+    MERGE_BUDGET,
+    RECORD_INDEX,
+    SPILL_PATH,
+    VERIFY_FILES,
+)
+from hoodie.read.skipping import Skipping, Step
+from hoodie.read.verify import agreeing, check_agreement, sound
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.bootstrap import check_sources
@@ -65,7 +76,8 @@ class TableView:
     """A table as a query sees it. `schema` has the meta columns first, where the table fills them.
 
     `path_columns` have the value of their rows' partition path, whatever files hold. `span` picks rows by
-    commit time. `predicate` is what is known of the one that rows are filtered by.
+    commit time. `predicate` is what is known of the one that rows are filtered by; `steps` say which slices
+    of the partitions that it leaves were left out. `metadata_table`: it said which files there are.
     """
 
     ref: TableRef
@@ -76,6 +88,8 @@ class TableView:
     path_columns: PathColumns
     span: Span | None = None
     predicate: Node = ANY
+    steps: tuple[Step, ...] = ()
+    metadata_table: bool = False
 
     @classmethod
     def load(
@@ -87,36 +101,34 @@ class TableView:
     ) -> TableView:
         """`where` leaves out partitions and files that it rules out; the rows of the others are not filtered.
 
-        Files are listed after the timeline. Raises TableNotFound, TornProperties, UnsupportedVersion,
-        TableError for a table that can't be read, and ConfigError, which says what is there, for a query
-        that the table can't answer.
+        Files are listed after the timeline; by the metadata table, where the table has one. One that can't be
+        used is a MetadataTableIgnored warning, and the folders are listed. Raises TableNotFound,
+        TornProperties, UnsupportedVersion, TableError for a table that can't be read, and ConfigError, which
+        says what is there, for a query that the table can't answer.
         """
         query, config = query or Query(), config or Config()
-        storage, props, timeline, listing = table.storage, table.properties, table.timeline, table.listing()
-        as_of, span = _period(query, config, table)
-        touched = _touched(table, span)
-        past = None
-        if as_of is not None and (span is None or span.begin < span.end):
-            name = "as_of" if span is None else "end"
-            past = retained(table, name, as_of, touched)
-        snapshot = TimelineView.of(timeline, storage, as_of)
-        known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
-        table_schema = TableSchema.load(timeline, storage, props, known_as)
-        text = table_schema.avro
-        known, path_columns = _schema(props, text, [], storage, config[FROM_PATH])
-        node = _bound(where, known)
-        wanted = None if node == ANY else partial(possible_folder, node, path_columns)
-        partitions = _places(listing, touched, wanted)
-        if past is not None:
-            partitions = sorted({*partitions, *past.partitions})
-        partitions = possible(node, path_columns, partitions)
-        listed = listing.many(partitions)
-        if past is not None and past.needs:
-            past.check(listed)
-        found = _slices(query, snapshot, listed.__getitem__, partitions, touched)
-        asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
-        if not sound(table, snapshot, found, asked if config[VERIFY_FILES] else None):
+        try:
+            metadata = for_queries(table, config)
+            if metadata is not None:
+                return cls._load(table, query, config, where, metadata)
+        except Unusable as why:
+            ignored(table, f"{why}; its folders are listed instead")
+        return cls._load(table, query, config, where, None)
+
+    @classmethod
+    def _load(
+        cls,
+        table: Table,
+        query: Query,
+        config: Config,
+        where: Predicate | None,
+        metadata: MetadataTable | None,
+    ) -> TableView:
+        seen = _seen(table, query, config, where, metadata)
+        if seen is None:
             return cls.load(table, query, config, where)
+        storage, props, found = table.storage, table.properties, list(seen.slices)
+        table_schema, text, span = seen.schema, seen.schema.avro, seen.span
         check_sources(storage, found)
         table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
         schema, path_columns = _schema(props, text, found, storage, config[FROM_PATH])
@@ -126,17 +138,36 @@ class TableView:
             made = table_merger(props, config, without_meta(schema))
             found = _without_old_rows(found, made, span)
         node = _bound(where, schema)
-        found = possible_slices(node, path_columns, found)
         context = SliceContext(
             schema=schema,
-            snapshot=snapshot,
+            snapshot=seen.snapshot,
             merger=made,
             ordering=props.precombine_field,
             budget=config[MERGE_BUDGET],
             spill_path=config[SPILL_PATH] or "",
             evolution=table_schema.evolution,
         )
-        return cls(table.ref, props, timeline, tuple(found), context, path_columns, span, node)
+        skipping = Skipping(
+            table=table,
+            metadata=metadata if config[DATA_SKIPPING] else None,
+            node=node,
+            path_columns=path_columns,
+            context=context,
+            record_index=config[RECORD_INDEX] and query.type is QueryType.SNAPSHOT,
+        )
+        left, steps = skipping.left(found)
+        return cls(
+            ref=table.ref,
+            props=props,
+            timeline=table.timeline,
+            slices=tuple(left),
+            context=context,
+            path_columns=path_columns,
+            span=span,
+            predicate=node,
+            steps=steps,
+            metadata_table=metadata is not None,
+        )
 
     @property
     def base_path(self) -> str:
@@ -197,6 +228,52 @@ class TableView:
         """Columns to read: those asked for and those that the predicate may look at."""
         wanted = frozenset([*names, *(where.columns(self.schema) if where else ())])
         return [name for name in self.schema.names if name in wanted]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The slices that a query sees in the partitions that its predicate leaves."""
+
+    slices: Sequence[FileSlice]
+    snapshot: TimelineView
+    schema: TableSchema
+    span: Span | None
+
+
+def _seen(
+    table: Table, query: Query, config: Config, where: Predicate | None, metadata: MetadataTable | None
+) -> _Seen | None:
+    """None where the table has changed meanwhile: look again. Raises Unusable for the metadata table."""
+    storage, props, timeline = table.storage, table.properties, table.timeline
+    listing = table.listing() if metadata is None else QueryListing(metadata, table.base_path)
+    as_of, span = _period(query, config, table)
+    touched = _touched(table, span)
+    past = None
+    if as_of is not None and (span is None or span.begin < span.end):
+        name = "as_of" if span is None else "end"
+        past = retained(table, name, as_of, touched)
+    snapshot = TimelineView.of(timeline, storage, as_of)
+    known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
+    schema = TableSchema.load(timeline, storage, props, known_as)
+    known, path_columns = _schema(props, schema.avro, [], storage, config[FROM_PATH])
+    node = _bound(where, known)
+    wanted = None if node == ANY else partial(possible_folder, node, path_columns)
+    partitions = _places(listing, touched, wanted)
+    if past is not None:
+        partitions = sorted({*partitions, *past.partitions})
+    partitions = possible(node, path_columns, partitions)
+    listed = listing.many(partitions)
+    if past is not None and past.needs:
+        with agreeing(metadata):
+            past.check(listed)
+    found = _slices(query, snapshot, listed.__getitem__, partitions, touched)
+    asked = (partitions, touched, query.type is QueryType.READ_OPTIMIZED)
+    checked = asked if config[VERIFY_FILES] else None
+    if metadata is not None:
+        check_still_there(table)
+        check_agreement(table, snapshot, found, checked, partial(possible, node, path_columns))
+        checked = None
+    return _Seen(found, snapshot, schema, span) if sound(table, snapshot, found, checked) else None
 
 
 def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> Merger:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from hoodie.errors import NotRetained
 from hoodie.format.names import join
+from hoodie.metadata.queries import Unusable
+from hoodie.metadata.table import MetadataTable
 from hoodie.read.settings import VERIFY_FILES, VERIFY_WRITTEN
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -18,6 +22,7 @@ from hoodie.table.written import (
     confirmed,
     latest_written,
     refuse,
+    written_partitions,
     wrong_in,
 )
 from hoodie.timeline.active import Timeline
@@ -36,11 +41,43 @@ def sound(table: Table, snapshot: TimelineView, slices: Sequence[FileSlice], ask
     """
     wrong, timeline = _empty(slices), table.timeline
     if asked is not None:
-        wrong += _lacking(timeline, table.storage, table.properties, snapshot, slices, asked)
+        wrong += _confirmed(timeline, table.storage, table.properties, snapshot, slices, asked)
     if wrong and table.refresh().instants != timeline.instants:
         return False
     refuse(timeline.base_path, wrong, f"; {VERIFY_FILES.name}=false reads what is left")
     return True
+
+
+def check_agreement(
+    table: Table,
+    snapshot: TimelineView,
+    slices: Sequence[FileSlice],
+    asked: Asked | None,
+    wanted: Callable[[Sequence[str]], Sequence[str]],
+) -> None:
+    """Raises Unusable where slices that the metadata table lists lack files that commits name, or have them
+    in other sizes. None is as for `sound`; `wanted` picks the partitions that the query looks at.
+    """
+    if asked is None:
+        return
+    partitions, groups, bases_only = asked
+    if groups is None:
+        named = written_partitions(table.timeline, table.storage, snapshot)
+        partitions = [*partitions, *wanted(sorted(named.difference(partitions)))]
+    wrong = _lacking(table.timeline, table.storage, snapshot, slices, (partitions, groups, bases_only))
+    if wrong:
+        raise Unusable(f"it disagrees with the commits ({wrong[0]})")
+
+
+@contextlib.contextmanager
+def agreeing(metadata: MetadataTable | None) -> Iterator[None]:
+    """Takes what is missing of a table's past for a fault of the metadata table, if that was asked."""
+    try:
+        yield
+    except NotRetained as error:
+        if metadata is None:
+            raise
+        raise Unusable(error.message) from None
 
 
 def refuse_damaged(
@@ -57,7 +94,7 @@ def refuse_damaged(
     partitions = sorted({partition for partition, _ in groups})
     slices = [item for partition in partitions for item in merged_slices(snapshot, listing, partition)]
     asked = (partitions, frozenset(groups), False)
-    refuse(timeline.base_path, _lacking(timeline, storage, props, snapshot, slices, asked))
+    refuse(timeline.base_path, _confirmed(timeline, storage, props, snapshot, slices, asked))
 
 
 def refuse_gaps(
@@ -77,7 +114,7 @@ def refuse_gaps(
     refuse(timeline.base_path, wrong, f"; {VERIFY_WRITTEN.name}=false writes on top of what is left")
 
 
-def _lacking(
+def _confirmed(
     timeline: Timeline,
     storage: Storage,
     props: TableProperties,
@@ -85,13 +122,19 @@ def _lacking(
     slices: Sequence[FileSlice],
     asked: Asked,
 ) -> list[Wrong]:
+    found = _lacking(timeline, storage, snapshot, slices, asked)
+    return [item for item in found if confirmed(timeline, storage, props, item)]
+
+
+def _lacking(
+    timeline: Timeline, storage: Storage, snapshot: TimelineView, slices: Sequence[FileSlice], asked: Asked
+) -> list[Wrong]:
     """Files that the snapshot's commits name, and that the slices found lack. Opens no data file."""
     partitions, groups, bases_only = asked
     latest = latest_written(timeline, storage, snapshot, frozenset(partitions))
     if groups is not None:
         latest = {group: files for group, files in latest.items() if group in groups}
-    wrong = list(wrong_in(latest, slices, bases_only))
-    return [item for item in wrong if confirmed(timeline, storage, props, item)] if wrong else []
+    return list(wrong_in(latest, slices, bases_only))
 
 
 def _empty(slices: Sequence[FileSlice]) -> list[Wrong]:

@@ -145,6 +145,22 @@ def latest_written(
     return latest
 
 
+def written_partitions(timeline: Timeline, storage: Storage, snapshot: TimelineView) -> set[str]:
+    """The partitions of the files that the snapshot's commits name. Raises TableError."""
+    found = set[str]()
+    for instant in timeline.commits():
+        if instant.time not in snapshot.committed:
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            data = timeline.read(instant, storage)
+            paths = set(_PATH.findall(data))
+            if any(b"\\" in path for path in paths):
+                found.update(file.partition for file in written_files(timeline, instant, data, None))
+            else:
+                found.update(path.decode().rpartition("/")[0] for path in paths)
+    return found
+
+
 def _adds_files(
     data: bytes, begun: Mapping[Group, str], snapshot: TimelineView, partitions: Collection[str] | None
 ) -> bool:

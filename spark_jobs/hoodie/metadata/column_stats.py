@@ -1,0 +1,84 @@
+"""Statistics of columns in files, as the metadata table has them (format.md 10.3, COLUMN_STATS)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import whole
+from hoodie.format.hfile_records import KEY_FIELD
+from hoodie.metadata.keys import column_key, file_key
+from hoodie.metadata.table import MetadataTable, Partition
+
+_STATS = "ColumnStatsMetadata"
+_PLAIN = ("fileName", "columnName", "valueCount", "nullCount", "isDeleted")
+#: (partition path, name)
+File: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """What one record says. `low` and `high` are None where it has none; `kind` is the name of their type,
+    such as IntWrapper. `values` counts nulls, too; None: not known.
+    """
+
+    low: Any
+    high: Any
+    kind: str
+    values: int | None
+    nulls: int | None
+
+
+def column_stats(
+    metadata: MetadataTable, columns: Iterable[str], files: Sequence[File]
+) -> dict[tuple[File, str], list[ColumnStats]]:
+    """By file and column, which is a path with dots; a file to which several commits wrote has several.
+
+    Files without statistics are not there. Raises TableError, and FileNotFoundError as `records`.
+    """
+    ends = {file_key(*file): file for file in dict.fromkeys(files)}
+    begins = {column_key(column): column for column in columns}
+    length = len(next(iter(begins), ""))
+    keys = pa.array([begin + end for begin in begins for end in ends], pa.string())
+    found: dict[tuple[File, str], list[ColumnStats]] = {}
+    for rows in metadata.look_up(Partition.COLUMN_STATS, keys, [_STATS]):
+        there: Any = whole(rows.column(KEY_FIELD)).to_pylist()
+        for key, (name, column, deleted, stats) in zip(
+            there, _decoded(whole(rows.column(_STATS))), strict=True
+        ):
+            file, wanted = ends[key[length:]], begins[key[:length]]
+            if deleted or (name, column) != (file[1], wanted):
+                found.pop((file, wanted), None)
+            else:
+                found.setdefault((file, wanted), []).append(stats)
+    return found
+
+
+def _decoded(records: Any) -> Iterable[tuple[str | None, str | None, bool, ColumnStats]]:
+    """(name of the file, column, whether the statistics were deleted, what they are)"""
+
+    low_kinds, lows = _values(records.field("minValue"))
+    high_kinds, highs = _values(records.field("maxValue"))
+    plain = [records.field(name).to_pylist() for name in _PLAIN]
+    for place, (name, column, values, nulls, deleted) in enumerate(zip(*plain, strict=True)):
+        kind = low_kinds[place]
+        low, high = (lows[place], highs[place]) if kind == high_kinds[place] else (None, None)
+        yield name, column, deleted is not False, ColumnStats(low, high, kind, values, nulls)
+
+
+def _values(union: Any) -> tuple[list[str], list[Any]]:
+    """(name of the type of each value, "" for null; the values)"""
+    kinds, values = [""] * len(union), [None] * len(union)
+    for field in union.type:
+        branch = union.field(field.name)
+        if pa.types.is_struct(field.type) and field.type.get_field_index("value") >= 0:
+            places = np.flatnonzero(np.asarray(branch.is_valid()))
+            for place, value in zip(
+                places.tolist(), branch.field("value").take(pa.array(places)).to_pylist(), strict=True
+            ):
+                kinds[place], values[place] = field.name, value
+    return kinds, values

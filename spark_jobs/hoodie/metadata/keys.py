@@ -1,0 +1,40 @@
+"""The keys of records about columns and files, and the file groups that hold them (format.md 10.2, 10.3)."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hoodie.codec.arrays import Ints
+from hoodie.codec.java_hash import text_hashes
+from hoodie.codec.xxh64 import xxh64
+from hoodie.metadata.records.files import NOT_PARTITIONED
+
+_SEED = 0xFFFFFFFFDABADABA
+
+
+def column_key(column: str) -> str:
+    """The first part of the keys of a column's statistics; a file's `file_key` follows."""
+    return _name_key(column)
+
+
+def file_key(partition: str, name: str) -> str:
+    """Of a file's bloom filter."""
+    digest = hashlib.md5(name.encode(), usedforsecurity=False).digest()
+    return _name_key(partition or NOT_PARTITIONED) + b64encode(digest).decode()
+
+
+@lru_cache(maxsize=1 << 16)
+def _name_key(text: str) -> str:
+    return b64encode(xxh64(text.encode(), _SEED).to_bytes(8, "big")).decode()
+
+
+def file_groups(keys: Any, count: int) -> Ints:
+    """The number of each key's file group, of `count` that are sorted by their ids."""
+    hashes = text_hashes(keys).view(np.int32).astype(np.int64)
+    hashes = np.where(hashes == -(1 << 31), hashes, np.abs(hashes))  # as Java's abs of an int
+    return np.abs(np.fmod(hashes, count))

@@ -1,0 +1,176 @@
+"""Bounds of columns in file slices, by the statistics in the metadata table.
+
+A row of a slice has values of its files only, so that bounds of a column in all of them bound it in the
+slice; a file without statistics bounds nothing. What Apache Hudi 0.15.0 writes is not always what it seems:
+
+- A row group that has no least and greatest value of a column does not widen those of its file: of floats
+  where one is NaN, and of long texts, whose values all count as nulls.
+- Where all values of a file count as nulls, it may have had no statistics.
+- Days before 1582-10-15 are counted by another calendar, and points in time in the file's own unit.
+- Texts are compared by UTF-16 units where records of log files are merged, and may end with half a character.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Context, Decimal
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from hoodie.metadata.column_stats import ColumnStats, File, column_stats
+from hoodie.metadata.table import MetadataTable
+from hoodie.read.bounds import EMPTY, UNKNOWN, Bounds, comparable
+from hoodie.read.predicate import Field, Path
+from hoodie.table.view import FileSlice
+
+#: rows of which Apache Hudi's Parquet writer makes one row group
+_ONE_GROUP = 100
+_GREGORIAN = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
+#: smaller numbers are microseconds of the years around 1970, or milliseconds of any time
+_MILLIS = 10**14
+_SCALE, _EXACT = -15, Context(prec=100)
+#: bytes of a text that may have been cut
+_CUT = 64
+_LAST, _REPLACEMENT = 0x10FFFF, "\ufffd"
+_Ends: TypeAlias = tuple[Any, Any]
+
+
+def slice_bounds(
+    metadata: MetadataTable, fields: Mapping[Path, Field], slices: Sequence[FileSlice]
+) -> list[dict[Path, Bounds]]:
+    """Of each slice what is known of some columns. Raises as `column_stats`."""
+    fields = {path: field for path, field in fields.items() if _known_type(field.type)}
+    if not fields:
+        return [{} for _ in slices]
+    names = {path: ".".join(path) for path in fields}
+    stored = [_files(item) for item in slices]
+    found = column_stats(metadata, names.values(), [file for files in stored for file, _ in files])
+
+    def bounds(files: Sequence[tuple[File, bool]], path: Path) -> Bounds:
+        joined: Bounds | None = None
+        for file, log in files:
+            stats = found.get((file, names[path]))
+            if stats is None:
+                return UNKNOWN
+            for item in stats:
+                one = bounds_of_stats(item, fields[path].type, log)
+                joined = one if joined is None else joined.joined(one)
+        return joined or UNKNOWN
+
+    return [{path: bounds(files, path) for path in fields} for files in stored]
+
+
+def bounds_of_stats(stats: ColumnStats, kind: pa.DataType, log: bool) -> Bounds:
+    """Those of a column of a type in a base file or, by one commit at least, in a log file."""
+    if stats.values == 0:
+        return EMPTY
+    nulls, floating = stats.nulls is None or stats.nulls != 0, pa.types.is_floating(kind)
+    unknown = Bounds(nulls=nulls, nan=floating)
+    if stats.low is None or stats.high is None:
+        return unknown
+    whole = log or (stats.values is not None and stats.values <= _ONE_GROUP)
+    if not whole and (floating or (nulls and pa.types.is_string(kind))):
+        return unknown
+    low, high = _ends(stats, kind, log)
+    if low is not None and high is not None and high < low:
+        return unknown
+    return Bounds(low, high, nulls=nulls, nan=floating)
+
+
+def _files(item: FileSlice) -> list[tuple[File, bool]]:
+    """(file, whether it is a log) of a slice."""
+    bases = [] if item.base is None else [((item.base.partition, item.base.name), False)]
+    return [*bases, *(((log.partition, log.name), True) for log in item.logs)]
+
+
+def _known_type(kind: pa.DataType) -> bool:
+    return any(test(kind) for test, _, _ in _TYPES)
+
+
+def _ends(stats: ColumnStats, kind: pa.DataType, log: bool) -> _Ends:
+    for test, kinds, made in _TYPES:
+        if test(kind):
+            return made(stats, log) if stats.kind in kinds else (None, None)
+    return None, None
+
+
+def _plain(stats: ColumnStats, _: bool) -> _Ends:
+    return stats.low, stats.high
+
+
+def _float(stats: ColumnStats, _: bool) -> _Ends:
+    low, high = (None if value != value else value for value in (stats.low, stats.high))
+    return low, high
+
+
+def _days(stats: ColumnStats, _: bool) -> _Ends:
+    low, high = comparable(stats.low), comparable(stats.high)
+    return None if low < _GREGORIAN else low, max(high, _GREGORIAN)
+
+
+def _moments(stats: ColumnStats, _: bool) -> _Ends:
+    low, high = stats.low, stats.high
+    if not isinstance(low, int) or max(abs(low), abs(high)) < _MILLIS:
+        return None, None
+    return low, high
+
+
+def _decimals(stats: ColumnStats, log: bool) -> _Ends:
+    """Merged bytes of a log file were compared as bytes."""
+    if isinstance(stats.low, Decimal):
+        return stats.low, stats.high
+    if log or not (stats.low and stats.high):
+        return None, None
+    ends = (Decimal(int.from_bytes(value, "big", signed=True)) for value in (stats.low, stats.high))
+    low, high = (value.scaleb(_SCALE, _EXACT) for value in ends)
+    return low, high
+
+
+def _texts(stats: ColumnStats, _: bool) -> _Ends:
+    return _least(stats.low), _greatest(stats.high)
+
+
+def _least(text: str) -> str:
+    """Not greater than any text that is not less than this one, by characters or by UTF-16 units."""
+    return text[: _first(text, lambda one: one > "\uffff" or one == _REPLACEMENT)]
+
+
+def _greatest(text: str) -> str | None:
+    """Not less than any text that is not greater than this one, by either order, or begins with it if it may
+    have been cut; None for no bound.
+    """
+    end = _first(text, lambda one: "\ue000" <= one <= "\uffff")
+    if end == len(text) and len(text.encode()) < _CUT:
+        return text
+    begin = text[:end].rstrip(chr(_LAST))
+    if not begin:
+        return None
+    after = ord(begin[-1]) + 1
+    return begin[:-1] + chr(0xE000 if after == 0xD800 else after)
+
+
+def _first(text: str, test: Callable[[str], bool]) -> int:
+    """The place of the first character of a kind; the length without any."""
+    return next((place for place, one in enumerate(text) if test(one)), len(text))
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.TimestampType) and kind.unit == "us"
+
+
+_WHOLE = frozenset({"IntWrapper", "LongWrapper"})
+#: (what it is true of, the types of statistics that it may have, how bounds are made of them)
+_TYPES: Iterable[
+    tuple[Callable[[pa.DataType], bool], frozenset[str], Callable[[ColumnStats, bool], _Ends]]
+] = (
+    (pa.types.is_boolean, frozenset({"BooleanWrapper"}), _plain),
+    (pa.types.is_integer, _WHOLE, _plain),
+    (pa.types.is_float32, frozenset({"FloatWrapper"}), _float),
+    (pa.types.is_float64, frozenset({"DoubleWrapper"}), _float),
+    (pa.types.is_date32, frozenset({"DateWrapper", "IntWrapper"}), _days),
+    (_is_moment, frozenset({"LongWrapper", "TimestampMicrosWrapper"}), _moments),
+    (pa.types.is_decimal, frozenset({"DecimalWrapper", "BytesWrapper"}), _decimals),
+    (pa.types.is_string, frozenset({"StringWrapper"}), _texts),
+)
