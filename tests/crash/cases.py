@@ -21,8 +21,8 @@ _UNIQUE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{64}|\d+")
 _PUBLISHED = re.compile(r"create \.hoodie/#\.(?!inflight)[a-z]+( |$)")
 #: instants, heartbeats, properties
 _STATE = re.compile(r"[a-z_]+ \.hoodie/(\.heartbeat/)?(#(\.[a-z.]+)?|hoodie\.properties(\.backup)?)( |$)")
-#: files of a participant in commits, and hash rings
-_PARTICIPANT = re.compile(r"[a-z_]+ \.hoodie/\.(ledger|bucket_index)/")
+#: files of a participant in commits, of metadata tables, and hash rings
+_PARTICIPANT = re.compile(r"[a-z_]+ \.hoodie/(\.ledger|metadata|bucket_index)/")
 
 #: done twice they do no more than once, so that it does not matter whether an error was one
 _REPEATABLE = ("delete", "sweep", "make_dirs", "open_output")

@@ -23,6 +23,7 @@ from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
+from tests.support.metadata import disagreements, has_metadata_table
 
 STORAGE = LocalStorage()
 Rows = Counter[tuple[Any, ...]]
@@ -92,6 +93,10 @@ def leftovers(path: str | Path) -> list[str]:
     known = {ONE.name(instant) for instant in timeline} | set(timeline.mtimes) | {"hoodie.properties"}
     for folder, folders, files in os.walk(base):
         relative = os.path.relpath(folder, base)
+        if relative == ".hoodie/metadata" and has_metadata_table(base):
+            wrong += disagreements(base)
+            folders.clear()
+            continue
         if relative in (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/metadata"):
             wrong += [f"{relative}/{name}" for name in folders + files]
             folders.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ def clean(path: str | Path) -> list[Any]:
     return [hoodie.clean_table(str(path), options={**SETTINGS, **LEDGER})]
 
 
-def rollback(path: str | Path) -> Any:
+def rollback(path: str | Path, options: Mapping[str, str] = LEDGER) -> Any:
     """Of the newest commit of the table as it was made; a later try names the same."""
     newest = Path(path, ".hoodie/.newest")
     if not newest.exists():
         newest.write_text(commits(path)[-1])
-    return hoodie.rollback_table(str(path), newest.read_text(), options=LEDGER)
+    return hoodie.rollback_table(str(path), newest.read_text(), options=options)
 
 
 def restore(path: str | Path) -> Any:

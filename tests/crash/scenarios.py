@@ -82,9 +82,12 @@ def run(
         return write(engine, frame, request)
 
 
-def compact(path: str | Path, mode: str, faults: Faults | None = None) -> CompactionResult:
+def compact(
+    path: str | Path, mode: str, faults: Faults | None = None, more: Mapping[str, str] | None = None
+) -> CompactionResult:
     """A compaction with the local engine, one task at a time."""
-    options = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.index.bloom.num_entries": "100"}
+    due = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.index.bloom.num_entries": "100"}
+    options = {**due, **(more or {})}
     with injected(faults or Faults()):
         return compaction(
             RewriteRequest(table=str(path), mode=mode, options=options, engine=lambda: LocalEngine(1))
@@ -344,15 +347,17 @@ class Compaction(Scenario):
     """Changes no row. The next run of any mode schedules and executes."""
 
     mode: str = "run"
+    #: settings of the service
+    more: Mapping[str, str] = field(default_factory=dict)
 
     def new(self, kit: Kit) -> list[Row]:
         return self.old(kit) or []
 
     def run(self, path: str | Path, faults: Faults | None = None) -> CompactionResult:  # type: ignore[override]
-        return compact(path, self.mode, faults)
+        return compact(path, self.mode, faults, self.more)
 
     def again(self, path: str | Path, committed: bool) -> CompactionResult:  # type: ignore[override]
-        return compact(path, "run")
+        return compact(path, "run", more=self.more)
 
 
 SCENARIOS: dict[str, Scenario] = {

@@ -21,6 +21,7 @@ from tests.crash import (  # noqa: F401  scenarios
 )
 from tests.crash.cases import Case, Kind
 from tests.crash.conftest import Bench
+from tests.crash.metadata import METADATA
 from tests.crash.participants import KEEPING
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.survival import survival
@@ -29,7 +30,7 @@ from tests.support.ledger import entries, not_counted
 pytestmark = pytest.mark.crash
 
 #: of other tests
-UNSWEPT = ("left", "right", "upsert_after_overwrite")
+UNSWEPT = ("left", "right", "upsert_after_overwrite", *METADATA)
 SWEPT = [(name, kind) for name in SCENARIOS if name not in UNSWEPT for kind in Kind]
 IDS = [f"{name}-{kind.value}" for name, kind in SWEPT]
 

@@ -21,6 +21,7 @@ from hoodie.storage.exclusive import Way
 from tests.crash import (  # noqa: F401  scenarios
     clustering,
     late,
+    metadata,
     operations,
     participants,
     rings,

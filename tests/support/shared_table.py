@@ -59,12 +59,12 @@ class Table:
             **KEYS,
             "hoodie.clean.automatic": "true",
             "hoodie.archive.automatic": "true",
+            "hoodie.metadata.enable": "false",
             **options,
             TYPE: self.kind,
             "hoodie.table.name": self.path.name,
             "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
             "hoodie.datasource.write.payload.class": PAYLOAD,
-            "hoodie.metadata.enable": "false",
             "hoodie.compact.inline": "false",
         }
         texts = {name: str(value) for name, value in settings.items()}

@@ -59,6 +59,11 @@ class CommitParticipant:
         and plans that are executed.
         """
 
+    def settled(self, table: Table) -> None:
+        """Called after `begin`, once failed writes are rolled back and what they left is swept. The timeline
+        of `table` is up to date; plans that other processes execute are pending on it.
+        """
+
     def prepare(self, commit: Commit) -> None:
         """The files of the commit are there, and no others under its instant; those that it deletes are
         deleted. What is raised withdraws a write's commit, and leaves other instants pending.

@@ -67,6 +67,8 @@ class Repair:
             timeline = table.refresh()
         swept = reconcile.sweep_attempts(table, timeline)
         self.swept = swept or bool(self.rolled_back)
+        for participant in self._commits.participants:
+            participant.settled(table)
 
     def late(self) -> bool:
         """Are there commits that were published too late, as far as is known without taking the table."""

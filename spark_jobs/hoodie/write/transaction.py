@@ -50,7 +50,7 @@ from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
 from hoodie.write.commit import Commits, Validate
 from hoodie.write.hash_rings import HashRings
-from hoodie.write.metadata_table import MetadataTableRemoval, has_metadata_table
+from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
 
 
@@ -75,7 +75,7 @@ class Transaction:
         self.action = action
         self.instant = ""
         self._utc = utc
-        self._metadata_table = MetadataTableRemoval()
+        self._metadata_table = metadata_table_participant(config, progress)
         self._gate = gate_for(table, config, utc, progress)
         self._commits = Commits(
             table,
@@ -198,7 +198,7 @@ class Transaction:
         `instant` afterwards; leaving without `commit` leaves the plan to the next `resume`.
         """
         timeline = self.table.refresh()
-        if has_metadata_table(self.table) or rollback.planned_for(timeline, self.storage, planned.time):
+        if self._metadata_table.due(self.table) or rollback.planned_for(timeline, self.storage, planned.time):
             self._repair_alone()
         service = ServiceAttempt(self.table, self._gate, planned.with_state(State.INFLIGHT))
         self._gate.resume(planned, service.name)
@@ -248,11 +248,17 @@ class Transaction:
         """Around what a service completes by itself; see WriterGate.publishing."""
         return self._gate.publishing()
 
-    def drop_metadata_table(self) -> None:
-        """Remove a metadata table that is going to be out of date, and repair the table then; see `claim`."""
+    def settle_metadata_table(self) -> None:
+        """For what is completed beside writers: remove of the metadata table what is going to be out of date,
+        and repair the table then; see `claim`.
+        """
         self.table.refresh()
-        if has_metadata_table(self.table):
+        if self._metadata_table.due(self.table):
             self._repair_alone()
+
+    def drop_metadata_table(self) -> None:
+        """Remove the metadata table, once the table is claimed: a restore takes back what it contains."""
+        self._metadata_table.drop(self.table)
 
     def inflight(self, profile: CommitMetadata) -> None:
         """Write the workload profile; from here on tasks may write files."""

@@ -92,7 +92,7 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         return None
     progress("clean", f"instant {instant.time}: {plan.num_files} files in {len(plan.files)} partitions")
     with target.transaction() as transaction:
-        transaction.drop_metadata_table()
+        transaction.settle_metadata_table()
         with contextlib.suppress(AlreadyExists):
             inflight = instant.with_state(State.INFLIGHT)
             again(partial(begin_instant, storage, base_path, inflight, plan.to_bytes()))

@@ -106,6 +106,7 @@ def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Do
     started = time.monotonic()
     with target.transaction(progress) as transaction:
         transaction.claim(alone=True, restoring=done.resumed)
+        transaction.drop_metadata_table()
         with transaction.publishing():
             instant = _instant(target, point, done)
         done.instant = instant.time
