@@ -19,6 +19,7 @@ from hoodie.metadata.record_index import locate
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.writer import MetadataWriter
+from hoodie.storage import Output
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table
@@ -180,6 +181,28 @@ def test_what_was_rolled_back_stays_away(world: World) -> None:
     world.commit({"p": {"c": 2}})
     world.writer.maintain(Upkeep(compact_after=1))
     assert world.found() == {"p": {"a": 10, "c": 2}}
+
+
+def test_writes_of_two_instants_may_overlap(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has found the same last log file; the other's is begun meanwhile."""
+    world.make({"p": {"a": 10}})
+    first, second = world.instant(world.tick()), world.instant(world.tick())
+    inner = LocalStorage.output
+    begun: list[str] = []
+
+    def output(self: LocalStorage, path: str, *, exclusive: bool = False) -> Output:
+        if not begun:
+            begun.append(path)
+            world.writer.write(second.time, {Partition.FILES: files({"p": {"b": 1}})})
+        return inner(self, path, exclusive=exclusive)
+
+    monkeypatch.setattr(LocalStorage, "output", output)
+    world.writer.write(first.time, {Partition.FILES: files({"p": {"c": 1}})})
+    assert begun
+    world.complete(second)
+    assert world.found() == {"p": {"a": 10, "b": 1}}
+    world.complete(first)
+    assert world.found() == {"p": {"a": 10, "b": 1, "c": 1}}
 
 
 def test_a_compaction_waits_for_what_is_pending_before_it(world: World) -> None:
