@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from hoodie.codec.arrow_avro import decode_values
+from hoodie.metadata.record_schema import record_schema
 from hoodie.metadata.records import Records
 from tests.support.arrow import arrow_schema
 
@@ -59,3 +61,18 @@ def locations(found: Mapping[str, str], deletes: list[str] | None = None) -> Rec
     ]
     schema = pa.schema([*list(ROWS)[:2], pa.field("recordIndexMetadata", LOCATION)])
     return Records(pa.Table.from_pylist(rows, schema), None if deletes is None else pa.array(deletes))
+
+
+def statistics(found: Mapping[str, bool]) -> Records:
+    """Records of statistics of columns, by key; True: they are deleted."""
+    name = "ColumnStatsMetadata"
+    schema = decode_values(pa.array([], pa.binary()), record_schema(), ["key", "type", name]).schema
+    rows = [
+        {
+            "key": key,
+            "type": 3,
+            name: {"fileName": "f", "columnName": "c", "valueCount": 1, "isDeleted": gone},
+        }
+        for key, gone in found.items()
+    ]
+    return Records(pa.Table.from_pylist(rows, schema))

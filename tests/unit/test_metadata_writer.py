@@ -30,7 +30,7 @@ from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata
 from tests.support.faults import Faults, InjectedFault, Phase, injected
-from tests.support.metadata_records import Files, files, locations
+from tests.support.metadata_records import Files, files, locations, statistics
 from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
@@ -320,6 +320,27 @@ def test_a_record_index_of_many_file_groups(world: World) -> None:
     expected = {key: file for key, file in expected.items() if key not in keys[41:50]}
     assert world.located([*keys, "new"]) == expected
     assert world.found() == {"p": {"f0": 1, "f1": 1, "f2": 1}}
+
+
+def test_statistics_of_one_file_are_not_added_up(world: World) -> None:
+    """No file is written to twice here. Apache Hudi does so on storages that append, and adds them up."""
+    world.make({})
+    made = {Partition.COLUMN_STATS: (statistics({"a": False, "b": False}), 1)}
+    MetadataWriter.make(world.table, NEW_TABLE, made)
+    world.named(Partition.FILES, Partition.COLUMN_STATS)
+
+    def write(found: Mapping[str, bool]) -> None:
+        instant = world.instant(world.tick())
+        world.writer.write(instant.time, {Partition.COLUMN_STATS: statistics(found)})
+        world.complete(instant)
+
+    write({"a": True, "c": False})
+    write({"c": True})
+    world.writer.maintain(Upkeep(compact_after=2))
+    assert len(world.timeline.filter([Action.COMMIT], completed=True)) == 1
+    write({"b": False})
+    with pytest.raises(TableError, match="several statistics of one column in one file"):
+        world.writer.maintain(Upkeep(compact_after=1))
 
 
 def test_commits_of_the_metadata_table_name_what_they_wrote(world: World) -> None:

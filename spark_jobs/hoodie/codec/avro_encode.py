@@ -15,7 +15,7 @@ import pyarrow.compute
 from hoodie.codec.avro_cursor import Bools, Longs, Values
 from hoodie.codec.avro_encode_leaf import mismatch, offsets_of, write_leaf
 from hoodie.codec.avro_sink import Sink, binary_of
-from hoodie.codec.avro_types import Array, Leaf, Map, Node, Record, Union, is_list, is_null
+from hoodie.codec.avro_types import Array, Leaf, Map, Node, Record, Union, branch_names, is_list, is_null
 from hoodie.errors import InputError, SchemaError
 
 #: the stubs refuse plain values where the kernels take them
@@ -66,10 +66,8 @@ def _write_union(node: Union, values: Values, sink: Sink, path: str) -> None:
         sink.word(0, 1, 1)
         return
     if len(node.values) > 1:
-        raise SchemaError(
-            f"column {path!r} has Avro type {node.text}: only unions of null and one type can be written",
-            column=path,
-        )
+        _write_one_of(node, values, sink, path)
+        return
     inner = node.values[0]
     branch = 0 if node.null == 1 or node.null is None else 1
     if not values.null_count and not pa.types.is_null(values.type):
@@ -87,6 +85,40 @@ def _write_union(node: Union, values: Values, sink: Sink, path: str) -> None:
     else:
         some = _encoded(inner, values.filter(pa.array(valid)), path)
         every = some.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
+        sink.array(every, pc.binary_length(every).fill_null(0).to_numpy().astype(np.int64))
+
+
+def _write_one_of(node: Union, values: Values, sink: Sink, path: str) -> None:
+    """Of a struct with the value in the field of its branch; see `avro_types.arrow_field`."""
+    if not (pa.types.is_struct(values.type) or pa.types.is_null(values.type)):
+        raise SchemaError(
+            f"column {path!r} has Avro type {node.text}: other values than structs of its types are written "
+            "to unions of null and one type only",
+            column=path,
+        )
+    numbers = [number for number in range(len(node.branches)) if number != node.null]
+    chosen: Longs = np.full(len(values), -1, np.int64)
+    places: Longs = np.full(len(values), -1, np.int64)
+    parts, count = [], 0
+    for number, name in zip(numbers, branch_names(node), strict=True):
+        index = -1 if pa.types.is_null(values.type) else values.type.get_field_index(name)
+        if index < 0:
+            continue
+        child = values.field(index)
+        there: Bools = pc.and_(values.is_valid(), child.is_valid()).to_numpy(zero_copy_only=False)
+        if (chosen[there] >= 0).any():
+            raise InputError(f"column {path} has a value in several types of its union", column=path)
+        if there.any():
+            parts.append(_encoded(node.branches[number], child.filter(pa.array(there)), f"{path}.{name}"))
+            chosen[there] = number
+            places[there] = count + np.arange(int(there.sum()))
+            count += len(parts[-1])
+    absent: Bools = chosen < 0
+    if node.null is None and absent.any():
+        raise _null_error(path)
+    sink.word(np.where(absent, node.null or 0, chosen).astype(np.uint64) * np.uint64(2), 1, 1)
+    if parts:
+        every = pa.concat_arrays(parts).take(pa.array(places, mask=absent))
         sink.array(every, pc.binary_length(every).fill_null(0).to_numpy().astype(np.int64))
 
 

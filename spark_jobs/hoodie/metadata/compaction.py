@@ -25,7 +25,7 @@ from hoodie.format.log_data import hfile_of, read_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.deltacommit import committed
 from hoodie.metadata.instants import Own
-from hoodie.metadata.merging import Changes, FileNames, LastRecords, merge, recoded
+from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics, merge, recoded
 from hoodie.metadata.record_schema import is_current, record_schema
 from hoodie.metadata.records.files import FILES
 from hoodie.metadata.table import Partition, naming
@@ -217,6 +217,8 @@ def _changes(table: WrittenTable, kind: Partition, scan: LogScan) -> tuple[Chang
                 for cells in reader.scan():
                     count += cells.num_rows
                     found.append(cells if is_current(text) else recoded(cells, text, kind))
+    if kind is Partition.COLUMN_STATS:
+        return Statistics(found), count
     if kind is not Partition.FILES:
         return LastRecords(found), count
     rows = [_files(item) for item in found if isinstance(item, pa.RecordBatch)]

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import Ints, pc, whole
+from hoodie.codec.arrow_avro import decode_values
+from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_cells import CELLS
 from hoodie.format.hfile_records import KEY_FIELD, cells_of, decode_rows, field_names, schema_of
@@ -67,6 +69,34 @@ class LastRecords(Changes):
         keys, values = self.keys[start:stop], self._values[start:stop]
         there = values.is_valid()
         return pa.record_batch([keys.filter(there), values.filter(there)], schema=CELLS)
+
+
+class Statistics(LastRecords):
+    """As `LastRecords`. Apache Hudi adds up what several records say of a column in one file; they are of
+    storages that append to files, which are not written here, so that such records are a TableError.
+    """
+
+    def __init__(self, cells: Sequence[pa.RecordBatch | Any]) -> None:
+        super().__init__(cells)
+        keys = [item.column(0) for item in cells if isinstance(item, pa.RecordBatch)]
+        counts: Any = pc.value_counts(pa.chunked_array([*keys, _no_cells().column(0)]))
+        several = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        self._refuse(pc.is_in(self.keys, value_set=several), self._values)
+
+    def merged(self, start: int, stop: int, old: pa.RecordBatch) -> pa.RecordBatch:
+        there = pc.is_in(self.keys[start:stop], value_set=old.column(0))
+        self._refuse(there, self._values[start:stop])
+        return super().merged(start, stop, old)
+
+    def _refuse(self, again: Any, values: Any) -> None:
+        last = values.filter(pc.and_(again, values.is_valid()))
+        name = _FIELDS[Partition.COLUMN_STATS]
+        records: Any = whole(decode_values(last, record_schema(), [name]).column(name))
+        if len(last) and not pc.all(records.field("isDeleted")).as_py():
+            raise TableError(
+                "the metadata table has several statistics of one column in one file, as Apache Hudi writes "
+                "them on HDFS; remove its partition column_stats with Apache Hudi, or the metadata table"
+            )
 
 
 class FileNames(Changes):

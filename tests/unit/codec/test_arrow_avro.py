@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodie.codec import arrow_avro, avro_decode, avro_frames
-from hoodie.codec.arrow_avro import decode_records, decode_values, encode_records
+from hoodie.codec.arrow_avro import decode_records, decode_values, encode_records, encode_values
 from hoodie.errors import InputError, SchemaError, TableError
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import from_avro, to_avro_text
@@ -139,8 +139,21 @@ def test_unions_of_several_types_are_structs_of_them(values: list[Any], nested: 
         of_all: dict[str | None, Any] = dict.fromkeys(names)
         expected.append(None if value is None else {**of_all, branch: there})
     assert column.to_pylist() == expected
+    assert encode_values(found, json.dumps(schema)).to_pylist() == records
     with pytest.raises(SchemaError, match="only unions of null and one type"):
         decode_records(framed(records), len(records), json.dumps(schema))
+
+
+def test_a_value_of_a_union_is_of_one_of_its_types() -> None:
+    schema = _schema(u=["int", "string"])
+    both = pa.array([{"int": 1, "string": "a"}])
+    with pytest.raises(InputError, match="column u has a value in several types of its union"):
+        encode_values(pa.table({"u": both}), schema)
+    with pytest.raises(InputError, match="column u is null"):
+        encode_values(pa.table({"u": pa.array([{"int": None}], pa.struct([("int", pa.int32())]))}), schema)
+    some = pa.table({"u": pa.array([None, {"string": "a"}, {"int": 3}])})
+    found = encode_values(some, _schema(u=["null", "int", "string"]))
+    assert found.to_pylist() == [b"\x00", b"\x04\x02a", b"\x02\x06"]
 
 
 def test_a_union_has_a_branch_of_each_record() -> None:
