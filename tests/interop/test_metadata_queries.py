@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.errors import ConfigError
 from hoodie.metadata.queries import MetadataTableIgnored
 from hoodie.read import duckdb_predicate
 from hoodie.read.table_view import TableView
@@ -86,7 +87,11 @@ def test_answers_with_and_without_the_metadata_table(hudi_015: HudiServer, tmp_p
         warnings.simplefilter("error", MetadataTableIgnored)
         for where in asked:
             for more in ({}, {"query": "read_optimized"}):
-                assert ids(path, where, **more) == ids(path, where, options=WITHOUT, **more), where
+                try:
+                    expected = ids(path, where, options=WITHOUT, **more)
+                except ConfigError:  # of a value that can't be computed, in a row that may be left out
+                    continue
+                assert ids(path, where, **more) == expected, where
             with duckdb_predicate.connection() as connection:
                 view = TableView.load(Table.open(path), where=duckdb_predicate.parsed(connection, where))
             assert view.metadata_table

@@ -60,8 +60,7 @@ class Skipping:
         for name, look in self._looks():
             before = left
             try:
-                with using():
-                    left = look(before)
+                left = look(before)
             except Unusable as why:
                 ignored(self.table, f"{why}; its {name} rule nothing out")
             kept = frozenset(map(id, left))
@@ -89,7 +88,8 @@ class Skipping:
         known = [item for item in slices if self._has_values_of_its_files(item)]
         if not (fields and known and self.metadata is not None):
             return list(slices)
-        bounds = dict(zip(map(id, known), slice_bounds(self.metadata, fields, known), strict=True))
+        with using():
+            bounds = dict(zip(map(id, known), slice_bounds(self.metadata, fields, known), strict=True))
         of_each = [bounds.get(id(item), {}) for item in slices]
         return possible_slices(self.node, self.path_columns, slices, of_each)
 
@@ -100,11 +100,12 @@ class Skipping:
         asked = {(item.partition, item.base.name): item for item in slices if item.plain and item.base}
         # no record key is an empty text, and filters take none
         hashes = KeyHashes(pa.array(sorted(keys - {""}), pa.string()))
-        without = {
-            id(asked[file])
-            for file, bloom in bloom_filters(self.metadata, list(asked))
-            if not bloom.any_might_contain(hashes)
-        }
+        with using():
+            without = {
+                id(asked[file])
+                for file, bloom in bloom_filters(self.metadata, list(asked))
+                if not bloom.any_might_contain(hashes)
+            }
         return [item for item in slices if id(item) not in without]
 
     def _by_record_index(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
@@ -112,7 +113,8 @@ class Skipping:
         keys = possible_keys(self.node, self.table.properties)
         if not keys or len(keys) > _MOST_KEYS or self.metadata is None:
             return list(slices)
-        found = locate(self.metadata, pa.array(sorted(keys), pa.string()))
+        with using():
+            found = locate(self.metadata, pa.array(sorted(keys), pa.string()))
         if found.num_rows < len(keys):
             return list(slices)
         places = frozenset(zip(found["partition"].to_pylist(), found["file_id"].to_pylist(), strict=True))

@@ -112,7 +112,9 @@ class TableView:
             if metadata is not None:
                 return cls._load(table, query, config, where, metadata)
         except Unusable as why:
+            found = cls._load(table, query, config, where, None)
             ignored(table, f"{why}; its folders are listed instead")
+            return found
         return cls._load(table, query, config, where, None)
 
     @classmethod
