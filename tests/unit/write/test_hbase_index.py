@@ -151,16 +151,50 @@ def test_a_write_that_is_not_published_moves_and_deletes_nothing(
 def test_what_a_killed_process_left_to_do_is_done_by_the_next_one(
     tmp_path: Path, hbase: MemoryHBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kill behind the publishing leaves the entries of deleted keys."""
-    table = Written(tmp_path / "t", hbase)
+    """A kill behind the publishing leaves the entries of deleted keys, and those that were kept."""
+    table = Written(tmp_path / "t", hbase, **MOVES)
     table.write(("a", "eu", 1), ("b", "eu", 1))
     with monkeypatch.context() as patch:
         patch.setattr("hoodie.index.hbase.follow.Following.published", lambda self, commit: None)
         table.write(("a", "eu", 2), operation="delete")
     assert set(hbase.places()) == {"a", "b"}
-    assert table.write(("a", "us", 3)).num_inserts == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("hoodie.index.hbase.follow.Following.published", lambda self, commit: None)
+        table.write(("b", "us", 3))
+    assert b"_s:before_file_name" in hbase.rows[b"b"]
+    assert table.write(("a", "us", 4)).num_inserts == 1
     assert hbase.places()["a"][2] == "us"
-    assert table.values() == {"a": [("us", 3)], "b": [("eu", 1)]}
+    assert b"_s:before_file_name" not in hbase.rows[b"b"]
+    assert table.values() == {"a": [("us", 4)], "b": [("us", 3)]}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_write_that_is_withdrawn_moves_nothing(
+    tmp_path: Path, hbase: MemoryHBase, kind: dict[str, Any], sync: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HBase fails once it has the entries: nothing is rolled back, as the write itself undoes what it did."""
+    table = Written(tmp_path / "t", hbase, **kind, **MOVES)
+    table.options["hoodie.index.hbase.rollback.sync"] = sync
+    table.write(("a", "eu", 1), ("b", "us", 1))
+    before = hbase.places()
+    written = hbase.mutateRows
+
+    def fail(name: bytes, batches: list[Any], attributes: Any) -> None:
+        if any(batch.row.startswith(b"\0") for batch in batches):
+            raise hbase._types.IOError(message=b"busy")
+        written(name, batches, attributes)
+
+    for region in ("us", "apac"):
+        with monkeypatch.context() as patch:
+            patch.setattr(hbase, "mutateRows", fail)
+            with pytest.raises(StorageError, match="could not write the index"):
+                table.write(("a", region, 2), ("new", region, 2))
+        assert (hbase.places() == before) == sync
+    assert len(hoodie.instants(table.path)) == 1
+    result = table.write(("a", "apac", 3), ("new", "us", 3))
+    assert (result.num_inserts, result.num_deletes) == (2, 1)
+    assert table.values() == {"a": [("apac", 3)], "b": [("us", 1)], "new": [("us", 3)]}
 
 
 @pytest.mark.crash
