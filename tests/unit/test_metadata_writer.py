@@ -170,6 +170,16 @@ def test_a_commit_that_did_not_come_about_says_nothing(world: World) -> None:
     assert [(item.time, item.completed) for item in rollbacks] == [(f"{pending.time}006", True)]
 
 
+def test_what_counts_is_not_written_again(world: World) -> None:
+    """Two processes have executed the same clean: the second one comes too late."""
+    world.make({"p": {"a": 10}})
+    time = world.commit({"p": {"b": 1}})
+    before = [instant.time for instant in world.timeline]
+    world.writer.write(time, {Partition.FILES: files({"p": {"c": 1}})})
+    assert [instant.time for instant in world.timeline] == before
+    assert world.found() == {"p": {"a": 10, "b": 1}}
+
+
 def test_what_was_rolled_back_stays_away(world: World) -> None:
     world.make({"p": {"a": 10}})
     failed = world.instant(world.tick())

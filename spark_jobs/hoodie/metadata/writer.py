@@ -68,13 +68,16 @@ class MetadataWriter:
 
     def write(self, instant: str, records: Mapping[Partition, Records]) -> None:
         """The deltacommit at an instant of the table, which is not completed yet. Records for partitions of
-        `partitions` only; none is a deltacommit, too.
+        `partitions` only; none is a deltacommit, too. Nothing is written where another process, at work on
+        the same plan, has completed both instants meanwhile.
         """
         table = self._table
         table.refresh()
         table.sweep(instant)
         finish_rollbacks(table, instant)
         leftover = table.deltacommit(instant)
+        if leftover is not None and table.is_shown(instant):
+            return
         if leftover is not None:
             roll_back(table, leftover, table.rollback_time(instant))
         write_deltacommit(table, instant, records)

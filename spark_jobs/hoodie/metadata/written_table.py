@@ -164,6 +164,11 @@ class WrittenTable:
         found = (item for item in self.timeline.filter((Action.DELTACOMMIT,)) if item.time == time)
         return next(found, None)
 
+    def is_shown(self, time: str) -> bool:
+        """Is the table's instant of that time completed now."""
+        data = Timeline.load(self.data.base_path, self.storage, self.data.timeline)
+        return any(instant.time == time and instant.completed for instant in data)
+
     def is_compacted(self, time: str) -> bool:
         """Do base files have what was written up to an instant, or will they, by a pending plan."""
         planned = self.timeline.filter((Action.COMPACTION,), completed=False)
