@@ -25,14 +25,18 @@ from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.model.flavor import ODD, Row
-from tests.model.steps import KINDS, Refused, Step, draw, told
+from tests.model.steps import KINDS, SERVICES, Refused, Step, draw, told
 from tests.model.world import Rows, World, counted, counted_table
 from tests.support.archives import archive_folder
 from tests.support.faults import Faults, Phase, injected
+from tests.support.metadata import KEPT as ENABLED
+from tests.support.metadata import disagreements, has_metadata_table, misled
 from tests.support.processes import forked
 from tests.support.readers import read_hudi_rs
 
 STORAGE = LocalStorage()
+#: the metadata table is compacted often
+KEPT = {**ENABLED, "hoodie.metadata.compact.max.delta.commits": "3"}
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 #: operations of commits that change no row
 _SERVICE_COMMITS = {"COMPACT", "CLUSTER"}
@@ -77,6 +81,8 @@ class Machine:
     seed: int
     merge_on_read: bool = False
     odd: bool = False
+    #: is the metadata table kept up to date
+    kept: bool = False
     crash_rate: float = 0.2
     thorough: int = 10
     world: World = field(default_factory=World)
@@ -154,7 +160,9 @@ class Machine:
         def name() -> uuid.UUID:
             return uuid.UUID(int=chance.getrandbits(128), version=4)
 
-        with mock.patch("uuid.uuid4", name), mock.patch.object(clean_execution, "_THREADS", 1):
+        more = KEPT if self.kept else {}
+        one_thread = mock.patch.object(clean_execution, "_THREADS", 1)
+        with mock.patch("uuid.uuid4", name), one_thread, mock.patch.dict(SERVICES, more):
             yield
 
     def _reconcile(self, step: Step, before: set[str], sure: bool) -> None:
@@ -191,6 +199,7 @@ class Machine:
     def _check(self, chance: random.Random, thorough: bool) -> None:
         if not self.world.versions and not self._exists():
             return
+        self._check_metadata_table()
         expected = counted(self.world.rows)
         try:
             rows = self._read()
@@ -206,6 +215,15 @@ class Machine:
             if not timeline.filter([Action.COMPACTION], completed=False):  # a gap of hudi-rs
                 _same(counted_table(read_hudi_rs(self.path)), expected, "hudi-rs")
             self._check_past(chance, timeline)
+
+    def _check_metadata_table(self) -> None:
+        """Readers by it see what the folders have; after steps that did not fail nothing else is listed."""
+        if self.kept and self.world.restoring is None:
+            assert misled(self.path) == []
+            sure = not any(word in self.steps[-1] for word in ("CRASH", "REFUSED"))
+            if sure and not Timeline.load(str(self.path)).pending():
+                assert disagreements(self.path) == []
+                self._count("tables with a metadata table" if has_metadata_table(self.path) else "without")
 
     def _check_past(self, chance: random.Random, timeline: Timeline) -> None:
         """Kept commits as of their time, what was written since each, and between it and a later one."""
@@ -274,7 +292,8 @@ class Machine:
         kind = ("mor" if self.merge_on_read else "cow") + " --odd" * self.odd
         return (
             f"{type(error).__name__}: {error}\nin step {len(self.steps)} of `python -m tests.bench model "
-            f"--type {kind} --seed {self.seed} --steps {len(self.steps)}`, table {self.path}; the last "
+            f"--type {kind} --seed {self.seed} --steps {len(self.steps)}`, table {self.path}"
+            f"{', its metadata table kept' if self.kept else ''}; the last "
             f"steps:\n{told(self.steps[-25:])}"
         )
 

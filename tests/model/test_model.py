@@ -32,6 +32,15 @@ def test_a_table_and_its_model_agree_after_every_step(memory_path: Path, merge_o
     assert refused < STEPS // 6, "most steps are taken"
 
 
+@pytest.mark.full
+@pytest.mark.crash
+@pytest.mark.parametrize("merge_on_read", [False, True], ids=["cow", "mor"])
+def test_the_metadata_table_agrees_after_every_step(memory_path: Path, merge_on_read: bool) -> None:
+    machine = Machine(memory_path / f"kept-{merge_on_read}", seed=8, merge_on_read=merge_on_read, kept=True)
+    machine.run(STEPS // 2)
+    assert machine.counts["tables with a metadata table"] > STEPS // 5
+
+
 def test_a_difference_is_told_with_the_steps_that_lead_to_it(memory_path: Path) -> None:
     machine = Machine(memory_path / "told", seed=3, crash_rate=0)
     machine.run(2)

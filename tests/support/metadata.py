@@ -65,7 +65,7 @@ def _has_rows(view: TimelineView, path: str) -> bool:
     if LogFileName.parse(path.rpartition("/")[2]) is None:
         return True
     with LogFileReader(STORAGE, path) as log:
-        return any(view.shows(block.instant or "") for block in log.blocks())
+        return any(block.instant is not None and view.shows(block.instant) for block in log.blocks())
 
 
 def _sizes(slices: list[FileSlice]) -> dict[str, int]:

@@ -96,7 +96,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
         if any(instant.action is not Action.INDEXING for instant in table.timeline.pending()):
             return
         try:
-            writer = MetadataWriter.open(_opened(table))
+            writer = MetadataWriter.open(table)
             if writer is not None:
                 writer.maintain(self._upkeep)
                 return
