@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata
 from tests.support.arrow import arrow_schema
+from tests.support.requests import counted
 
 STORAGE = LocalStorage()
 MADE = "00000000000000010"
@@ -298,3 +300,16 @@ def test_a_record_index_that_leads_elsewhere_is_refused(
     assert metadata is not None
     with pytest.raises(TableError, match=why):
         locate(metadata, pa.array(["k"]))
+
+
+def test_logs_are_read_once(made: Made) -> None:
+    """Headers, then contents; the base file at each look-up."""
+    made.base({"__all_partitions__": {"p": 0, "q": 0}, "p": {"a": 10}, "q": {"b": 1}})
+    for number in range(1, 4):
+        made.commit(number, {"p": {f"c{number}": 1}})
+    with counted(str(made.path)) as requests:
+        listing = made.listing()
+        assert listing.partitions() == ["p", "q"]
+        assert len(listing.files("p")) + len(listing.files("q")) == 5
+    opened = Counter(path.rpartition(".")[2] for name, path, _ in requests.calls if name == "open_input")
+    assert opened == {"hfile": 3, "1_0-0-0": 2, "2_0-0-0": 2, "3_0-0-0": 2}, f"\n{requests}"

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +28,16 @@ from hoodie.metadata.keys import file_groups
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing
-from hoodie.table.log_scan import contents, scan_slice
+from hoodie.table.log_scan import Entry, contents, scan_slice
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Action
 
 FOLDER = "metadata"
 _THREADS = 8
+#: bytes of logs of one slice that are kept
+_SMALL = 8 << 20
+_Content: TypeAlias = "tuple[Entry, bytes]"
 
 
 class Partition(str, enum.Enum):
@@ -50,8 +53,8 @@ class MetadataTable:
     """What readers may take from it: `partitions` are those that the table's properties name. Picklable.
 
     The timeline of the table decides which records count, as it was when the metadata table was opened.
-    Nothing is kept of the files that are read. `lacks` is the first completed instant of the table that is
-    not in it, "" where it is up to date.
+    Logs of a slice that are small together are read once, and kept. `lacks` is the first completed instant of
+    the table that is not in it, "" where it is up to date.
     """
 
     def __init__(
@@ -72,10 +75,14 @@ class MetadataTable:
         self.lacks = lacks
         self._compactions = compactions
         self._newest = dict(newest)
+        self._kept: dict[FileSlice, list[_Content]] = {}
         self._storage = storage
         self._listing = listing
         self._files = files
         self._blocks = blocks
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": {}}
 
     @classmethod
     def open(cls, data: Table) -> MetadataTable | None:
@@ -148,14 +155,24 @@ class MetadataTable:
         """
         names = list(dict.fromkeys([KEY_FIELD, *columns]))
         found = list(self._base(item, find, names))
-        scan = scan_slice(self._storage, item, self._blocks)
-        for (log, block), content in contents(self._storage, scan):
+        for (log, block), content in self._contents(item):
             with naming(log.path):
                 if block.type is BlockType.DELETE:
                     found = _without(found, read_delete_block(content).keys)
                 else:
                     found.append(find_rows(block, content, find, names))
         return pa.concat_tables(found) if found else pa.table({name: pa.nulls(0) for name in names})
+
+    def _contents(self, item: FileSlice) -> Iterable[_Content]:
+        """The blocks of a slice's logs that count, with their contents, in their order."""
+        kept = self._kept.get(item)
+        if kept is None:
+            scan = scan_slice(self._storage, item, self._blocks)
+            found = contents(self._storage, scan)
+            if scan.content_bytes > _SMALL:
+                return found
+            kept = self._kept[item] = list(found)
+        return kept
 
     def look_up(self, partition: Partition, keys: Any, columns: Sequence[str]) -> list[pa.Table]:
         """`records` of each file group that can have some of the keys, side by side; no empty ones.
