@@ -84,6 +84,10 @@ class Ringed(Operated):
         return found
 
 
+def compact(table: Ringed) -> None:
+    hoodie.compact_table(str(table.path), options={"hoodie.compact.inline.max.delta.commits": 1})
+
+
 def test_rings_and_hashes_are_those_of_apache_hudi(hudi_015: HudiServer) -> None:
     rng = random.Random(11)
     letters = "abkz019_-:,.é日\U0001d11e "
@@ -126,7 +130,7 @@ def test_we_begin(tmp_path: Path, hudi_015: HudiServer) -> None:
     table.check("we merged", servers)
     planned = table.we_cluster("schedule", **SPLIT).scheduled
     assert table.they_cluster(hudi_015, "execute", **SPLIT) == [planned]
-    assert set(table.rings().values()) == {6}
+    assert set(table.rings().values()) == {4}
     table.we("upsert", small_rows(range(0, 140, 3), 14))
     table.they(hudi_015, "upsert", small_rows(range(0, 140, 4), 15))
     table.check("we planned a split, they executed it", servers)
@@ -141,6 +145,8 @@ def test_they_begin(tmp_path: Path, hudi_015: HudiServer) -> None:
     table.we("delete", small_rows(range(20), 8))
     assert set(table.rings().values()) == {4}
     table.check("turns", servers)
+    # its clustering brings rows back that logs have deleted from buckets without a base file
+    compact(table)
     assert table.they_cluster(hudi_015, "scheduleAndExecute", **SPLIT)
     assert set(table.rings().values()) == {6}
     table.check("they split", servers)
@@ -154,7 +160,7 @@ def test_they_begin(tmp_path: Path, hudi_015: HudiServer) -> None:
     table.they(hudi_015, "upsert", small_rows(range(0, 130, 3), 12))
     table.we("upsert", small_rows(range(0, 130, 4), 13))
     table.check("they planned, we executed", servers)
-    hoodie.compact_table(str(table.path), options={"hoodie.compact.inline.max.delta.commits": 1})
+    compact(table)
     table.they(hudi_015, "upsert", small_rows(range(95), 20))
     table.check("we compacted", servers)
 
