@@ -37,7 +37,7 @@ GLOBAL = {
 #: entries of deleted keys go
 FORGETS = ("HBASE without moves",)
 #: those that `make test` runs, of which each stands for others
-QUICK = ("SIMPLE", "GLOBAL_SIMPLE without moves", "GLOBAL_BLOOM", "sees logs", "CONSISTENT_HASHING")
+QUICK = ("SIMPLE", "GLOBAL_SIMPLE without moves", "GLOBAL_BLOOM", "sees logs")
 #: clusterings split any bucket, or merge any two neighbours
 RESIZES = (
     {

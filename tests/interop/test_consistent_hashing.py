@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.errors import ConfigError
 from hoodie.index.hashed_values import ring_hashes
 from hoodie.table.handle import Table
 from hoodie.table.hash_ring import Ring, Rings
@@ -166,9 +167,11 @@ def test_they_begin(tmp_path: Path, hudi_015: HudiServer) -> None:
 
 
 @pytest.mark.full
-def test_overwrites(tmp_path: Path, hudi_015: HudiServer) -> None:
-    """Ours renew the ring of a partition, which Apache Hudi takes for that of a clustering."""
-    table, servers = Ringed(tmp_path / "overwritten"), (hudi_015,)
+def test_overwrites(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
+    """Ours renew the ring of a partition, which Apache Hudi takes for that of a clustering. After its own it
+    does not find its rows again: ours mends that.
+    """
+    table, servers = Ringed(tmp_path / "overwritten"), (hudi_015, hudi_12)
     table.we("upsert", small_rows(range(60), 5))
     table.we("insert_overwrite", of_region(small_rows(range(100, 160), 1), "eu"))
     table.check("we overwrote", servers)
@@ -178,4 +181,14 @@ def test_overwrites(tmp_path: Path, hudi_015: HudiServer) -> None:
     table.drop("us")
     table.they(hudi_015, "upsert", small_rows(range(20, 60), 9))
     table.we("upsert", small_rows(range(0, 60, 4), 10))
+    table.they(hudi_12, "upsert", small_rows(range(10, 70, 3), 11))
+    table.we("upsert", small_rows(range(0, 70, 5), 12))
     table.check("we deleted a partition", servers)
+    eu = of_region(small_rows(range(100, 160), 13), "eu")
+    table.they(hudi_015, "insert_overwrite", eu)
+    with pytest.raises(ConfigError, match="has to be overwritten here"):
+        table.we("upsert", eu)
+    table.we("insert_overwrite", eu)
+    table.they(hudi_015, "upsert", of_region(small_rows(range(130, 250), 14), "eu"))
+    table.we("upsert", of_region(small_rows(range(120, 260), 15), "eu"))
+    table.check("they overwrote, we mended", servers)
