@@ -196,15 +196,20 @@ def test_upserts_of_frames(tmp_path: Path, servers: Servers, version: str, mode:
     counts = {name: (inserts, updates) for name, (inserts, updates, *_) in answer["found"].items()}
     assert counts == {
         "files": (600, 600),
+        "plain": (0, 1200),
+        "columns": (0, 1200),
+        "again": (0, 1200),
         "frame": (0, known),
         "query": (0, 1200),
         "cached": (0, 1200),
         "joined": (0, 1200),
     }
+    read = {name for name, (_, _, plain, *_) in answer["found"].items() if plain}
+    assert read == {"plain", "columns", "again"}
     staged = {name for name, (*_, staged, _) in answer["found"].items() if staged}
     assert staged == {"joined"}
     if (version, mode) == ("4", "classic"):
-        assert [jobs for name, (*_, jobs) in answer["found"].items() if name != "joined"] == [3] * 4
+        assert [jobs for name, (*_, jobs) in answer["found"].items() if name != "joined"] == [3] * 7
     assert answer["deleted"] == 50
     found = hoodie.read_table(str(table))
     keys = found.column("id").to_pylist()

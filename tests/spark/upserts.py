@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 import hoodie
 from hoodie.backend.spark import SparkBackend
+from hoodie.engine.spark import SparkEngine
 from hoodie.source import Source
 from hoodie.write import prepared
 from tests.spark.opens import jobs
@@ -15,7 +16,7 @@ from tests.spark.opens import jobs
 
 def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
     """Rows of a file upserted, each time with a greater ordering value, as files and as DataFrames of several
-    kinds: inserts, updates, jobs, and whether rows were staged; then a delete of 50.
+    kinds: inserts, updates, whether it was read as files, whether rows were staged, and jobs; then a delete of 50.
     """
     module: Any = prepared
     read, real, staged = spark.read.parquet(file), module._staged, []
@@ -24,8 +25,17 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[s
         staged.append(True)
         return real(*arguments)
 
+    def scanned(engine: SparkEngine, frame: Any) -> Any:
+        found = scan(engine, frame)
+        plain.append(found is not frame)
+        return found
+
+    scan, plain = SparkEngine.scanned, list[bool]()
     frames: dict[str, Any] = {
         "files": SparkBackend(spark).read_source(Source.of(file), None),
+        "plain": read,
+        "columns": read.select("id", "ts", "region", "val", "name", "_hoodie_is_deleted"),
+        "again": spark.sql(f"select * from parquet.`{file}`"),
         "frame": read.where("val is not null").withColumn("ts", F.col("ts") + 1),
         "query": spark.sql(f"select * from parquet.`{file}` where ts >= 0").withColumn("ts", F.col("ts") + 2),
         "cached": read.withColumn("ts", F.col("ts") + 3).cache(),
@@ -33,14 +43,22 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[s
     }
     found = {}
     module._staged = noted
+    SparkEngine.scanned = scanned  # type: ignore[method-assign]
     try:
         for name, rows in frames.items():
             before = jobs(spark)
             done = hoodie.write_table(rows, table, spark=spark, operation="upsert", options=options)
-            found[name] = [done.num_inserts, done.num_updates, bool(staged), jobs(spark) - before]
+            found[name] = [
+                done.num_inserts,
+                done.num_updates,
+                plain.pop(),
+                bool(staged),
+                jobs(spark) - before,
+            ]
             staged.clear()
         gone = hoodie.write_table(read.limit(50), table, spark=spark, operation="delete", options=options)
     finally:
         module._staged = real
+        SparkEngine.scanned = scan  # type: ignore[method-assign]
         frames["cached"].unpersist()
     return {"found": found, "deleted": gone.num_deletes}

@@ -79,6 +79,10 @@ class Engine(ABC):
         """
         return None
 
+    def scanned(self, frame: Frame) -> Frame:
+        """A scan of files whose rows are the frame; the frame itself where there is none."""
+        return frame
+
     def select(self, frame: Frame, names: Sequence[str]) -> Frame:
         """The frame with these columns at least; others may not be computed."""
         files = self.files(frame)

@@ -39,6 +39,12 @@ _TIMED = re.compile(
     r"^[ :+-]*Filter .*\b(now|curdate|current_date|current_time|current_timestamp|localtimestamp)\(",
     re.IGNORECASE | re.MULTILINE,
 )
+#: a scan of all rows as they are stored; of several paths one may be there twice
+_PLAIN = re.compile(
+    r"[ :+-]*(\*\(\d+\) |\* )?FileScan parquet \[[^\]]*\] Batched: \w+, (Bucketed: false[^,]*, )?"
+    r"DataFilters: \[\], Format: Parquet, Location: InMemoryFileIndex\(1 paths\)\[.*, "
+    r"PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<.*"
+)
 _TITLE = "== Physical Plan =="
 _OPERATOR = re.compile(r"[ :+-]*(?:\*\(\d+\) |\* )?(\w+)(?: (\w+))?")
 
@@ -64,6 +70,15 @@ def is_in_order(plans: str) -> bool:
     `plans` are the logical and the physical plan as text.
     """
     return is_cheap(plans) and _BUCKETED not in plans and not _TIMED.search(plans)
+
+
+def is_plain(plan: str) -> bool:
+    """Are the rows those of Parquet files, or columns of them? `plan` is a physical plan as text."""
+    _, _, tree = plan.partition(_TITLE)
+    lines = [line for line in tree.splitlines() if line.strip()]
+    above = [_OPERATOR.match(line) for line in lines[:-1]]
+    names = [found[1] for found in above if found is not None]
+    return bool(lines) and _PLAIN.fullmatch(lines[-1]) is not None and names == ["ColumnarToRow"] * len(above)
 
 
 def _is_known(operator: str, detail: str | None) -> bool:

@@ -15,10 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from hoodie.engine import Engine, Repeatable
+from hoodie.engine.files import FileFrame
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.padding import BATCH_ROWS, PAD, Padding
-from hoodie.engine.repeatable import is_cheap, is_in_order
+from hoodie.engine.repeatable import is_cheap, is_in_order, is_plain
 from hoodie.engine.session import arrow_schema, conf_set, plan_text, rebalanced, setting, spark_context
+from hoodie.engine.spark_files import local_path, spark_dataset
 from hoodie.engine.task import BatchFunction, Task
 from hoodie.errors import ConfigError, HoodieError, JobError
 
@@ -79,6 +81,22 @@ class SparkEngine(Engine):
         if self.files(frame) is not None or not _distinct(*frame.columns):
             return super().select(frame, names)
         return frame.select(*(_column(frame, name) for name in names))
+
+    def scanned(self, frame: Any) -> Any:
+        if self.files(frame) is not None or not is_plain(plan_text(frame)):
+            return frame
+        paths = [local_path(uri) for uri in frame.inputFiles()]
+        if not all(path and "=" not in path for path in paths):
+            return frame
+        try:
+            dataset = spark_dataset([path for path in paths if path])
+        except (pa.ArrowException, OSError, ValueError):
+            return frame  # Spark says what is wrong
+        known = {} if dataset is None else {field.name: field.type for field in dataset.schema}
+        if dataset is None or any(known.get(field.name) != field.type for field in self.schema(frame)):
+            return frame
+        files = FileFrame.of(dataset)
+        return frame if files is None else self.scan(files.only(frame.columns))
 
     def apart(self, frame: Any, names: Sequence[str]) -> Any | None:
         if (files := self.files(frame)) is not None:

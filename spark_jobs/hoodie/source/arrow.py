@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
-from hoodie.engine.files import read_footers
+from hoodie.engine.spark_files import spark_dataset
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import InputError
 from hoodie.format.meta_fields import without_meta
@@ -76,43 +76,9 @@ def parquet_dataset(source: Source) -> ds.Dataset | None:
             for path in group
         ):
             return None
-        dataset: Any = ds.dataset(paths, format="parquet")
-        fragments = list(dataset.get_fragments())
-        types: dict[str, pa.DataType] = {}
-        for footer, schema in zip(
-            read_footers(fragments), (file.physical_schema for file in fragments), strict=True
-        ):
-            if any(key.startswith(b"org.apache.spark.legacy") for key in footer.metadata or ()):
-                return None
-            for field in schema:
-                if types.setdefault(field.name, field.type) != field.type or not _is_common(field.type):
-                    return None
-            if len(set(schema.names)) < len(schema.names):
-                return None
-        if len({name.lower() for name in types}) < len(types):
-            return None
-        fields = [pa.field(name, _micros(dtype)) for name, dtype in types.items()]
-        return ds.FileSystemDataset(fragments, pa.schema(fields), dataset.format, dataset.filesystem)
+        return spark_dataset(paths)
     except (InputError, pa.ArrowException, OSError, ValueError):
         return None  # Spark's own message is the one that its users know
-
-
-def _is_common(dtype: pa.DataType, units: tuple[str, ...] = ("ms", "us")) -> bool:
-    if pa.types.is_timestamp(dtype):
-        return dtype.unit in units and dtype.tz in (None, "UTC")
-    if pa.types.is_nested(dtype):
-        kind = pa.types.is_list(dtype) or pa.types.is_struct(dtype) or pa.types.is_map(dtype)
-        return kind and all(_is_common(dtype.field(child).type, ("us",)) for child in range(dtype.num_fields))
-    return dtype in _COMMON or pa.types.is_decimal128(dtype)
-
-
-_COMMON = (
-    pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32()
-)  # fmt: skip
-
-
-def _micros(dtype: pa.DataType) -> pa.DataType:
-    return pa.timestamp("us", dtype.tz) if pa.types.is_timestamp(dtype) else dtype
 
 
 def _table(source: Source) -> Stream:

@@ -221,6 +221,8 @@ def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table)
     if frame is None:
         yield _Staged(engine=engine, plan=plan)
         return
+    if not plan.context.operation.fills_new_groups:
+        frame = engine.scanned(frame)
     files = engine.files(frame)
     if files is not None:
         direct = DirectPlan.of(files, plan.context, table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoodie.engine.repeatable import is_cheap, is_in_order
+from hoodie.engine.repeatable import is_cheap, is_in_order, is_plain
 
 TITLE = "== Physical Plan ==\n"
 SCAN = "FileScan parquet [key#0,day#2] Batched: true, DataFilters: [], Format: Parquet, ReadSchema: struct<>"
@@ -61,3 +61,33 @@ def test_in_order(filtered: str, scan: str, expected: bool) -> None:
     logical = f"== Analyzed Logical Plan ==\nProject [key#0]\n+- {filtered}\n   +- Relation [key#0]\n\n"
     physical = f"{TITLE}*(1) Filter (ts#1 > 5)\n+- *(1) ColumnarToRow\n   +- {scan}\n"
     assert is_in_order(logical + physical) is expected
+
+
+FILES = (
+    "FileScan parquet [key#0,day#2] Batched: true, DataFilters: [], Format: Parquet, Location: "
+    "InMemoryFileIndex(1 paths)[file:/tmp/rows], PartitionFilters: [], PushedFilters: [], "
+    "ReadSchema: struct<key:string,day:string>"
+)
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        (FILES, True),
+        (f"*(1) ColumnarToRow\n+- {FILES}\n\n", True),
+        (f"*(1) ColumnarToRow\n+- {FILES.replace('DataFilters', 'Bucketed: false, DataFilters')}\n", True),
+        (f"*(1) Project [key#0]\n+- *(1) ColumnarToRow\n   +- {FILES}\n", False),
+        (f"*(1) Filter isnotnull(key#0)\n+- *(1) ColumnarToRow\n   +- {FILES}\n", False),
+        (f"Union\n:- {FILES}\n+- {FILES}\n", False),
+        (FILES.replace("PushedFilters: []", "PushedFilters: [IsNotNull(key)]"), False),
+        (FILES.replace("DataFilters: []", "DataFilters: [isnotnull(key#0)]"), False),
+        (FILES.replace("PartitionFilters: []", "PartitionFilters: [(day#2 = a)]"), False),
+        (FILES.replace("1 paths", "2 paths"), False),
+        (FILES.replace("InMemoryFileIndex", "PreparedDeltaFileIndex"), False),
+        (FILES.replace("DataFilters", "Bucketed: true, DataFilters"), False),
+        ("LocalTableScan [key#0]\n", False),
+        ("", False),
+    ],
+)
+def test_plain(tree: str, expected: bool) -> None:
+    assert is_plain(TITLE + tree) is expected
