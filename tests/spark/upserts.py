@@ -16,7 +16,7 @@ from tests.spark.opens import jobs
 
 def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
     """Rows of a file upserted, each time with a greater ordering value, as files and as DataFrames of several
-    kinds: inserts, updates, whether it was read as files, whether rows were staged, and jobs; then a delete of 50.
+    kinds: inserts, updates, whether files were read, whether rows were staged, and jobs; then a delete of 50.
     """
     module: Any = prepared
     read, real, staged = spark.read.parquet(file), module._staged, []
@@ -43,7 +43,7 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[s
     }
     found = {}
     module._staged = noted
-    SparkEngine.scanned = scanned  # type: ignore[method-assign]
+    SparkEngine.scanned = scanned  # type: ignore[assignment, method-assign]
     try:
         for name, rows in frames.items():
             before = jobs(spark)
