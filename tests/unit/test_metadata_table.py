@@ -19,12 +19,13 @@ from hoodie.format.log_file import LogFileWriter
 from hoodie.format.schema import from_avro
 from hoodie.format.settings import Codec
 from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.instants import lacking
 from hoodie.metadata.record_index import locate
 from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table
-from hoodie.timeline.active import create_instant
+from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata
 from tests.support.arrow import arrow_schema
@@ -313,3 +314,21 @@ def test_logs_are_read_once(made: Made) -> None:
         assert len(listing.files("p")) + len(listing.files("q")) == 5
     opened = Counter(path.rpartition(".")[2] for name, path, _ in requests.calls if name == "open_input")
     assert opened == {"hfile": 3, "1_0-0-0": 2, "2_0-0-0": 2, "3_0-0-0": 2}, f"\n{requests}"
+
+
+def test_archived_deltacommits_are_not_lacking(made: Made) -> None:
+    """Older cleans may still be there."""
+    for number in (1, 2, 3):
+        made.done(made.path, moment(number))
+        made.done(made.metadata, moment(number))
+    made.done(made.metadata, f"{moment(1)}002", Action.CLEAN, b"")
+    folder = made.metadata / ".hoodie"
+
+    def lacks() -> str:
+        return lacking(Timeline.load(str(made.path)), Timeline.load(str(made.metadata)))
+
+    for name in (MADE, moment(1), moment(2)):
+        (folder / f"{name}.deltacommit").unlink()
+    assert lacks() == ""
+    made.done(made.path, moment(4))
+    assert lacks() == moment(4)

@@ -74,11 +74,12 @@ def lacking(data: Timeline, metadata: Timeline) -> str:
     have; "" for none.
 
     What is older than the metadata table's active timeline, or than its last listing of all files, which a
-    restore makes, counts as there.
+    restore makes, counts as there. Cleans and rollbacks are archived apart, so the oldest deltacommit tells.
     """
     own = [item.time for item in metadata if item.completed]
     listed = (time[:_DIGITS] for time in own if time[_DIGITS:] == Own.RESTORE.value)
-    floor = max([min(own, default=""), *listed])
+    first = next((item.time for item in metadata.filter((Action.DELTACOMMIT,), completed=True)), "")
+    floor = max([first, *listed])
     there = frozenset(own)
     done = data.after(floor, data.filter(_CHANGING, completed=True))
     return next((item.time for item in done if item.time not in there), "")
