@@ -15,7 +15,7 @@ from hoodie.metadata.keys import column_key, file_key
 from hoodie.metadata.table import MetadataTable, Partition
 
 _STATS = "ColumnStatsMetadata"
-_PLAIN = ("fileName", "columnName", "valueCount", "nullCount", "isDeleted")
+_PLAIN = ("fileName", "columnName", "valueCount", "nullCount", "totalUncompressedSize", "isDeleted")
 #: (partition path, name)
 File: TypeAlias = tuple[str, str]
 
@@ -23,7 +23,7 @@ File: TypeAlias = tuple[str, str]
 @dataclass(frozen=True)
 class ColumnStats:
     """What one record says. `low` and `high` are None where it has none; `kind` is the name of their type,
-    such as IntWrapper. `values` counts nulls, too; None: not known.
+    such as IntWrapper. `values` counts nulls, too, `size` are bytes before compression; None: not known.
     """
 
     low: Any
@@ -31,6 +31,7 @@ class ColumnStats:
     kind: str
     values: int | None
     nulls: int | None
+    size: int | None = None
 
 
 def column_stats(
@@ -64,10 +65,10 @@ def _decoded(records: Any) -> Iterable[tuple[str | None, str | None, bool, Colum
     low_kinds, lows = _values(records.field("minValue"))
     high_kinds, highs = _values(records.field("maxValue"))
     plain = [records.field(name).to_pylist() for name in _PLAIN]
-    for place, (name, column, values, nulls, deleted) in enumerate(zip(*plain, strict=True)):
+    for place, (name, column, values, nulls, size, deleted) in enumerate(zip(*plain, strict=True)):
         kind = low_kinds[place]
         low, high = (lows[place], highs[place]) if kind == high_kinds[place] else (None, None)
-        yield name, column, deleted is not False, ColumnStats(low, high, kind, values, nulls)
+        yield name, column, deleted is not False, ColumnStats(low, high, kind, values, nulls, size)
 
 
 def _values(union: Any) -> tuple[list[str], list[Any]]:

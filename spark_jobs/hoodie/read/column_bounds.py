@@ -4,7 +4,7 @@ A row of a slice has values of its files only, so that bounds of a column in all
 slice; a file without statistics bounds nothing. What Apache Hudi 0.15.0 writes is not always what it seems:
 
 - A row group that has no least and greatest value of a column does not widen those of its file: of floats
-  where one is NaN, and of long texts, whose values all count as nulls.
+  where one is NaN, and of texts where one is long.
 - Where all values of a file count as nulls, it may have had no statistics.
 - Days before 1582-10-15 are counted by another calendar, and points in time in the file's own unit.
 - Texts are compared by UTF-16 units where records of log files are merged, and may end with half a character.
@@ -27,6 +27,8 @@ from hoodie.table.view import FileSlice
 
 #: rows of which Apache Hudi's Parquet writer makes one row group
 _ONE_GROUP = 100
+#: bytes of a text that Parquet writers may leave out of statistics (parquet-java adds up the two)
+_LONG = 2048
 _GREGORIAN = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
 #: smaller numbers are microseconds of the years around 1970, or milliseconds of any time
 _MILLIS = 10**14
@@ -71,12 +73,17 @@ def bounds_of_stats(stats: ColumnStats, kind: pa.DataType, log: bool) -> Bounds:
     if stats.low is None or stats.high is None:
         return unknown
     whole = log or (stats.values is not None and stats.values <= _ONE_GROUP)
-    if not whole and (floating or (nulls and pa.types.is_string(kind))):
+    if not whole and (floating or (pa.types.is_string(kind) and not _is_short(stats))):
         return unknown
     low, high = _ends(stats, kind, log)
     if low is not None and high is not None and high < low:
         return unknown
     return Bounds(low, high, nulls=nulls, nan=floating)
+
+
+def _is_short(stats: ColumnStats) -> bool:
+    """Has no text of the column a length that makes a row group's statistics lack it."""
+    return stats.nulls == 0 and stats.size is not None and 0 < stats.size < _LONG
 
 
 def _files(item: FileSlice) -> list[tuple[File, bool]]:

@@ -7,6 +7,7 @@ import random
 import shutil
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -348,7 +349,7 @@ def test_a_view_travels(made: Path) -> None:
 
 
 def stats(kind: str, low: Any, high: Any, nulls: int | None = 0, values: int | None = 1000) -> ColumnStats:
-    return ColumnStats(low, high, f"{kind}Wrapper", values, nulls)
+    return ColumnStats(low, high, f"{kind}Wrapper", values, nulls, 100)
 
 
 NAN = float("nan")
@@ -383,6 +384,8 @@ TEXT, MOMENT = pa.string(), pa.timestamp("us", "UTC")
         (TEXT, stats("String", "a", "b"), False, Bounds("a", "b", nulls=False)),
         (TEXT, stats("String", "a", "b", 1), False, Bounds()),
         (TEXT, stats("String", "a", "b", 1, 100), False, Bounds("a", "b")),
+        (TEXT, replace(stats("String", "a", "b"), size=5000), False, Bounds(nulls=False)),
+        (TEXT, replace(stats("String", "a", "b"), size=0), False, Bounds(nulls=False)),
         (TEXT, stats("String", "a", "b", 1), True, Bounds("a", "b")),
         (TEXT, stats("String", "a\U0001f600z", "b\ue000z"), True, Bounds("a", "c", nulls=False)),
         (TEXT, stats("String", "a\ufffd", "\ufffd"), False, Bounds("a", None, nulls=False)),
