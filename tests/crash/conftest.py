@@ -48,7 +48,7 @@ class Bench:
         shutil.rmtree(path, ignore_errors=True)
         if scenario.make is not None:
             if scenario.make not in self._made:
-                template = self._root / f"made-{scenario.make.__name__}"
+                template = self._root / f"made-{scenario.make.__module__}.{scenario.make.__name__}"
                 scenario.make(self, template)
                 self._made[scenario.make] = template
             copy_table(self._made[scenario.make], path)

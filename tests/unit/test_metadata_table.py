@@ -64,6 +64,7 @@ INFO = pa.struct([pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.
 ROWS = arrow_schema(
     [("key", pa.string()), ("type", pa.int32()), ("filesystemMetadata", pa.map_(pa.string(), INFO))]
 )
+WRITTEN = json.dumps({"partitionToWriteStats": {"p": [{"fileId": "f", "path": "p/f"}]}}).encode()
 #: by partition: the size of a file, None where it was deleted
 Files = Mapping[str, Mapping[str, int | None]]
 
@@ -325,10 +326,23 @@ def test_archived_deltacommits_are_not_lacking(made: Made) -> None:
     folder = made.metadata / ".hoodie"
 
     def lacks() -> str:
-        return lacking(Timeline.load(str(made.path)), Timeline.load(str(made.metadata)))
+        return lacking(Timeline.load(str(made.path)), Timeline.load(str(made.metadata)), STORAGE)
 
     for name in (MADE, moment(1), moment(2)):
         (folder / f"{name}.deltacommit").unlink()
     assert lacks() == ""
     made.done(made.path, moment(4))
-    assert lacks() == moment(4)
+    assert lacks() == "", "a change of the schema"
+    made.done(made.path, moment(5), data=WRITTEN)
+    assert lacks() == moment(5)
+
+
+def test_what_was_pending_while_the_metadata_table_was_made(made: Made) -> None:
+    """Its deltacommit is older than the making, which listed all files of other instants."""
+    for number in (1, 2, 3, 4):
+        made.done(made.path, moment(number), data=WRITTEN)
+    for name in (moment(1), f"{moment(3)}010"):
+        made.done(made.metadata, name)
+    (made.metadata / f".hoodie/{MADE}.deltacommit").unlink()
+    timelines = Timeline.load(str(made.path)), Timeline.load(str(made.metadata))
+    assert lacking(*timelines, STORAGE) == moment(4)

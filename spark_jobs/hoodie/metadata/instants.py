@@ -15,6 +15,7 @@ from dataclasses import replace
 from hoodie.storage import Storage
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
 from hoodie.timeline.restore_plan import RestoreMetadata
@@ -69,20 +70,31 @@ def is_making(time: str) -> bool:
     return time.startswith(NEW_TABLE) or (len(suffix) == 3 and suffix >= f"{_FIRST_MAKING:03d}")
 
 
-def lacking(data: Timeline, metadata: Timeline) -> str:
+def lacking(data: Timeline, metadata: Timeline, storage: Storage) -> str:
     """The first completed instant of the table that changed its files, and that the metadata table does not
-    have; "" for none.
+    have; "" for none. Raises TableError for a commit that is damaged.
 
-    What is older than the metadata table's active timeline, or than its last listing of all files, which a
-    restore makes, counts as there. Cleans and rollbacks are archived apart, so the oldest deltacommit tells.
+    What is older than the metadata table's active timeline, or than its listings of all files (its making, and
+    a restore), counts as there: it may have the deltacommit of an older instant, which was pending when it was
+    made. Cleans and rollbacks are archived apart, so the oldest deltacommit tells. Commits of Apache Hudi that
+    change the schema alone have none.
     """
     own = [item.time for item in metadata if item.completed]
     listed = (time[:_DIGITS] for time in own if time[_DIGITS:] == Own.RESTORE.value)
     first = next((item.time for item in metadata.filter((Action.DELTACOMMIT,), completed=True)), "")
-    floor = max([first, *listed])
+    made = min((time[:_DIGITS] for time in own if is_making(time)), default=first)
+    floor = max([made, *listed])
     there = frozenset(own)
     done = data.after(floor, data.filter(_CHANGING, completed=True))
-    return next((item.time for item in done if item.time not in there), "")
+    missing = (item for item in done if item.time not in there)
+    return next((item.time for item in missing if _changes_files(data, item, storage)), "")
+
+
+def _changes_files(timeline: Timeline, instant: Instant, storage: Storage) -> bool:
+    if instant.action not in COMMIT_ACTIONS:
+        return True
+    commit = CommitMetadata.parse(timeline.read(instant, storage))
+    return commit.num_replaced > 0 or any(commit.partition_to_write_stats.values())
 
 
 def _is_own(time: str) -> bool:

@@ -107,7 +107,7 @@ class MetadataTable:
             files,
             blocks,
             partitions,
-            lacking(timeline, own),
+            lacking(timeline, own, storage),
             compactions,
             _written(own, storage),
         )

@@ -41,7 +41,8 @@ class MemoryHBase:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self._socket = TServerSocket(host="127.0.0.1", port=self.port, client_timeout=None)
+        server_socket: Any = TServerSocket
+        self._socket = server_socket(host="127.0.0.1", port=self.port, client_timeout=None)
         self._server = TThreadedServer(
             TProcessor(Hbase_thrift.Hbase, self),
             self._socket,
