@@ -81,6 +81,7 @@ def test_airflow_lists_the_plugin(server: ApiServer) -> None:
     assert [item["url_prefix"] for item in plugin["fastapi_apps"]] == ["/hoodie"]
 
 
+@pytest.mark.full
 def test_in_airflows_own_pages(browser: Browser, server: ApiServer, table: WrittenTimeline) -> None:
     sign_in(browser, server)
     browser.until("document.querySelector('nav')?.innerText.includes('Browse') "
@@ -108,6 +109,7 @@ def test_the_page_comes_back_after_signing_in(browser: Browser, server: ApiServe
     assert browser.run("new URLSearchParams(location.search).get('table')") == "orders"
 
 
+@pytest.mark.full
 def test_the_menu_leads_to_it(browser: Browser, server: ApiServer) -> None:
     sign_in(browser, server)
     browse = (

@@ -161,6 +161,7 @@ SENSORS = """
 """
 
 
+@pytest.mark.full
 def test_sensors_that_start_from_the_trigger_never_take_a_worker_slot(
     load_dag: Callable[[str], Any],
     publish: Callable[[Any], None],

@@ -206,7 +206,7 @@ def _apply(model: dict[tuple[str, str], dict[str, Any]], rows: list[dict[str, An
             model[key] = row
 
 
-@pytest.fixture(params=["on the driver", "by tasks"])
+@pytest.fixture(params=full_but({"on the driver"}, ["on the driver", "by tasks"]))
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where the index is asked; the answers are the same."""
     if request.param == "by tasks":

@@ -14,6 +14,7 @@ from tests.crash.scenarios import SCENARIOS
 from tests.crash.test_sweep import sweep
 from tests.crash.worker import Worker
 from tests.support.mounts import mounted
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.crash
 
@@ -24,6 +25,6 @@ def mount(request: pytest.FixtureRequest, memory_path: Path) -> Iterator[Bench]:
         yield Bench(memory_path / "mounted", worker, request)
 
 
-@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", full_but({Kind.KILL}, Kind), ids=lambda kind: kind.value)
 def test_an_upsert_survives(mount: Bench, kind: Kind) -> None:
     sweep(mount, "upsert", mount.cases(SCENARIOS["upsert"], kind, rest=False))

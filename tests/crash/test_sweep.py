@@ -33,10 +33,31 @@ pytestmark = pytest.mark.crash
 UNSWEPT = ("left", "right", "upsert_after_overwrite", *METADATA)
 SWEPT = [(name, kind) for name in SCENARIOS if name not in UNSWEPT for kind in Kind]
 IDS = [f"{name}-{kind.value}" for name, kind in SWEPT]
+#: the fast tier has each kind of action, and the protocols that several of them share
+FAST = {
+    "first",
+    "upsert",
+    "mor_upsert",
+    "repair",
+    "mor_repair_shared",
+    "insert_overwrite",
+    "withdrawn",
+    "late_commit",
+    "locked",
+    "execute",
+    "cancel_begun_compaction",
+    "cluster_execute",
+    "clean",
+    "archive",
+    "rollback_deltas",
+    "restore_commits",
+    "savepoint",
+    "ledger_upsert",
+}
 #: of hash rings the fast tier kills two writers
 QUICK = [(name, Kind.KILL) for name in ("ring_split", "ring_overwrite")]
-FAST = [
-    pytest.param(*case, marks=[pytest.mark.full] if case[0] in rings.RINGS and case not in QUICK else [])
+CASES = [
+    pytest.param(*case, marks=[] if case[0] in FAST or case in QUICK else [pytest.mark.full])
     for case in SWEPT
 ]
 
@@ -64,7 +85,7 @@ def check_ledger(path: Path) -> None:
     assert bool(not_counted(path)) <= bool(Timeline.load(str(path)).filter([Action.RESTORE]))
 
 
-@pytest.mark.parametrize(("name", "kind"), FAST, ids=IDS)
+@pytest.mark.parametrize(("name", "kind"), CASES, ids=IDS)
 def test_every_scenario_survives(bench: Bench, name: str, kind: Kind) -> None:
     """A failure of each class."""
     cases = bench.cases(SCENARIOS[name], kind, rest=False)

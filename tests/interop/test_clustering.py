@@ -140,6 +140,7 @@ def test_incremental_queries_of_apache_hudi_after_our_clustering(
     assert hudi_015.read_incremental(table.path, begin=second).num_rows == 0
 
 
+@pytest.mark.full
 def test_the_golden_plan_executed_by_us(
     golden_tables: Path, tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:

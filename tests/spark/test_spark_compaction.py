@@ -62,6 +62,7 @@ def test_plans_and_executions(tmp_path: Path, servers: Servers, mode: str) -> No
     assert len(tasks) == 1, "small slices share a task"
 
 
+@pytest.mark.full
 def test_an_error_of_a_task_is_told_and_leaves_the_plan(tmp_path: Path, servers: Servers) -> None:
     path = tmp_path / "t"
     for version in (1, 2):

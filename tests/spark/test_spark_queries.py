@@ -175,7 +175,7 @@ def test_queries_equal_what_apache_hudi_answers(
 @pytest.mark.parametrize(
     ("mode", "count", "settings"),
     [
-        ("classic", 120, {"spark.sql.ansi.enabled": "false"}),
+        pytest.param("classic", 120, {"spark.sql.ansi.enabled": "false"}, marks=pytest.mark.full),
         pytest.param("classic", 60, {"spark.sql.ansi.enabled": "true"}, marks=pytest.mark.full),
         pytest.param(
             "classic",

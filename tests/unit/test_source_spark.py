@@ -69,7 +69,9 @@ def rows(frame: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "none.csv", "a.json", "united"])
-@pytest.mark.parametrize("known", [None, KNOWN], ids=["no table", "a table"])
+@pytest.mark.parametrize(
+    "known", [pytest.param(None, id="no table", marks=pytest.mark.full), pytest.param(KNOWN, id="a table")]
+)
 def test_both_engines_read_the_same(name: str, known: pa.Schema | None, spark: Any, data: Path) -> None:
     source = Source.of(str(data / name))
     if name == "a.json" and known is not None:

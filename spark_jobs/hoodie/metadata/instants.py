@@ -74,10 +74,10 @@ def lacking(data: Timeline, metadata: Timeline, storage: Storage) -> str:
     """The first completed instant of the table that changed its files, and that the metadata table does not
     have; "" for none. Raises TableError for a commit that is damaged.
 
-    What is older than the metadata table's active timeline, or than its listings of all files (its making, and
-    a restore), counts as there: it may have the deltacommit of an older instant, which was pending when it was
-    made. Cleans and rollbacks are archived apart, so the oldest deltacommit tells. Commits of Apache Hudi that
-    change the schema alone have none.
+    What is older than the metadata table's active timeline, or than its listings of all files (its making and
+    restores), counts as there: it may have the deltacommit of an older instant that was pending while it was
+    made. Cleans and rollbacks are archived apart, so the oldest deltacommit tells. Commits of Apache Hudi
+    that change the schema alone have none.
     """
     own = [item.time for item in metadata if item.completed]
     listed = (time[:_DIGITS] for time in own if time[_DIGITS:] == Own.RESTORE.value)

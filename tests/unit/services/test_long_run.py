@@ -89,7 +89,8 @@ EARLY = {
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("kind", full_but({"mor"}, ["cow", "mor"]))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_writer_that_is_killed_again_and_again_leaves_a_table_as_small(
     memory_path: Path, kind: str
 ) -> None:
