@@ -15,7 +15,6 @@ from dataclasses import replace
 from hoodie.storage import Storage
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
 from hoodie.timeline.restore_plan import RestoreMetadata
@@ -93,7 +92,7 @@ def lacking(data: Timeline, metadata: Timeline, storage: Storage) -> str:
 def _changes_files(timeline: Timeline, instant: Instant, storage: Storage) -> bool:
     if instant.action not in COMMIT_ACTIONS:
         return True
-    commit = CommitMetadata.parse(timeline.read(instant, storage))
+    commit = timeline.commit(instant, storage)
     return commit.num_replaced > 0 or any(commit.partition_to_write_stats.values())
 
 
