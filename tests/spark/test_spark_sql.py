@@ -69,7 +69,8 @@ def test_both_engines_answer_the_same(
         assert isinstance(found, list), (text, found)
         assert found[0] == local(text, tables), text
         if text in CONVERTED:
-            assert found[1], f"no step of the plan converts columns: {text}"
+            # 3.5 counts rows without a step that names columns
+            assert found[1] or version == "3.5", f"no step of the plan converts columns: {text}"
             for columns in found[1]:
                 assert set(columns.split(", ")) <= CONVERTED[text], text
     for text, found in zip(REFUSED, said["found"][len(texts) :], strict=True):
