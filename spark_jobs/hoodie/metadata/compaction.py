@@ -30,26 +30,18 @@ from hoodie.metadata.record_schema import is_current, record_schema
 from hoodie.metadata.records.files import FILES
 from hoodie.metadata.table import Partition, naming
 from hoodie.metadata.upkeep import Upkeep
-from hoodie.metadata.written_table import WrittenTable, new_options, side_by_side
+from hoodie.metadata.written_table import WrittenTable, at_once, new_options
+from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.log_scan import LogScan, contents, scan_slice
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import NO_COMMIT, RuntimeStats, WriteStat
-from hoodie.timeline.compaction_plan import (
-    TOTAL_IO_MB,
-    TOTAL_IO_READ_MB,
-    TOTAL_IO_WRITE_MB,
-    TOTAL_LOG_FILES,
-    TOTAL_LOG_FILES_SIZE,
-    CompactionOperation,
-    CompactionPlan,
-)
+from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
 
 _OPERATION = "COMPACT"
-#: what Apache Hudi takes for the megabytes of a base file that is not there
-_NEW_FILE_MB = 120
-_MEGABYTE = 1 << 20
+#: what Apache Hudi takes for the size of a base file that is not there
+_NEW_FILE_BYTES = 120 << 20
 
 
 def compact(table: WrittenTable, upkeep: Upkeep) -> bool:
@@ -86,36 +78,14 @@ def _is_behind(table: WrittenTable, newest: str) -> bool:
 def _plan(table: WrittenTable) -> CompactionPlan:
     view, listing = table.view(), table.listing()
     latest = [group[0] for name in table.partitions for group in table.groups(name, view, listing)]
-    return CompactionPlan(tuple(_operation(item) for item in latest if item.logs))
-
-
-def _operation(item: FileSlice) -> CompactionOperation:
-    base = item.base.size if item.base else 0
-    logs = sum(log.size for log in item.logs)
-    read = (base + logs) // _MEGABYTE
-    written = base // _MEGABYTE if base else _NEW_FILE_MB
-    metrics = {
-        TOTAL_LOG_FILES: len(item.logs),
-        TOTAL_IO_MB: read + written,
-        TOTAL_IO_READ_MB: read,
-        TOTAL_LOG_FILES_SIZE: logs,
-        TOTAL_IO_WRITE_MB: written,
-    }
-    return CompactionOperation(
-        partition_path=item.partition,
-        file_id=item.file_id,
-        base_instant=item.instant,
-        data_file=item.base.name if item.base else None,
-        log_files=tuple(log.name for log in item.logs),
-        metrics={name: float(value) for name, value in metrics.items()},
-    )
+    return CompactionPlan(tuple(compaction_operation(item, _NEW_FILE_BYTES) for item in latest if item.logs))
 
 
 def _execute(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> None:
     table.go_on(instant.with_state(State.INFLIGHT))
     blocks = table.blocks(table.view())
     slices = list(_slices(table, instant, plan))
-    stats = side_by_side(list(enumerate(slices)), partial(_write, table, instant.time, blocks))
+    stats = at_once(list(enumerate(slices)), partial(_write, table, instant.time, blocks))
     done = [stat for stat in stats if stat is not None]
     table.complete(instant, committed(done, _OPERATION, compacted=True).to_json())
     table.refresh()

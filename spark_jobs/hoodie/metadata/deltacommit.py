@@ -20,7 +20,7 @@ from hoodie.metadata.keys import file_groups
 from hoodie.metadata.record_schema import commit_schema, record_schema, whole_records
 from hoodie.metadata.records import Records
 from hoodie.metadata.table import Partition
-from hoodie.metadata.written_table import WrittenTable, new_options, side_by_side
+from hoodie.metadata.written_table import WrittenTable, at_once, new_options
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import (
     SCHEMA_KEY,
@@ -60,7 +60,7 @@ def write_deltacommit(table: WrittenTable, instant: str, records: Mapping[Partit
     inflight = requested.with_state(State.INFLIGHT)
     table.begin(requested)
     table.begin(inflight, _intended(parts).to_json())
-    stats = side_by_side(list(enumerate(parts)), partial(_write, table, instant))
+    stats = at_once(list(enumerate(parts)), partial(_write, table, instant))
     table.complete(inflight, committed(stats, _OPERATION).to_json())
 
 

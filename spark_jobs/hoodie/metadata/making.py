@@ -16,7 +16,7 @@ from hoodie.metadata.instants import is_making, making_time
 from hoodie.metadata.record_schema import record_schema, whole_records
 from hoodie.metadata.records import Records
 from hoodie.metadata.table import Partition
-from hoodie.metadata.written_table import WrittenTable, group_id, new_options, side_by_side
+from hoodie.metadata.written_table import WrittenTable, at_once, group_id, new_options
 from hoodie.table import properties
 from hoodie.table.partition import ensure_partition
 from hoodie.timeline.active import delete_instant
@@ -81,13 +81,13 @@ def _make(table: WrittenTable, upto: str, partition: Partition, records: Records
     def begin(file_id: str) -> None:
         storage.create(join(folder, str(LogFileName(file_id, time, 1, _TOKEN))), empty)
 
-    side_by_side(ids, begin)
+    at_once(ids, begin)
     requested = Instant(time, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
     table.begin(requested)
     table.begin(inflight)
     filled = [_Group(ids[place], place, rows) for place, (rows, _) in split(records, groups) if rows.num_rows]
-    stats = side_by_side(filled, lambda group: _write(table, partition, time, group))
+    stats = at_once(filled, lambda group: _write(table, partition, time, group))
     table.complete(inflight, committed(stats, _OPERATION).to_json())
     table.refresh()
 

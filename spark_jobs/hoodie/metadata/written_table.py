@@ -186,7 +186,7 @@ def new_options() -> HFileOptions:
     return HFileOptions(created_ms=int(time.time() * 1000))
 
 
-def side_by_side(work: Sequence[_T], do: Callable[[_T], _R]) -> list[_R]:
+def at_once(work: Sequence[_T], do: Callable[[_T], _R]) -> list[_R]:
     """What `do` returns of each, in their order."""
     if len(work) < 2:
         return [do(item) for item in work]

@@ -6,10 +6,12 @@ import pytest
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
+from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.services.compaction.schedule import plan
 from hoodie.services.compaction.settings import STRATEGY, Strategy
-from hoodie.services.compaction.strategy import candidates, choose, operation
+from hoodie.services.compaction.strategy import candidates, choose
 from hoodie.storage import FileInfo
+from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView
 from hoodie.timeline.compaction_plan import CompactionOperation
 from hoodie.timeline.instant import Action, Instant, State
@@ -45,13 +47,13 @@ def made(file_id: str, base: int | None, *logs: int, partition: str = "p", insta
 
 
 def planned(config: Config, *slices: FileSlice) -> list[str]:
-    chosen = choose([operation(item, config) for item in slices], config)
+    chosen = choose([compaction_operation(item, config[MAX_FILE_SIZE]) for item in slices], config)
     return [item.file_id for item in chosen]
 
 
 def test_metrics_are_hudis_whole_megabytes() -> None:
     config = Config.of({"hoodie.parquet.max.file.size": 7 * MB})
-    entry = operation(made("a", 3 * MB + 5, MB - 1, 10), config)
+    entry = compaction_operation(made("a", 3 * MB + 5, MB - 1, 10), config[MAX_FILE_SIZE])
     assert entry.metrics == {
         "TOTAL_IO_READ_MB": 4.0,
         "TOTAL_IO_WRITE_MB": 3.0,
@@ -62,7 +64,7 @@ def test_metrics_are_hudis_whole_megabytes() -> None:
     assert entry.data_file == f"a_0-0-0_{T1}.parquet"
     assert entry.log_files == (f".a_{T1}.log.1_0-0-0", f".a_{T1}.log.2_0-0-0")
     assert entry.base_instant == T1
-    alone = operation(made("b", None, 2 * MB), config)
+    alone = compaction_operation(made("b", None, 2 * MB), config[MAX_FILE_SIZE])
     assert alone.data_file is None
     assert alone.metric("TOTAL_IO_MB") == 9.0, "a new file is as large as it may be"
 

@@ -121,9 +121,8 @@ class Following(CommitParticipant):
             where = f"SingleColumnValueFilter('_s', 'commit_ts', =, 'binary:{instant.time}', true, true)"
             for key, cells in list(client.scan(COLUMNS, where=where)):
                 before = entry_of(cells).before
-                if (
-                    before is None
-                ):  # as Apache Hudi enters it: earlier cells are what it was, where HBase has them
+                # an entry of Apache Hudi's has no other beside it: earlier cells are it, where HBase has them
+                if before is None:
                     before = entry_of(client.row(key, COLUMNS, began)).place
                 if before is None:
                     gone.append(key)

@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from hoodie.config.key import Config
+from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.read.verify import refuse_damaged
 from hoodie.services.compaction import strategy, trigger
 from hoodie.services.compaction.settings import STRATEGY
 from hoodie.services.planned import DuePlan
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.bootstrap import source_uri
+from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
@@ -39,7 +41,7 @@ def plan(
     free = [item for item in slices if (item.partition, item.file_id) not in busy]
     if not free:
         return DuePlan(None, f"all {len(slices)} file slices with logs are in pending plans already")
-    chosen = strategy.choose([strategy.operation(item, config) for item in free], config)
+    chosen = strategy.choose([compaction_operation(item, config[MAX_FILE_SIZE]) for item in free], config)
     if not chosen:
         name = config[STRATEGY].value
         return DuePlan(None, f"the strategy {name} takes none of the {len(free)} file slices with logs")

@@ -8,7 +8,6 @@ from datetime import date
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.services.compaction.settings import (
     NUM_THRESHOLD,
     SIZE_THRESHOLD,
@@ -17,12 +16,8 @@ from hoodie.services.compaction.settings import (
     TARGET_PARTITIONS,
     Strategy,
 )
-from hoodie.table.view import FileSlice
 from hoodie.timeline.compaction_plan import (
     TOTAL_IO_MB,
-    TOTAL_IO_READ_MB,
-    TOTAL_IO_WRITE_MB,
-    TOTAL_LOG_FILES,
     TOTAL_LOG_FILES_SIZE,
     CompactionOperation,
 )
@@ -30,29 +25,6 @@ from hoodie.timeline.compaction_plan import (
 _MEGABYTE = 1 << 20
 #: 2024/05/31, 2024-05-31, 20240531, and each with field=value parts
 _DAY = re.compile(r"(\d{4})([/-]?)(\d{1,2})\2(\d{1,2})(?!\d)")
-
-
-def operation(file_slice: FileSlice, config: Config) -> CompactionOperation:
-    """The plan's entry of a slice that has logs, with Apache Hudi's metrics (whole MB)."""
-    base = file_slice.base.size if file_slice.base else 0
-    logs = sum(log.size for log in file_slice.logs)
-    read = (base + logs) // _MEGABYTE
-    written = (base or config[MAX_FILE_SIZE]) // _MEGABYTE
-    metrics = {
-        TOTAL_IO_READ_MB: read,
-        TOTAL_IO_WRITE_MB: written,
-        TOTAL_IO_MB: read + written,
-        TOTAL_LOG_FILES_SIZE: logs,
-        TOTAL_LOG_FILES: len(file_slice.logs),
-    }
-    return CompactionOperation(
-        partition_path=file_slice.partition,
-        file_id=file_slice.file_id,
-        base_instant=file_slice.instant,
-        data_file=file_slice.base.name if file_slice.base else None,
-        log_files=tuple(log.name for log in file_slice.logs),
-        metrics={name: float(value) for name, value in metrics.items()},
-    )
 
 
 def candidates(partitions: Sequence[str], config: Config) -> list[str]:
