@@ -41,12 +41,14 @@ class MemoryHBase:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
+        # classes without annotations, of a package that is marked as typed
         server_socket: Any = TServerSocket
+        protocols: Any = TBinaryProtocolFactory
         self._socket = server_socket(host="127.0.0.1", port=self.port, client_timeout=None)
         self._server = TThreadedServer(
             TProcessor(Hbase_thrift.Hbase, self),
             self._socket,
-            iprot_factory=TBinaryProtocolFactory(decode_response=False),
+            iprot_factory=protocols(decode_response=False),
             itrans_factory=TBufferedTransportFactory(),
             daemon=True,
         )
