@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_hoodie.assets.events import commits_in
+    from airflow_hoodie.notifications.hoodie import HoodieNotifier
     from airflow_hoodie.operators.backfill import BackfillMaintenanceOperator
     from airflow_hoodie.operators.maintenance import MaintenanceOperator
     from airflow_hoodie.operators.relay import PartitionRelayOperator
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
         CleanOperator,
         ClusteringOperator,
         CompactionOperator,
+        HiveSyncOperator,
+        IndexOperator,
     )
+    from airflow_hoodie.operators.ttl import PartitionTTLOperator
     from airflow_hoodie.operators.undo import (
         CancelOperator,
         RestoreOperator,
@@ -52,7 +56,10 @@ _HOME = {
     "CleanOperator": "airflow_hoodie.operators.services",
     "ClusteringOperator": "airflow_hoodie.operators.services",
     "CompactionOperator": "airflow_hoodie.operators.services",
+    "HiveSyncOperator": "airflow_hoodie.operators.services",
+    "IndexOperator": "airflow_hoodie.operators.services",
     "MaintenanceOperator": "airflow_hoodie.operators.maintenance",
+    "PartitionTTLOperator": "airflow_hoodie.operators.ttl",
     "CancelOperator": "airflow_hoodie.operators.undo",
     "RestoreOperator": "airflow_hoodie.operators.undo",
     "RollbackOperator": "airflow_hoodie.operators.undo",
@@ -61,6 +68,7 @@ _HOME = {
     "BackfillMaintenanceOperator": "airflow_hoodie.operators.backfill",
     "HOODIE_RETRIES": "airflow_hoodie.retries",
     "HoodieRetryPolicy": "airflow_hoodie.retries",
+    "HoodieNotifier": "airflow_hoodie.notifications.hoodie",
     "CommitSensor": "airflow_hoodie.sensors.commit",
     "FreshnessSensor": "airflow_hoodie.sensors.freshness",
     "PartitionSensor": "airflow_hoodie.sensors.partition",
@@ -82,13 +90,17 @@ __all__ = [
     "DeleteOperator",
     "DeletePartitionOperator",
     "FreshnessSensor",
+    "HiveSyncOperator",
+    "HoodieNotifier",
     "HoodieRetryPolicy",
     "HoodieTable",
+    "IndexOperator",
     "InsertOperator",
     "InsertOverwriteOperator",
     "MaintenanceOperator",
     "PartitionRelayOperator",
     "PartitionSensor",
+    "PartitionTTLOperator",
     "RestoreOperator",
     "RollbackOperator",
     "SavepointOperator",

@@ -5,12 +5,13 @@ Neither pyspark nor pyarrow is imported, and Airflow is not either.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from threading import Lock
 from typing import Any
 
+from hoodie.config.key import Config
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import COUNTS, CommitDetails
@@ -55,9 +56,9 @@ class TableReader:
     Every method blocks: in an event loop, call it in a thread; several threads may.
     """
 
-    def __init__(self, path: str) -> None:
-        """Raises StorageError for a scheme that has no storage."""
-        self._table = Table(TableRef.of(path), timeline_only=True)
+    def __init__(self, path: str, options: Mapping[str, str] | None = None) -> None:
+        """`options`: settings of its storage. Raises ConfigError for a scheme that has no storage."""
+        self._table = Table(TableRef.of(path, Config.of(options or {})), timeline_only=True)
         self.base_path = self._table.base_path
         self.storage = self._table.storage
         self._opened: dict[Instant, CommitDetails] = {}

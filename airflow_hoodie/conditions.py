@@ -2,8 +2,9 @@
 
 What "after" means:
 
-* an instant (14 or 17 digits): commits whose instant is greater, compared as texts as Hudi does. A slow
-  commit with a smaller instant that completes later is not "after" it;
+* an instant (14 or 17 digits) that is completed on the timeline: what completed after it. Of writers at once
+  one that began earlier may complete later. "After" any other instant are those that are greater, compared as
+  texts as Hudi does;
 * a moment (datetime or ISO 8601 text; without a zone it is UTC): commits completed later. The completion
   time is the modification time of the completed instant's file, Hudi's state transition time; table versions
   8 and 9 have it in the file's name.
@@ -72,10 +73,35 @@ class Since:
     def __bool__(self) -> bool:
         return self.instant is not None or self.moment_ms is not None
 
+    def on(self, timeline: Timeline) -> Bound:
+        """The bound on a timeline: a completed instant is a place in the order of completion."""
+        if self.instant is None:
+            return Bound(moment_ms=self.moment_ms)
+        known = next((item for item in timeline.commits() if item.time == self.instant), None)
+        completed_ms = None if known is None else timeline.completion_of(known)
+        return Bound(instant=self.instant, completed_ms=completed_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A lower bound on one timeline, exclusive. `completed_ms`: when its instant was completed, where that is
+    known.
+    """
+
+    instant: str | None = None
+    completed_ms: int | None = None
+    moment_ms: int | None = None
+
     def admits(self, instant: Instant, completed_ms: int) -> bool:
+        if self.completed_ms is not None and completed_ms != self.completed_ms:
+            return completed_ms > self.completed_ms
         if self.instant is not None:
             return instant.is_after(self.instant)
         return self.moment_ms is None or completed_ms > self.moment_ms
+
+    def rules_out(self, instant: Instant) -> bool:
+        """Is it known, without a look at its file, that the bound does not admit the instant."""
+        return self.completed_ms is None and self.instant is not None and not instant.is_after(self.instant)
 
 
 def commit_actions(names: Collection[str]) -> frozenset[Action]:
@@ -203,15 +229,15 @@ class Commits:
 
     def _last_first(self, timeline: Timeline, refused: Mapping[str, Action]) -> Iterator[CommitHit]:
         found: list[tuple[int, str, Instant]] = []
-        after, bounded = self.since.instant, bool(self.until)
+        since, until = self.since.on(timeline), self.until.on(timeline) if self.until else None
         for instant in timeline.filter(self.which.actions, completed=True):
             if refused.get(instant.time) is instant.action:
                 continue  # thousands at each poll
-            if not instant.is_after(after):
-                continue  # without a look at its file
+            if since.rules_out(instant):
+                continue
             completed_ms = completed_at(timeline, instant)
-            past = bounded and self.until.admits(instant, completed_ms)
-            if self.since.admits(instant, completed_ms) and not past:
+            past = until is not None and until.admits(instant, completed_ms)
+            if since.admits(instant, completed_ms) and not past:
                 found.append((completed_ms, instant.time, instant))
         found.sort(reverse=True)
         return (CommitHit(timeline.base_path, instant, completed_ms) for completed_ms, _, instant in found)

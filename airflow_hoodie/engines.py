@@ -10,13 +10,15 @@ import importlib.util
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
-from hoodie.errors import HoodieError, InputError
-from hoodie.source import Format, Source, local_files
+from hoodie.config.key import Config
+from hoodie.errors import HoodieError, InputError, StorageError
+from hoodie.source import Format, Source, source_files
 from hoodie.storage import normalize
+from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table, TableRef
 
 LOCAL, SPARK, AUTO = "local", "spark", "auto"
@@ -121,7 +123,7 @@ def choose(
     incoming = 0
     if source is not None:
         try:
-            described = Source.of(source)
+            described = Source.of(source, options)
             if (problem := described.local_problem()) is not None:
                 return Choice(SPARK, problem.message)
             incoming = sum(_sizes(described))
@@ -129,8 +131,10 @@ def choose(
             if isinstance(error, InputError) and not os.path.isdir(normalize(path)):
                 why = f"neither the table nor its source is on this machine: {error.message}"
                 return Choice(SPARK, why)
+            if isinstance(error, StorageError):
+                return Choice(SPARK, f"this worker can't see the source: {error.message}")
             raise from_error(error) from error
-    before = _written(path, operations)
+    before = _written(path, operations, options)
     what = f"{_text(incoming)} of source files" if source is not None else "no source"
     what += f", and up to {_text(before)} written by the last such commits" if before else ""
     engine = LOCAL if max(incoming, before) <= max_size else SPARK
@@ -140,18 +144,18 @@ def choose(
 def _sizes(source: Source) -> Iterator[int]:
     """Bytes of each file; of a table, of all its data files."""
     if source.format is Format.TABLE:
-        source = Source(source.paths, Format.PARQUET)
-    for files in local_files(source).values():
+        source = replace(source, format=Format.PARQUET)
+    for files in source_files(source).values():
         for file in files:
-            packed = source.format is not Format.PARQUET and file.lower().endswith(_COMPRESSED)
-            yield os.path.getsize(file) * (_EXPANSION if packed else 1)
+            packed = source.format is not Format.PARQUET and file.path.lower().endswith(_COMPRESSED)
+            yield file.size * (_EXPANSION if packed else 1)
 
 
-def _written(path: str, operations: Collection[str]) -> int:
+def _written(path: str, operations: Collection[str], options: Mapping[str, Any]) -> int:
     """The most that one of the last commits of these operations wrote; 0 where there are none."""
     found: list[int] = []
     try:
-        timeline = Table(TableRef.of(path)).timeline
+        timeline = Table(TableRef.of(path, Config.of(options_of(options)))).timeline
         for instant in reversed(timeline.commits()[-_LOOK_BACK:]):
             details = timeline.details(instant)
             if details is not None and details.operation.lower() in operations:

@@ -7,6 +7,7 @@ HoodieException (an AirflowException)
 │   └── HoodieTableStateError      the table's past forbids what was asked; a retry won't help
 ├── HoodieConflictError        another process stood in the way; a later retry may succeed
 ├── HoodieValidationError      the incoming rows or their schema can't be written
+│   └── HoodieSourceNotFoundError  the source has no files yet; a later retry may find them
 ├── HoodieServiceError         the rows are committed, an inline service failed; a retry finds the commit
 └── HoodieJobError             the Spark job failed for another reason
     ├── HoodieCommitUnknownError   the storage failed at the publishing: the commit may be there or not
@@ -62,6 +63,10 @@ class HoodieValidationError(HoodieException):
     """Rows or schema refused before anything was written, or withdrawn by a pre-commit validator."""
 
 
+class HoodieSourceNotFoundError(HoodieValidationError):
+    """There are no files at the source's paths, yet."""
+
+
 class HoodieServiceError(HoodieException):
     """The rows are committed; a service that was to run after them failed."""
 
@@ -99,6 +104,7 @@ _BY_CODE: dict[str, type[HoodieException]] = {
     "fenced": HoodieConflictError,
     "commit_unknown": HoodieCommitUnknownError,
     "input": HoodieValidationError,
+    "source_not_found": HoodieSourceNotFoundError,
     "schema": HoodieValidationError,
     "duplicate_key": HoodieValidationError,
     "validation": HoodieValidationError,

@@ -32,6 +32,40 @@ _CONNECTION = {
             "description": "Connection of type spark that jobs are submitted with, unless a task names one",
             "schema": {"type": ["string", "null"], "default": "spark_default"},
         },
+        "storage_conn_id": {
+            "label": "Storage connection",
+            "description": "Connection of type aws, google_cloud_platform, wasb or webhdfs, with the "
+            "credentials of the tables' storage; without it those of the machine",
+            "schema": {"type": ["string", "null"]},
+        },
+    },
+}
+
+_LOCK_CONNECTION = {
+    "connection-type": "hoodie_lock",
+    "hook-class-name": "airflow_hoodie.hooks.lock.HoodieLockHook",
+    "hook-name": "Hoodie lock",
+    "ui-field-behaviour": {
+        "hidden-fields": ["login", "password", "extra"],
+        "relabeling": {"schema": "Database of Hive's metastore"},
+        "placeholders": {"host": "zk1:2181,zk2:2181"},
+    },
+    "conn-fields": {
+        "provider": {
+            "label": "Provider",
+            "description": "zookeeper, storage, filesystem, hivemetastore, dynamodb, or your own class",
+            "schema": {"type": ["string", "null"]},
+        },
+        "settings": {
+            "label": "Settings",
+            "description": "lines name=value; names below hoodie.write.lock.<provider>., or whole names",
+            "schema": {"type": ["string", "null"], "format": "multiline"},
+        },
+        "aws_conn_id": {
+            "label": "AWS connection",
+            "description": "Connection of type aws with the credentials for DynamoDB",
+            "schema": {"type": ["string", "null"]},
+        },
     },
 }
 
@@ -42,7 +76,8 @@ _CONFIG = {
             "tables": {
                 "description": (
                     "Tables that the page Hoodie timeline shows, to users who may read assets: a JSON object "
-                    "of names and paths. The API server must be able to read these."
+                    "of names and paths, or objects of path and hoodie_conn_id, whose warehouse and storage "
+                    "connection count. The API server must be able to read these."
                 ),
                 "version_added": "0.1.0",
                 "type": "string",
@@ -87,7 +122,8 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "operators": _modules(
-            "operators", "backfill", "base", "maintenance", "relay", "services", "undo", "write"
+            "operators",
+            *("backfill", "base", "emitting", "maintenance", "relay", "services", "ttl", "undo", "write"),
         ),
         "sensors": _modules("sensors", "base", "commit", "freshness", "partition"),
         "triggers": _modules("triggers", "commits", "condition"),
@@ -99,13 +135,14 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "airflow_hoodie.assets.hoodie.convert_asset_to_openlineage",
             },
         ],
-        "hooks": _modules("hooks", "hoodie", "local", "spark"),
-        "connection-types": [_CONNECTION],
+        "hooks": _modules("hooks", "hoodie", "local", "lock", "spark"),
+        "connection-types": [_CONNECTION, _LOCK_CONNECTION],
         "config": _CONFIG,
         "extra-links": [
             "airflow_hoodie.links.hoodie.TimelineLink",
             "airflow_hoodie.links.hoodie.CommitLink",
             "airflow_hoodie.links.hoodie.SparkUILink",
         ],
+        "notifications": ["airflow_hoodie.notifications.hoodie.HoodieNotifier"],
         "cli": ["airflow_hoodie.cli.definition.get_hoodie_cli_commands"],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from hoodie.mask import Mask
 from hoodie.text import lines, visible_in
 
+#: messages of progress that are kept for the error of a job that was killed
+_KEPT = 10
 _MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS)(?::(\w+))? (\{.*\})\s*$")
 
 
@@ -37,6 +40,11 @@ class JobOutput:
     mask: Mask = field(default_factory=Mask)
     result: dict[str, Any] | None = None
     report: dict[str, Any] | None = None
+    progress: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+    def last_said(self) -> str:
+        """The end of an error of a job that was killed: how far it had come; "" where it said nothing."""
+        return f". Its last progress:\n{chr(10).join(self.progress)}" if self.progress else ""
 
     def take(self, line: str) -> bool:
         """Was this line for us. What is logged of it has its control characters escaped."""
@@ -47,7 +55,8 @@ class JobOutput:
             value = self.mask.value(value)
         shown = visible_in(value)
         if kind == "PROGRESS":
-            self.log.info("[%s] %s", shown.get("step", "job"), shown.get("text", ""))
+            self.progress.append(f"[{shown.get('step', 'job')}] {shown.get('text', '')}")
+            self.log.info("%s", self.progress[-1])
             if self.on_progress is not None:
                 self.on_progress(value)
         elif kind == "RESULT":
@@ -83,7 +92,8 @@ def parse_marker(line: str, nonce: str = "") -> tuple[str, dict[str, Any] | None
 def summary(result: dict[str, Any]) -> str:
     """One line for people about a job's result; tolerates missing keys."""
     if service := _SERVICES.get(str(result.get("operation"))):
-        return service(result)
+        planned = result.get("status") == "planned" and "services" not in result
+        return _planned_summary(result) if planned else service(result)
     partitions = result.get("partitions") or []
     if result.get("status") == "planned":
         return (
@@ -100,6 +110,22 @@ def summary(result: dict[str, Any]) -> str:
         f"{result.get('num_updates', 0):,} updated, {result.get('num_deletes', 0):,} deleted in "
         f"{len(partitions)} partitions, {result.get('num_files', 0)} files, "
         f"{result.get('bytes_written', 0):,} bytes{replaced}, {result.get('duration_s', 0):.1f} s"
+    )
+
+
+def _planned_summary(result: dict[str, Any]) -> str:
+    """Of a dry run of a service: the counts of its result, by their own names."""
+    counts = {
+        name.removeprefix("num_").replace("_", " "): value
+        for name, value in result.items()
+        if name.startswith("num_") or name.endswith("bytes")
+    }
+    named = ", ".join(
+        f"{value:,} {name}" for name, value in counts.items() if isinstance(value, int) and value
+    )
+    return (
+        f"{str(result.get('operation')).capitalize()} of {result.get('table')} would concern "
+        f"{named or 'nothing'}; nothing was changed"
     )
 
 
@@ -196,6 +222,32 @@ def _restore_summary(result: dict[str, Any]) -> str:
     )
 
 
+def _ttl_summary(result: dict[str, Any]) -> str:
+    if result.get("status") == "skipped":
+        return f"Skipped the partition TTL of {result.get('table')}: {result.get('reason')}"
+    left = f"; {result.get('left')} more are left to the next run" if result.get("left") else ""
+    return (
+        f"Deleted {result.get('num_partitions', 0)} partitions of {result.get('table')} older than "
+        f"{result.get('days')} days by {result.get('instant')}: {', '.join(result.get('partitions') or [])}; "
+        f"{result.get('num_replaced', 0)} file groups of {result.get('bytes', 0):,} bytes{left}"
+    )
+
+
+def _index_summary(result: dict[str, Any]) -> str:
+    table = result.get("table")
+    if result.get("status") == "skipped":
+        return f"Skipped {result.get('mode')} of indexes of {table}: {result.get('reason')}"
+    changed = ", ".join(result.get("made") or result.get("dropped") or ()) or "indexes"
+    there = ", ".join(
+        f"{item.get('index')} ({item.get('state')}, {item.get('bytes', 0):,} bytes)"
+        for item in result.get("indexes") or ()
+    )
+    return (
+        f"{str(result.get('status', 'done')).capitalize()} {changed} of {table}; it has {there or 'none'}, "
+        f"{result.get('duration_s', 0):.1f} s"
+    )
+
+
 def _services_summary(result: dict[str, Any]) -> str:
     """A line for each service, as that one's own job has it."""
     lines = [
@@ -211,14 +263,28 @@ def _services_summary(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _sync_summary(result: dict[str, Any]) -> str:
+    if result.get("status") == "skipped":
+        return f"Skipped sync of {result.get('table')}: {result.get('reason')}"
+    entries = [
+        f"{item.get('entry')} {item.get('status')}, partitions: {item.get('partitions_added', 0):,} added, "
+        f"{item.get('partitions_moved', 0):,} moved, {item.get('partitions_dropped', 0):,} dropped"
+        for item in result.get("entries", ())
+    ]
+    return f"Synced {result.get('table')} with Hive's metastore: {'; '.join(entries)}"
+
+
 _SERVICES = {
     "services": _services_summary,
     "compact": _compaction_summary,
     "cluster": _clustering_summary,
     "clean": _clean_summary,
     "archive": _archive_summary,
+    "index": _index_summary,
+    "sync": _sync_summary,
     "rollback": _rollback_summary,
     "cancel": _cancel_summary,
     "savepoint": _savepoint_summary,
     "restore": _restore_summary,
+    "ttl": _ttl_summary,
 }

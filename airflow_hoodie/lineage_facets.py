@@ -24,8 +24,10 @@ from openlineage.client.facet_v2 import (
 
 from airflow_hoodie.dataset_names import dataset_name, source_places
 from airflow_hoodie.hooks.hoodie import resolved_path
+from hoodie.config.key import Config
 from hoodie.errors import HoodieError
 from hoodie.mask import masked
+from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table, TableRef
 from hoodie.text import visible
 
@@ -60,6 +62,7 @@ class CommitRunFacet(RunFacet):
 def of_task(task: Any, result: Mapping[str, Any]) -> OperatorLineage[Any, Any]:
     """Lineage of a HoodieJobOperator; `result` is its job's, {} before it ran or where it failed."""
     path = str(result.get("base_path") or resolved_path(task.table))
+    options = {**(task.table.get("options") or {}), **(task.options or {})}
     source = getattr(task, "source", None)
     job_facets: dict[str, JobFacet] = {}
     if source is None:
@@ -70,19 +73,21 @@ def of_task(task: Any, result: Mapping[str, Any]) -> OperatorLineage[Any, Any]:
             job_facets["sql"] = sql_job.SQLJobFacet(query=masked(str(source.get("path"))))
     inputs: list[Dataset] = [InputDataset(*dataset_name(place)) for place in read]
     namespace, name = dataset_name(path)
-    output = OutputDataset(namespace, name, facets=_facets(path, result), outputFacets=_statistics(result))
+    output = OutputDataset(
+        namespace, name, facets=_facets(path, result, options), outputFacets=_statistics(result)
+    )
     run_facets: dict[str, RunFacet] = {COMMIT_FACET: _commit(result)} if result else {}
     return OperatorLineage(inputs=inputs, outputs=[output], run_facets=run_facets, job_facets=job_facets)
 
 
-def _facets(path: str, result: Mapping[str, Any]) -> dict[str, DatasetFacet]:
+def _facets(path: str, result: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, DatasetFacet]:
     facets: dict[str, DatasetFacet] = {
         "storage": storage_dataset.StorageDatasetFacet(storageLayer="hudi", fileFormat="parquet")
     }
     instant = result.get("instant")
     if instant:
         facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(instant))
-        if columns := table_columns(path, str(instant)):
+        if columns := table_columns(path, str(instant), options):
             facets["schema"] = schema_dataset.SchemaDatasetFacet(fields=columns)
     if instant and str(result.get("operation")).startswith("insert_overwrite"):
         facets["lifecycleStateChange"] = lifecycle_state_change_dataset.LifecycleStateChangeDatasetFacet(
@@ -116,10 +121,10 @@ def _commit(result: Mapping[str, Any]) -> CommitRunFacet:
     )
 
 
-def table_columns(path: str, instant: str) -> Fields:
+def table_columns(path: str, instant: str, options: Mapping[str, str]) -> Fields:
     """The table's columns as of a commit, without Hudi's own; [] where this machine can't read them."""
     try:
-        table = Table(TableRef.of(path))
+        table = Table(TableRef.of(path, Config.of(options_of(options))))
         timeline = table.timeline
         for commit in [item for item in reversed(timeline.commits()) if not item.is_after(instant)][:_OPENED]:
             text = timeline.commit(commit, table.storage).schema_text()

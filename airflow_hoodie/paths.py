@@ -16,6 +16,12 @@ class Located(Protocol):
     def path(self) -> str: ...
     @property
     def hoodie_conn_id(self) -> str | None: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def fields_of(table: Any) -> Any:
+    """The dict form of a HoodieTable; anything else as it is."""
+    return table.to_dict() if isinstance(table, Located) else table
 
 
 def is_template(text: str) -> bool:
@@ -23,8 +29,18 @@ def is_template(text: str) -> bool:
     return "{{" in text or "{%" in text
 
 
+def is_later(value: Any) -> bool:
+    """Is it an XComArg or a mapped value, which Airflow resolves when the task runs?"""
+    return hasattr(value, "resolve") and not isinstance(value, type)
+
+
 def is_absolute(path: str) -> bool:
     return path.startswith(("/", "file:/")) or "://" in path
+
+
+def is_on_files(path: str) -> bool:
+    """Is it an absolute path on a file system, to which credentials have no say?"""
+    return path.startswith(("/", "file:/"))
 
 
 def check_path(path: Any, relative: bool = False) -> str:
@@ -47,8 +63,7 @@ def table_path(table: Any) -> str:
     """The path of a HoodieTable, of its dict form, or the path itself, absolute or a template; else
     HoodieConfigurationError.
     """
-    if isinstance(table, Located):
-        table = {"path": table.path, "hoodie_conn_id": table.hoodie_conn_id}
+    table = fields_of(table)
     if not isinstance(table, Mapping):
         return check_path(table)
     path, conn_id = table.get("path"), table.get("hoodie_conn_id")

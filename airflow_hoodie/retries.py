@@ -17,6 +17,7 @@ from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieConflictError,
     HoodieJobKilledError,
+    HoodieSourceNotFoundError,
     HoodieTableStateError,
     HoodieValidationError,
 )
@@ -36,11 +37,11 @@ class HoodieRetryPolicy(RetryPolicy):
     """By the exception's cause (airflow_hoodie.exceptions).
 
     Conflicts are retried after `base`, doubled with every try up to `longest`, give or take a quarter, so
-    that writers which collided don't collide again. Wrong settings, rows that can't be written and data
-    intervals out of order fail at once: the next try would find the same. A job that was killed is retried
-    after `base`; its write is found or rolled back. So is one whose commit may be there or not, if the retry
-    would find the commit; else it fails, as a person has to look. For everything else the task's own
-    `retry_delay` counts. `retries` bounds them all.
+    that writers which collided don't collide again; so is a source that has no files yet. Wrong settings,
+    rows that can't be written and data intervals out of order fail at once: the next try would find the same.
+    A job that was killed is retried after `base`; its write is found or rolled back. So is one whose commit
+    may be there or not, if the retry would find the commit; else it fails, as a person has to look. For
+    everything else the task's own `retry_delay` counts. `retries` bounds them all.
     """
 
     def __init__(
@@ -57,9 +58,10 @@ class HoodieRetryPolicy(RetryPolicy):
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
         if isinstance(exception, HoodieConflictError):
-            doubled = self.base * 2 ** min(max(try_number - 1, 0), 30)
-            delay = min(doubled, self.longest) * random.uniform(0.75, 1.25)
-            return RetryDecision.retry(delay, _CONFLICTS.get(exception.code, _CONFLICTS["table_busy"]))
+            reason = _CONFLICTS.get(exception.code, _CONFLICTS["table_busy"])
+            return RetryDecision.retry(self._delay(try_number), reason)
+        if isinstance(exception, HoodieSourceNotFoundError):
+            return RetryDecision.retry(self._delay(try_number), "the source is not there yet")
         if isinstance(exception, HoodieConfigurationError):
             return RetryDecision.fail("a retry finds the same wrong setting")
         if isinstance(exception, HoodieTableStateError):
@@ -73,6 +75,10 @@ class HoodieRetryPolicy(RetryPolicy):
         if isinstance(exception, HoodieJobKilledError):
             return RetryDecision.retry(self.base, "the job was killed; a commit that it made is found")
         return RetryDecision.default()
+
+    def _delay(self, try_number: int) -> timedelta:
+        doubled: timedelta = self.base * 2 ** min(max(try_number - 1, 0), 30)
+        return min(doubled, self.longest) * random.uniform(0.75, 1.25)
 
     def serialize(self) -> dict[str, Any]:
         return {"base": self.base.total_seconds(), "longest": self.longest.total_seconds()}

@@ -58,7 +58,7 @@ def properties(
     if _FILE_OPTION in command:
         base: Path | None = Path(command[command.index(_FILE_OPTION) + 1])
     else:
-        folder = _conf_folder(command[0], environ)
+        folder = conf_folder(command[0], environ)
         if folder is None:
             return None
         base = folder / _DEFAULTS if (folder / _DEFAULTS).is_file() else None
@@ -73,7 +73,7 @@ def properties(
     )
 
 
-def _conf_folder(binary: str, environ: Mapping[str, str]) -> Path | None:
+def conf_folder(binary: str, environ: Mapping[str, str]) -> Path | None:
     """Where spark-submit looks for spark-defaults.conf, as its scripts find it."""
     if folder := environ.get("SPARK_CONF_DIR"):
         return Path(folder)

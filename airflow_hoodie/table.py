@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.locks import lock_options
+from airflow_hoodie.options import option_texts
 from airflow_hoodie.paths import check_path, is_template
 
 if TYPE_CHECKING:
@@ -33,8 +35,11 @@ class HoodieTable:
     partition_fields: columns that make the partition path; none for an unpartitioned table.
     ordering_field: of two rows with one key, the one with the greater value is kept.
     options: further `hoodie.*` settings of every write; values are kept as texts.
-    hoodie_conn_id: connection of type `hoodie`: its warehouse, its options, which those here go over, and its
-        Spark connection. Looked up when a task runs.
+    hoodie_conn_id: connection of type `hoodie`: its warehouse, its options, which those here go over, the
+        credentials of its storage, and its Spark connection. Looked up when a task runs.
+    lock: lets several writers work at once, jobs of Apache Hudi with the same lock among them: the id of a
+        connection of type `hoodie_lock`, looked up when a task runs, or settings such as
+        {"provider": "storage"}. Options go over what it says.
 
     Raises HoodieConfigurationError, also when an option contradicts a field.
     """
@@ -47,6 +52,7 @@ class HoodieTable:
     ordering_field: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     hoodie_conn_id: str | None = None
+    lock: str | Mapping[str, str] | None = field(default=None, hash=False)
 
     if TYPE_CHECKING:  # what is given is wider than what is kept
 
@@ -61,12 +67,14 @@ class HoodieTable:
             ordering_field: str | None = None,
             options: Mapping[str, Any] | None = None,
             hoodie_conn_id: str | None = None,
+            lock: str | Mapping[str, Any] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "record_keys", _columns("record_keys", self.record_keys))
         object.__setattr__(self, "partition_fields", _columns("partition_fields", self.partition_fields))
         object.__setattr__(self, "options", option_texts(self.options))
+        object.__setattr__(self, "lock", _lock(self.lock))
         if not isinstance(self.name, str) or not self.name.strip():
             raise HoodieConfigurationError(f"HoodieTable: name is {self.name!r}; give the table a name")
         check_path(self.path, relative=bool(self.hoodie_conn_id))
@@ -123,9 +131,12 @@ class HoodieTable:
                 f"option {OPERATION}={given!r} contradicts the operator, which does {operation}; "
                 "remove the option"
             )
-        own = {item.name: getattr(self, item.name) for item in fields(self)}
-        merged = HoodieTable(**{**own, "options": {**self.options, **texts}})
-        return {**merged.options, **merged._own_options()}
+        merged = self
+        if texts:
+            own = {item.name: getattr(self, item.name) for item in fields(self)}
+            merged = HoodieTable(**{**own, "options": {**self.options, **texts}})
+        locking = lock_options(self.lock, self.name) if isinstance(self.lock, Mapping) else {}
+        return {**locking, **merged.options, **merged._own_options()}
 
     @property
     def asset(self) -> Asset:
@@ -162,6 +173,7 @@ class HoodieTable:
             "ordering_field": self.ordering_field,
             "options": dict(self.options),
             **({"hoodie_conn_id": self.hoodie_conn_id} if self.hoodie_conn_id else {}),
+            **({"lock": self.lock if isinstance(self.lock, str) else dict(self.lock)} if self.lock else {}),
         }
 
     @classmethod
@@ -187,25 +199,14 @@ class HoodieTable:
         raise HoodieConfigurationError(f"table is {value!r}; pass a HoodieTable or its to_dict() form")
 
 
-def option_texts(options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Settings as texts: booleans in lower case, lists joined by commas. Names must be texts."""
-    if options is None:
-        return {}
-    if not isinstance(options, Mapping):
-        raise HoodieConfigurationError(f"options are {options!r}; pass a dict of hoodie.* settings")
-    out: dict[str, str] = {}
-    for name, value in options.items():
-        if not isinstance(name, str) or not name.strip():
-            raise HoodieConfigurationError(f"option name {name!r} is no text; use hoodie.* names")
-        if value is None:
-            raise HoodieConfigurationError(f"option {name} is None; give it a value or remove it")
-        if isinstance(value, bool):
-            out[name] = "true" if value else "false"
-        elif isinstance(value, (list, tuple)):
-            out[name] = ",".join(str(item) for item in value)
-        else:
-            out[name] = str(value)
-    return out
+def _lock(lock: Any) -> Any:
+    if lock is None or (isinstance(lock, str) and lock.strip()):
+        return lock
+    if isinstance(lock, Mapping) and lock:
+        return option_texts(lock)
+    raise HoodieConfigurationError(
+        f"lock is {lock!r}; give the id of a connection, or settings such as {{'provider': 'storage'}}"
+    )
 
 
 def _columns(what: str, value: Any) -> tuple[str, ...]:

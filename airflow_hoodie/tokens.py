@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from hoodie.config.key import Config
 from hoodie.errors import HoodieError, TableNotFound
 from hoodie.source.fingerprint import fingerprint
+from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.token_store import TokenStore
@@ -38,14 +40,21 @@ def run_metadata(context: Mapping[str, Any]) -> dict[str, str]:
     return {RUN_KEY: TaskRun(task.dag_id, task.task_id, index, context["dag_run"].run_id).text()}
 
 
-def committed_before(path: str, token: str, operation: str, source: Mapping[str, Any]) -> TokenCommit | None:
-    """The token's commit, if it was of the same source, as far as this machine sees it; None for no table."""
+def committed_before(
+    path: str, token: str, operation: str, source: Mapping[str, Any], options: Mapping[str, str] | None = None
+) -> TokenCommit | None:
+    """The token's commit, if it was of the same source, as far as this machine sees it; None for no table.
+
+    `options`: the table's, of which those of its storage count.
+    """
     try:
-        table = Table(TableRef.of(path))
+        table = Table(TableRef.of(path, Config.of(options_of(options or {}))))
         found = TokenStore(table.timeline, table.storage).find(token)
     except (TableNotFound, HoodieError):
         return None  # the job says what is wrong
-    return found if found is not None and found.fingerprint == fingerprint(operation, source) else None
+    return (
+        found if found is not None and found.fingerprint == fingerprint(operation, source, options) else None
+    )
 
 
 def _stands_for(context: Mapping[str, Any], run: Any) -> str:

@@ -41,8 +41,9 @@ class WatchOffset:
             return cls()
         commits = timeline.commits()
         if isinstance(first, Since):
-            low = first.instant or ""
-            past = [item for item in commits if not first.admits(item, completed_at(timeline, item))]
+            bound = first.on(timeline)
+            low = "" if bound.completed_ms is not None else first.instant or ""
+            past = [item for item in commits if not bound.admits(item, completed_at(timeline, item))]
             return cls(low).plus(item.time for item in past).compacted(timeline)
         return cls().plus(item.time for item in commits).compacted(timeline)
 

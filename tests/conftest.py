@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -9,9 +10,10 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
     from tests.support.browser import Browser
+    from tests.support.dynamodb import DynamoDB
     from tests.support.hbase.server import HBase
+    from tests.support.hdfs.server import Hdfs
+    from tests.support.metastore.server import Metastore
+    from tests.support.zookeeper import ZooKeeper
 
 try:
     import hypothesis
@@ -31,8 +37,9 @@ else:
     hypothesis.settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
     hypothesis.settings.load_profile("house")
 
+Server = TypeVar("Server")
 DATA = Path(__file__).parent / "data"
-pytest_plugins = ("tests.support.tiers",)
+pytest_plugins = ("tests.support.defaults", "tests.support.tiers")
 
 os.environ.update(environment.spark_environment(Path(sys.prefix)))
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "support" / "spark")
@@ -64,8 +71,8 @@ def memory_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(folder)
 
 
-def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what an archive of tests/data holds, one for all processes of this run."""
+def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory, *more: Path) -> Path:
+    """A folder with what archives of tests/data hold, one for all processes of this run."""
     run = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         run = run.parent
@@ -74,8 +81,9 @@ def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             new = Path(f"{folder}.new")
-            with tarfile.open(archive) as tar:
-                tar.extractall(new, filter="data")
+            for each in (archive, *more):
+                with tarfile.open(each) as tar:
+                    tar.extractall(new, filter="data")
             new.rename(folder)
     return folder
 
@@ -86,7 +94,7 @@ def golden_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     They are one for the run: a test that writes to a table takes a copy of its own.
     """
-    return unpacked(DATA / "golden/tables.tar.xz", tmp_path_factory)
+    return unpacked(DATA / "golden/tables.tar.xz", tmp_path_factory, DATA / "golden/rings.tar.xz")
 
 
 @pytest.fixture(scope="session")
@@ -104,14 +112,60 @@ def evolved_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(DATA / "schema_on_read.tar.gz", tmp_path_factory)
 
 
+@contextlib.contextmanager
+def running(
+    missing: Callable[[], str | None], start: Callable[[], AbstractContextManager[Server]]
+) -> Iterator[Server]:
+    """A real server, unless `missing` names what this machine lacks for it."""
+    lacking = missing()
+    require(lacking is None, str(lacking))
+    with start() as started:
+        yield started
+
+
 @pytest.fixture(scope="session")
 def hbase() -> Iterator[HBase]:
     """A real HBase, one for the session."""
     from tests.support.hbase import server
 
-    lacking = server.missing()
-    require(lacking is None, str(lacking))
-    with server.HBase() as started:
+    with running(server.missing, server.HBase) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[Hdfs]:
+    """A real HDFS, one for the session."""
+    from tests.support.hdfs import server
+
+    with running(server.missing, server.Hdfs) as started:
+        started.tell("ready")
+        yield started
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeper]:
+    """A real ZooKeeper, one for the session."""
+    from tests.support import zookeeper
+
+    with running(zookeeper.missing, zookeeper.ZooKeeper) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def hivemetastore() -> Iterator[Metastore]:
+    """A real Hive metastore, one for the session."""
+    from tests.support.metastore import server
+
+    with running(server.missing, server.Metastore) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def dynamodb() -> Iterator[DynamoDB]:
+    """DynamoDB as moto has it, one for the session."""
+    from tests.support import dynamodb
+
+    with dynamodb.served() as started:
         yield started
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.assets.hoodie import asset_uri
+from airflow_hoodie.compat.task_sdk import newest_events
 from hoodie.timeline.commit_details import COUNTS
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 #: Airflow refuses longer partition keys, and a commit is no reason to fail a task
 _LONGEST_KEY = 250
+#: status of a result that an earlier run brought about
+FOUND = "already_committed"
+#: so many of the newest events of an asset are looked through for one
+_LOOK_BACK = 500
 _FIELDS = ("base_path", "instant", "action", "completion_time", "operation", "partitions", *COUNTS)
 
 
@@ -40,17 +45,32 @@ def result_event(result: Mapping[str, Any]) -> dict[str, Any]:
     return {name: result[name] for name in _FIELDS if result.get(name) is not None}
 
 
+def changed_by(result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the result of a restore or a partition TTL says of other rows; None where there was none.
+
+    One that was skipped names the last one, whose task may have died, or failed, without its event.
+    """
+    if not result.get("instant") or result.get("dry_run"):
+        return None
+    return {**result, "status": FOUND} if result.get("status") == "skipped" else dict(result)
+
+
 def record_commit(
-    context: Mapping[str, Any], outlets: Sequence[Any], result: Mapping[str, Any], table: str
+    context: Mapping[str, Any],
+    outlets: Sequence[Any],
+    result: Mapping[str, Any] | None,
+    table: str,
 ) -> list[Any]:
-    """Say in the events of a table's assets what a job committed; returns the outlets to have an event.
+    """Say in the events of a table's assets what a job did; returns the outlets to have an event.
 
     The asset of the table's partitions, if it is among the outlets, gets one event for each partition, or is
-    left out where there is none; after a dry run all of the table's are left out. Without outlet events in
-    the context, as in a unit test, nothing happens.
+    left out where there is none. All of the table's are left out after a dry run, and where nothing changed,
+    for which the result is None; of what an earlier run did, each that has its event, so that a run which
+    died between the two has it emitted by the next one. Without outlet events in the context, as in a unit
+    test, nothing happens.
     """
     whole, by_partition = asset_uri(table), asset_uri(table, events="partitions")
-    if result.get("status") == "planned":
+    if result is None or result.get("status") == "planned":
         return [outlet for outlet in outlets if getattr(outlet, "uri", None) not in (whole, by_partition)]
     events = context.get("outlet_events")
     if events is None or not result.get("instant"):
@@ -58,6 +78,8 @@ def record_commit(
     kept: list[Any] = []
     for outlet in outlets:
         uri = getattr(outlet, "uri", None)
+        if uri in (whole, by_partition) and result.get("status") == FOUND and _is_out(outlet, result):
+            continue
         if uri == by_partition:
             keys = [key for key in partition_keys(result.get("partitions") or ()) if len(key) <= _LONGEST_KEY]
             if not keys:
@@ -67,6 +89,16 @@ def record_commit(
             events[outlet].extra = result_event(result)
         kept.append(outlet)
     return kept
+
+
+def _is_out(asset: Any, result: Mapping[str, Any]) -> bool:
+    """Has the asset an event of what the result names? Older ones than those that are read had theirs."""
+    past = newest_events(asset, _LOOK_BACK)
+    extras = [event.extra or {} for event in past]
+    found = [(extra.get("base_path"), str(extra.get("instant") or "~")) for extra in extras]
+    instant = str(result["instant"])
+    reached = len(past) < _LOOK_BACK or any(other < instant for _, other in found)
+    return (result.get("base_path"), instant) in found or not reached
 
 
 def partition_keys(partitions: Iterable[str], form: str = "path") -> list[str]:

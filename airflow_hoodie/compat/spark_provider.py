@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-__all__ = ["DEFAULT_SPARK_BINARY", "SubmitHook", "SubmitOperator", "installed_spark_home"]
+__all__ = ["DEFAULT_SPARK_BINARY", "SubmitHook", "SubmitOperator", "has_kubernetes", "installed_spark_home"]
 
 
 class SubmitHook(SparkSubmitHook):
@@ -179,6 +180,11 @@ class SubmitOperator(SparkSubmitOperator):
         super()._do_render_template_fields(parent, template_fields, *args, **kwargs)
         if parent is self:
             self.on_rendered()
+
+
+def has_kubernetes() -> bool:
+    """Is Airflow's Kubernetes provider there, without which the hook takes no k8s:// master?"""
+    return getattr(spark_submit, "kube_client", None) is not None
 
 
 def installed_spark_home() -> str | None:

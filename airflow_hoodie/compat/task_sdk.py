@@ -26,6 +26,17 @@ def inlet_events(inlets: Sequence[Any]) -> Mapping[Any, Any]:
     return InletEventsAccessors(list(inlets))
 
 
+def newest_events(asset: Any, limit: int) -> Sequence[Any]:
+    """The newest events of an asset, newest first; none where this process is no running task."""
+    from airflow.sdk.exceptions import AirflowRuntimeError
+    from airflow.sdk.execution_time.context import InletEventsAccessor
+
+    try:
+        return list(InletEventsAccessor(asset_uri=asset.uri).ascending(False).limit(limit))
+    except (ImportError, AirflowRuntimeError):
+        return ()
+
+
 def asset_stores(store: Any) -> list[Any]:
     """The state stores of a trigger's assets, one each; none for None.
 

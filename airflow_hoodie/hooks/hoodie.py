@@ -5,34 +5,41 @@
 
 All of it is in the connection's extra: `warehouse`, the folder that relative table paths begin at; `options`,
 `hoodie.*` settings under those of the table (an object, its JSON, or lines name=value); `spark_conn_id`, for
-operators that name none.
+operators that name none; `storage_conn_id`, a connection of type `aws`, `google_cloud_platform`, `wasb`
+or `webhdfs`, whose credentials are settings under the `options`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow.sdk import BaseHook
+from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.paths import check_path, is_absolute, table_path
+from airflow_hoodie.hooks.lock import HoodieLockHook
+from airflow_hoodie.locks import lock_options
+from airflow_hoodie.options import connection_texts
+from airflow_hoodie.paths import check_path, fields_of, is_absolute, is_on_files, table_path
 from airflow_hoodie.secrets import hide
-from airflow_hoodie.table import HoodieTable, option_texts
+from airflow_hoodie.storage_conn import storage_settings
+from hoodie.config.key import Config
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize, storage_for
 from hoodie.storage.local import LocalStorage
+from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table
 from hoodie.table.properties import META_FOLDER
 
 DEFAULT_CONN = "hoodie_default"
 DEFAULT_SPARK_CONN = "spark_default"
 
-_FIELDS = ("warehouse", "options", "spark_conn_id")
+_FIELDS = ("warehouse", "options", "spark_conn_id", "storage_conn_id")
 #: so deep below the warehouse tables are looked for, and in so many folders
 _DEPTH, _FOLDERS = 3, 2000
 _NAMED = 10
@@ -46,6 +53,7 @@ class Warehouse:
     path: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     spark_conn_id: str | None = None
+    storage_conn_id: str | None = None
 
     @classmethod
     def of(cls, conn_id: str, extra: Mapping[str, Any]) -> Warehouse:
@@ -63,7 +71,15 @@ class Warehouse:
             )
         if len(path) > 1:
             path = path.rstrip("/")
-        return cls(conn_id, path, _options(conn_id, extra.get("options")), extra.get("spark_conn_id") or None)
+        options = connection_texts(conn_id, "options", extra.get("options"))
+        others = (str(extra.get(name) or "").strip() or None for name in ("spark_conn_id", "storage_conn_id"))
+        return cls(conn_id, path, options, *others)
+
+    def with_storage(self, found: Any) -> Warehouse:
+        """With the settings of the storage's connection, under its own."""
+        options = storage_settings(str(self.storage_conn_id), found)
+        hide(options)
+        return replace(self, options={**options, **self.options})
 
     def locate(self, path: str) -> str:
         """A table's path, in the warehouse if it is relative. Raises HoodieConfigurationError."""
@@ -100,14 +116,42 @@ class HoodieHook(BaseHook):
         self.hoodie_conn_id = hoodie_conn_id
 
     def get_conn(self) -> Warehouse:
-        """Raises HoodieConfigurationError for a connection that is missing, of another type or malformed."""
+        """With the settings of its storage's connection.
+
+        Raises HoodieConfigurationError for a connection that is missing, of another type or malformed.
+        """
+        with self._defined():
+            conn = self._described(self.get_connection(self.hoodie_conn_id))
+        if conn.storage_conn_id is None:
+            return conn
+        with self._defined(conn.storage_conn_id):
+            return conn.with_storage(self.get_connection(conn.storage_conn_id))
+
+    async def aget_conn(self) -> Warehouse:
+        """The same in an event loop."""
+        with self._defined():
+            conn = self._described(await self.aget_connection(self.hoodie_conn_id))
+        if conn.storage_conn_id is None:
+            return conn
+        with self._defined(conn.storage_conn_id):
+            return conn.with_storage(await self.aget_connection(conn.storage_conn_id))
+
+    @contextlib.contextmanager
+    def _defined(self, storage_conn_id: str | None = None) -> Iterator[None]:
+        """Names the connection that is not."""
         conn_id = self.hoodie_conn_id
         try:
-            found = self.get_connection(conn_id)
+            yield
         except AirflowNotFoundException:
             raise HoodieConfigurationError(
                 f"hoodie connection {conn_id!r} is not defined. {connection_help(conn_id)}"
+                if storage_conn_id is None
+                else f"connection {conn_id!r}: storage_conn_id is {storage_conn_id!r}, which is not defined; "
+                "define it, or correct the field"
             ) from None
+
+    def _described(self, found: Connection) -> Warehouse:
+        conn_id = self.hoodie_conn_id
         if found.conn_type != self.conn_type:
             raise HoodieConfigurationError(
                 f"connection {conn_id!r} is of type {found.conn_type!r}, not hoodie. "
@@ -134,43 +178,75 @@ class HoodieHook(BaseHook):
             conn = self.get_conn()
             if not conn.path:
                 return True, "The connection names no warehouse: table paths must be absolute."
-            base = normalize(conn.path)
-            if not storage_for(base).exists(base):
+            base, options = normalize(conn.path), options_of(conn.options)
+            if not storage_for(base, options).exists(base) and "://" not in base:
                 return False, f"There is no folder {base} on this machine; make it, or correct the warehouse."
-            return _found(base)
+            return _found(base, options)
         except (HoodieConfigurationError, HoodieError, OSError) as error:
             return False, str(error)
 
 
 def resolved(table: Mapping[str, Any]) -> tuple[dict[str, Any], Warehouse | None]:
-    """A table's dict form with its connection's path and options, and the connection if it has one.
+    """A table's dict form with its connection's path and options, and its lock's; and the connection.
 
     Does it again, nothing changes. Raises HoodieConfigurationError.
     """
+    table = _locked(table)
     conn_id = table.get("hoodie_conn_id")
     if not conn_id:
-        return dict(table), None
+        return table, None
     conn = HoodieHook(conn_id).get_conn()
     options = {**conn.options, **(table.get("options") or {})}
     return {**table, "path": conn.locate(str(table["path"])), "options": options}, conn
 
 
+def _locked(table: Mapping[str, Any]) -> dict[str, Any]:
+    """With the settings of its lock among the options, which go over them."""
+    out = dict(table)
+    lock = out.pop("lock", None)
+    if not lock:
+        return out
+    found = HoodieLockHook(lock).get_conn() if isinstance(lock, str) else lock
+    return {**out, "options": {**lock_options(found, str(table["name"])), **(table.get("options") or {})}}
+
+
 def resolved_path(table: Any) -> str:
     """As `table_path`, in the warehouse of the table's connection; no look-up for an absolute path."""
-    if isinstance(table, HoodieTable):
-        table = table.to_dict()
+    table = fields_of(table)
     if isinstance(table, Mapping) and table.get("hoodie_conn_id"):
         path = str(table.get("path"))
         return path if is_absolute(path) else HoodieHook(table["hoodie_conn_id"]).get_conn().locate(path)
     return table_path(table)
 
 
-def tables_below(folder: str) -> Iterator[str]:
+def located(table: Any) -> tuple[str, dict[str, str]]:
+    """Path and storage settings (`hoodie.storage.*`) of a table, its dict form or its path. A connection is
+    looked up where it has a say: not for an absolute path on a file system. Raises HoodieConfigurationError.
+    """
+    table = fields_of(table)
+    if not isinstance(table, Mapping):
+        return table_path(table), {}
+    own = options_of(table.get("options") or {})
+    if not table.get("hoodie_conn_id") or is_on_files(str(table.get("path"))):
+        return table_path(table), own
+    found, _ = resolved({**table, "lock": None})
+    return str(found["path"]), options_of(found["options"])
+
+
+async def storage_options(conn_id: str | None, path: str, own: Mapping[str, str]) -> dict[str, str]:
+    """The storage settings of a table at an absolute path, in an event loop, as of `located`."""
+    if not conn_id or is_on_files(path):
+        return dict(own)
+    conn = await HoodieHook(conn_id).aget_conn()
+    return {**options_of(conn.options), **own}
+
+
+def tables_below(folder: str, options: Mapping[str, str] | None = None) -> Iterator[str]:
     """Folders with a `.hoodie` below a folder, not those inside tables; bounded in depth and number.
 
     A warehouse may have links to its tables: a local one is listed by a storage that follows links.
     """
-    storage = storage_for(folder) if "://" in folder else LocalStorage()
+    storage = storage_for(folder, options or {}) if "://" in folder else LocalStorage()
     todo, seen = [(folder, 0)], 0
     while todo and seen < _FOLDERS:
         path, depth = todo.pop(0)
@@ -188,13 +264,13 @@ def connection_help(conn_id: str) -> str:
     return f"Set AIRFLOW_CONN_{conn_id.upper()}='{value}', or add it under Admin, Connections."
 
 
-def _found(base: str) -> tuple[bool, str]:
+def _found(base: str, options: Mapping[str, str]) -> tuple[bool, str]:
     good: list[str] = []
     bad: list[str] = []
-    for path in tables_below(base):
+    for path in tables_below(base, options):
         name = path.removeprefix(base).lstrip("/") or "."
         try:
-            table = Table.open(path, rounds=1)
+            table = Table.open(path, Config(options), rounds=1)
             good.append(f"{name} ({table.properties.table_type.value})")
         except HoodieError as error:
             bad.append(f"{name}: {error.message}")
@@ -205,27 +281,3 @@ def _found(base: str) -> tuple[bool, str]:
         return True, f"{base} is there and holds no table yet."
     named = ", ".join(sorted(good)[:_NAMED]) + (", …" if len(good) > _NAMED else "")
     return True, f"{len(good)} table{'s' if len(good) > 1 else ''} in {base}: {named}"
-
-
-def _options(conn_id: str, value: Any) -> dict[str, str]:
-    """Settings given as an object, as its JSON, or as lines name=value."""
-    wrong = f"connection {conn_id!r}: options are %s; give a JSON object of settings, or lines name=value"
-    if isinstance(value, str):
-        text = value.strip()
-        if text.startswith("{"):
-            try:
-                value = json.loads(text)
-            except ValueError as error:
-                raise HoodieConfigurationError(wrong % f"no JSON ({error})") from None
-        else:
-            lines = [line.strip() for line in text.splitlines() if line.strip()]
-            pairs = [line.partition("=") for line in lines]
-            if broken := next((line for line, pair in zip(lines, pairs, strict=True) if not pair[1]), None):
-                raise HoodieConfigurationError(wrong % f"{broken.split()[0]!r} without a '='")
-            value = {name.strip(): text.strip() for name, _, text in pairs}
-    if value is not None and not isinstance(value, Mapping):
-        raise HoodieConfigurationError(wrong % f"a {type(value).__name__}")
-    try:
-        return option_texts(value)
-    except HoodieConfigurationError as error:
-        raise HoodieConfigurationError(f"connection {conn_id!r}: {error}") from None

@@ -160,7 +160,7 @@ class HoodieLocalHook(BaseHook):
             why += " (9 is often a lack of memory)" if code == -signal.SIGKILL and not self._killed else ""
             raise HoodieJobKilledError(
                 f"the job was killed {why}; the next run finishes what it had planned, and rolls back "
-                "what it had begun to write",
+                "what it had begun to write" + self._output.last_said(),
                 exit_code=code,
             )
         if self._output.report is not None:

@@ -32,11 +32,14 @@ from airflow_hoodie.exceptions import (
 )
 from airflow_hoodie.hooks import process_group
 from airflow_hoodie.job_output import JobOutput, with_nonce
+from airflow_hoodie.preflight import check_master, check_reachable
 from airflow_hoodie.private_file import private_file
 from airflow_hoodie.secrets import hide
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
 _TAIL_LINES = 30
+#: for the driver, and on one machine the tasks: pyspark 4.2 warns of pandas 3, which jobs don't hand to it
+QUIET_PYTHON = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 
 
 class HoodieSparkSubmitHook(SubmitHook):
@@ -102,6 +105,7 @@ class HoodieSparkSubmitHook(SubmitHook):
                 f"{named} gives the master {master!r}, which Spark doesn't know. "
                 + connection_help(self.spark_conn_id)
             )
+        check_master(master)
         if data["deploy_mode"] == "cluster":
             raise HoodieConfigurationError(
                 f"{named}: deploy mode 'cluster' hides the driver's output, which "
@@ -123,6 +127,12 @@ class HoodieSparkSubmitHook(SubmitHook):
         """The Spark master that jobs are submitted to."""
         return str(self.spark_connection["master"])
 
+    @property
+    def history_server(self) -> str | None:
+        """Address of Spark's history server, `history-server` of the connection's extra."""
+        found = self._found.extra_dejson.get("history-server") if self._found is not None else None
+        return str(found) if found else None
+
     def launcher(self) -> tuple[str, dict[str, str]]:
         """spark-submit, and the variables that are added when it is started.
 
@@ -134,7 +144,7 @@ class HoodieSparkSubmitHook(SubmitHook):
     def _environment(self) -> dict[str, str]:
         """Variables to add to the submit process, never over what the user or the worker has set."""
         known = {**os.environ, **self.given_env}
-        added: dict[str, str] = {}
+        added = {} if known.get("PYTHONWARNINGS") else {"PYTHONWARNINGS": QUIET_PYTHON}
         if not known.get("SPARK_HOME") and (home := installed_spark_home()):
             added["SPARK_HOME"] = home
         if not known.get("PYSPARK_PYTHON"):
@@ -207,6 +217,7 @@ class HoodieSparkSubmitHook(SubmitHook):
         """
         if self._killed:
             raise HoodieJobKilledError("the task was killed before spark-submit started")
+        check_reachable(self.master, {**os.environ, **self.given_env})
         try:
             if self._request is not None:
                 self._hand_over(self._request)
@@ -291,7 +302,8 @@ class HoodieSparkSubmitHook(SubmitHook):
         code = process.returncode if process is not None else None
         if self._killed:
             raise HoodieJobKilledError(
-                "the Spark job was killed because the task was; the next write rolls back what it left",
+                "the Spark job was killed because the task was; the next write rolls back what it left"
+                + self._output.last_said(),
                 exit_code=code,
             ) from None
         if self._output.result is not None:
@@ -308,8 +320,8 @@ class HoodieSparkSubmitHook(SubmitHook):
         if number := _signal_of(code):
             raise HoodieJobKilledError(
                 f"spark-submit was killed by signal {number} (9 is often a lack of memory: lower "
-                "driver_memory or give the worker more); the next write rolls back what it left. "
-                f"Last output:\n{self._tail()}",
+                "driver_memory or give the worker more); the next write rolls back what it left"
+                + (self._output.last_said() or f". Last output:\n{self._tail()}"),
                 exit_code=code,
             ) from None
         raise HoodieJobError(

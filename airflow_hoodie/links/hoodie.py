@@ -1,11 +1,12 @@
 """Links of a task: its table's timeline, the commit it made, and the Spark UI of its job.
 
 Airflow's servers know a task's links only as XComs, which the task leaves: the timeline's when it starts, the
-Spark UI's as soon as the job says where it is, all of them when it ends.
+Spark UI's as soon as the job says where it is, and its history's when that ends, all of them at the end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urljoin
 
@@ -22,6 +23,19 @@ def timeline_url(path: str, instant: str | None = None, action: str | None = Non
     query = {"table": path, "instant": instant, "action": action if instant else None}
     text = urlencode({name: value for name, value in query.items() if value})
     return urljoin(base.rstrip("/") + "/", f"{PAGE}?{text}")
+
+
+def history_url(application: Mapping[str, Any], server: str | None) -> str:
+    """Address of an application that has ended, on the history server; "" where none shows it.
+
+    application: what the job said of it: `application_id`, `event_log`, and `history_server` of its settings.
+    server: that of the connection, which counts more.
+    """
+    server = server or application.get("history_server")
+    if not server or not application.get("event_log"):
+        return ""
+    base = str(server) if "://" in str(server) else f"http://{server}"
+    return f"{base.rstrip('/')}/history/{application['application_id']}/"
 
 
 class TimelineLink(BaseOperatorLink):
@@ -46,7 +60,7 @@ class CommitLink(BaseOperatorLink):
 
 
 class SparkUILink(BaseOperatorLink):
-    """The Spark UI of the running job; empty where it has none, or until it has said so."""
+    """The Spark UI of the running job, of an ended one its history; empty where there is none."""
 
     name: ClassVar[str] = "Spark UI"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -9,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie.backfill import wait_option
-from airflow_hoodie.compat.spark_provider import SubmitOperator
+from airflow_hoodie.compat.spark_provider import DEFAULT_SPARK_BINARY, SubmitOperator, installed_spark_home
 from airflow_hoodie.engines import (
     AUTO,
     DEFAULT_MAX_SIZE,
@@ -27,10 +28,12 @@ from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.lineage import HoodieLineage
-from airflow_hoodie.links.hoodie import LINKS, SparkUILink, TimelineLink
-from airflow_hoodie.paths import is_template
+from airflow_hoodie.links.hoodie import LINKS, SparkUILink, TimelineLink, history_url
+from airflow_hoodie.options import kept_options, known_options, option_texts
+from airflow_hoodie.paths import is_later, is_template
+from airflow_hoodie.preflight import check_master, check_source
 from airflow_hoodie.secrets import hide
-from airflow_hoodie.table import HoodieTable, option_texts
+from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.tokens import run_metadata
 from hoodie.bundle import bundle_zip, job_script
 from hoodie.config.key import Config
@@ -49,6 +52,8 @@ JOB_NAME = (
 QUIET_SPARK = {"spark.log.level": "WARN"}
 #: what a local job may allocate, unless its operator says otherwise
 DEFAULT_MEMORY = "2g"
+#: XCom with the id of the Spark application
+APPLICATION_KEY = "spark_application_id"
 #: exit codes of a process that the system killed, or that aborted, for lack of memory
 _DIED = (-signal.SIGKILL, -signal.SIGABRT)
 
@@ -60,9 +65,10 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
     `py_files` and `application_args` precede them. The request and those settings of `conf` that contain
     secrets are passed in files that only this user can read; `application_args` are on the command line.
 
-    :param table: HoodieTable or its dict form. (templated)
-    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
-    :param extra_metadata: texts that the commit's extra metadata gets. (templated)
+    :param table: HoodieTable or its dict form, or an XComArg of that form. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. They, or values of them, may
+        be XComArgs. (templated)
+    :param extra_metadata: texts that the commit's extra metadata gets; XComArgs as in options. (templated)
     :param hoodie_conn_id: connection of type `hoodie`; it replaces the table's.
     :param engine: `spark` submits the job. `local` runs it in a process on the worker, without Spark, a JVM
         and their connection; the worker needs the packages of airflow-hoodie[local] and access to the table's
@@ -78,6 +84,8 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
     :param master: Spark master, such as `local[2]`. (templated)
     :param wait_for_writer: timedelta or seconds that the job waits for another writer of the table, in the
         order of arrival. With 0 or None it raises HoodieConflictError at once.
+    :param dry_run: change nothing. The result has the status `planned` and says what would be done; no asset
+        gets an event.
     :param kill_grace_seconds: time between SIGTERM and SIGKILL, in which a killed job cleans up.
     :param name: Spark's name of the job. Default: DAG, task and run. (templated)
     """
@@ -119,24 +127,29 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         spark_conn_id: str | None = None,
         master: str | None = None,
         wait_for_writer: timedelta | float | None = timedelta(hours=1),
+        dry_run: bool = False,
         kill_grace_seconds: float = 30.0,
         name: str = JOB_NAME,
         **kwargs: Any,
     ) -> None:
         super().__init__(conn_id=spark_conn_id or DEFAULT_SPARK_CONN, name=name, **kwargs)
-        self.table = HoodieTable.of(table).to_dict()
-        if hoodie_conn_id:
-            self.table["hoodie_conn_id"] = hoodie_conn_id
-        self.options = option_texts(options)
-        self.extra_metadata = dict(extra_metadata or {})
+        self.hoodie_conn_id = hoodie_conn_id
+        self.table: Any = table if is_later(table) else self._located(table)
+        self.options: Any = options if is_later(options) else kept_options(options)
+        self.extra_metadata: Any = extra_metadata if is_later(extra_metadata) else dict(extra_metadata or {})
         self.master = master
+        if isinstance(master, str) and not is_template(master):
+            check_master(master)
         self.kill_grace_seconds = kill_grace_seconds
+        #: operators of Airflow have a method `dry_run`
+        self.only_planned = dry_run
         self.wait_for_writer = wait_for_writer
         wait_option(wait_for_writer)
         self.spark_conn_id = spark_conn_id
-        #: the job's result, once there is one, and the address of its Spark UI
+        #: the job's result, once there is one, and the address of its Spark UI or of what is left of that
         self.result: dict[str, Any] | None = None
         self.spark_ui: str | None = None
+        self._application: Mapping[str, Any] = {}
         self._heard: Callable[[Mapping[str, Any]], None] | None = None
         self._sent: dict[str, Any] | None = None
         self._local: HoodieLocalHook | None = None
@@ -161,7 +174,7 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         request = self.request()
         if "options" in request:
             request["options"] = {**self.run_options(context), **request["options"]}
-        return request
+        return {**request, "dry_run": True} if self.only_planned else request
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; returns the WriteResult dict. Raises the exceptions of airflow_hoodie.exceptions."""
@@ -201,6 +214,8 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         except HoodieError as error:
             raise from_error(error) from error
         self._sent = self._asked(context, SPARK)
+        if "source" in self._sent:
+            self._check_source(self._sent["source"])
         self.application = self.application or str(script)
         self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
         if not self.properties_file:
@@ -211,8 +226,16 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             if self.engine != AUTO or error.code:  # one of the job's own
                 raise
             raise HoodieConfigurationError(f"engine='auto' takes Spark: {choice.why}. {error}") from None
+        finally:
+            self._leave_history(context)
         result: dict[str, Any] = self.hook.result
         return result
+
+    def _leave_history(self, context: Context) -> None:
+        """The link of an application that has ended: its history, or none, as others take its port."""
+        if self._application and self.hook is not None:
+            self.spark_ui = history_url(self._application, self.hook.history_server)
+            leave_link(context, SparkUILink(), self)
 
     def _asked(self, context: Context, engine: str) -> dict[str, Any]:
         """The request; raises the exception of wrong settings, before a process is started for it."""
@@ -223,6 +246,14 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         except HoodieError as error:
             raise from_error(error) from error
         return {**request, "engine": engine} if self.distributed else request
+
+    def _check_source(self, source: Mapping[str, Any]) -> None:
+        arguments = self.hook_arguments()
+        binary = arguments["spark_binary"] or DEFAULT_SPARK_BINARY
+        environ = {**os.environ, **{name: str(value) for name, value in (self.env_vars or {}).items()}}
+        if (home := installed_spark_home()) and not environ.get("SPARK_HOME"):
+            environ["SPARK_HOME"] = home
+        check_source(source, arguments["conf"] or {}, environ, binary)
 
     def _chosen(self) -> Choice:
         self._check_engine()
@@ -235,7 +266,8 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
     def auto_choice(self) -> Choice:
         """The engine that `auto` stands for; the fields are rendered, and the table is resolved."""
         limit = size_of("local_max_size", self.local_max_size)
-        return choose(self.table["path"], {self.job}, None, limit, self.options)
+        options = {**self.table["options"], **self.options}
+        return choose(self.table["path"], {self.job}, None, limit, options)
 
     def _check_engine(self) -> None:
         if check_engine(self.engine) == LOCAL and self.distributed:
@@ -255,9 +287,18 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
 
         A second call changes nothing. Raises HoodieConfigurationError.
         """
-        self.table, conn = resolved(self.table)
+        self.table, conn = resolved(self._located(self.table))
+        self.options = option_texts(self.options)
+        if not isinstance(self.extra_metadata, Mapping):
+            raise HoodieConfigurationError(
+                f"extra_metadata is {self.extra_metadata!r}; pass a dict of names and texts"
+            )
         if self.spark_conn_id is None:
             self.spark_conn_id = (conn.spark_conn_id if conn else None) or DEFAULT_SPARK_CONN
+
+    def _located(self, table: HoodieTable | Mapping[str, Any]) -> dict[str, Any]:
+        own = {"hoodie_conn_id": self.hoodie_conn_id} if self.hoodie_conn_id else {}
+        return {**HoodieTable.of(table).to_dict(), **own}
 
     def on_rendered(self) -> None:
         """Hides secrets: Airflow shows the rendered fields before the task runs."""
@@ -265,6 +306,9 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
 
     def on_progress(self, context: Context, value: Mapping[str, Any]) -> None:
         """Called with each progress message of the job."""
+        if application := value.get("application_id"):
+            self._application = dict(value)
+            push(context, APPLICATION_KEY, str(application))
         if address := value.get("spark_ui"):
             self.spark_ui = str(address)
             leave_link(context, SparkUILink(), self)
@@ -286,8 +330,20 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         )
 
 
+def check_options(operation: str, table: Any, options: Any) -> None:
+    """What is known of them when the DAG is read. Raises HoodieConfigurationError."""
+    if not is_later(table):
+        HoodieTable.of(table).options_for(operation, known_options(options))
+
+
 def leave_link(context: Context, link: BaseOperatorLink, operator: Any) -> None:
     """Make a task's link known while it runs; nothing outside of a run."""
     ti: Any = context.get("ti")
+    push(context, link.xcom_key, link.get_link(operator, ti_key=ti))
+
+
+def push(context: Context, key: str, value: str) -> None:
+    """An XCom of the running task; nothing outside of a run."""
+    ti: Any = context.get("ti")
     if hasattr(ti, "xcom_push"):
-        ti.xcom_push(key=link.xcom_key, value=link.get_link(operator, ti_key=ti))
+        ti.xcom_push(key=key, value=value)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_hoodie.assets.events import changed_by
 from airflow_hoodie.engines import SPARK, Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_report
 from airflow_hoodie.operators.base import DEFAULT_MEMORY, HoodieJobOperator
+from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator, is_deferred
 from airflow_hoodie.table import HoodieTable
 
@@ -18,15 +20,18 @@ if TYPE_CHECKING:
 SERVICES = ("restore", "repair", "compaction", "clustering", "clean", "archive")
 
 
-class MaintenanceOperator(HoodieLocalOperator):
+class MaintenanceOperator(HoodieEmittingOperator, HoodieLocalOperator):
     """Rolls back failed writes, finishes interrupted services, and runs every service that is due.
 
     After a service that failed the others run; then the task fails with the exception of the first failure.
     A service that excludes writers waits for a writer at work (`wait_for_writer`), and precedes waiting
     writers.
 
+    A restore that is finished changes rows, so that the table's asset gets one event of it: the next try
+    emits it where another service failed the task. No other service changes rows.
+
     The XCom `return_value`, also of a failed task, is the job's ServicesResult (docs/results.md). Other
-    parameters: HoodieJobOperator.
+    parameters: HoodieJobOperator, and `emit_asset` of HoodieEmittingOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param services: names of the services to run, in any order; None means all. `restore` finishes a restore
@@ -67,6 +72,9 @@ class MaintenanceOperator(HoodieLocalOperator):
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
         }
 
+    def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return changed_by((result.get("services") or {}).get("restore") or {})
+
     def auto_choice(self) -> Choice:
         """By the last compactions and clusterings, as far as the table may have any."""
         wanted = set(_checked(self.services) or SERVICES)
@@ -75,7 +83,7 @@ class MaintenanceOperator(HoodieLocalOperator):
         if "clustering" in wanted:
             rewrites |= {"cluster"}
         limit = size_of("local_max_size", self.local_max_size)
-        return choose(table.path, rewrites, None, limit, self.options)
+        return choose(table.path, rewrites, None, limit, {**table.options, **self.options})
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; returns its result. Raises the exception of the first service that failed."""

@@ -1,4 +1,4 @@
-"""Operators of table services: compaction, clustering, cleaning, archiving."""
+"""Operators of table services: compaction, clustering, cleaning, archiving, indexes, sync."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 from airflow_hoodie.engines import LOCAL, Choice
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.operators.base import HoodieJobOperator
-from airflow_hoodie.paths import is_template
+from airflow_hoodie.operators.base import HoodieJobOperator, check_options
+from airflow_hoodie.paths import is_later, is_template
 from airflow_hoodie.table import HoodieTable
 
 MODES = ("schedule", "execute", "run")
+INDEX_MODES = ("show", "create", "schedule", "execute", "drop", "rebuild")
 
 
 class RewriteOperator(HoodieJobOperator):
@@ -40,7 +41,7 @@ class RewriteOperator(HoodieJobOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
-        HoodieTable.of(table).options_for(self.job, options)
+        check_options(self.job, table, options)
         if not (is_deferred(mode) or is_deferred(instant)):
             _check(mode, instant)
         self.mode = mode
@@ -76,12 +77,12 @@ class CompactionOperator(RewriteOperator):
 
     def __init__(self, *, table: HoodieTable | Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(table=table, **kwargs)
-        declared = HoodieTable.of(table)
-        if declared.table_type != "MERGE_ON_READ":
-            raise HoodieConfigurationError(
-                f"table {declared.name!r} is {declared.table_type}, which has no logs to compact; "
-                'CompactionOperator is for tables with table_type="MERGE_ON_READ"'
-            )
+        if not is_later(table):
+            _check_type(HoodieTable.of(table))
+
+    def request(self) -> dict[str, Any]:
+        _check_type(HoodieTable.from_dict(self.table))
+        return super().request()
 
 
 class ClusteringOperator(RewriteOperator):
@@ -124,7 +125,7 @@ class HoodieLocalOperator(HoodieJobOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, engine=engine, local_memory=local_memory, **kwargs)
-        HoodieTable.of(table).options_for(self.job, options)
+        check_options(self.job, table, options)
 
     def auto_choice(self) -> Choice:
         return Choice(LOCAL, "the job needs no executors")
@@ -193,9 +194,113 @@ class ArchiveOperator(HoodieLocalOperator):
     ui_color = "#f1ece1"
 
 
+class IndexOperator(HoodieLocalOperator):
+    """Makes, plans, drops, rebuilds or shows indexes of the table's metadata table.
+
+    `create` of an index that is there is no error, and neither is `drop` of one that is not there, so that a
+    retry succeeds. The job waits for a writer or a service at work (`wait_for_writer`); a compaction, a
+    clustering or a clean that is planned and not executed raises HoodieConflictError, which names it. Queries
+    may run meanwhile.
+
+    The XCom `return_value` is the job's IndexResult (docs/results.md). Other parameters: HoodieLocalOperator.
+
+    :param table: HoodieTable or its dict form. (templated)
+    :param mode: `create`, `drop`, `rebuild`, where indexes disagree with the table, or `show`; `schedule`,
+        and `execute`, which makes what is planned beside writers. (templated)
+    :param indexes: names: `files`, `column_stats`, `bloom_filters`, `record_index`, or a text with commas
+        between them; None means all that the table has. `create` and `schedule` need some. (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
+    """
+
+    job = "index"
+
+    template_fields: Sequence[str] = ("mode", "indexes", *HoodieJobOperator.template_fields)
+    ui_color = "#e6e3f4"
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        mode: str,
+        indexes: Sequence[str] | str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, options=options, **kwargs)
+        listed = isinstance(indexes, (list, tuple))
+        if not is_deferred(mode):
+            _check_index(mode, _names(indexes) if listed or not is_deferred(indexes) else ("a template",))
+        self.mode = mode
+        self.indexes = indexes
+
+    def request(self) -> dict[str, Any]:
+        names = _names(self.indexes)
+        _check_index(self.mode, names)
+        return {**super().request(), "mode": self.mode, "indexes": ",".join(names) or None}
+
+
+class HiveSyncOperator(HoodieLocalOperator):
+    """Enters the table in Hive's metastore, or mends its entries: columns, partitions, properties.
+
+    The table itself is not changed, and writers may be at work. A retry does what is left. The worker needs
+    the extra `hive-metastore`.
+
+    The XCom `return_value` is the job's SyncResult (docs/results.md). Other parameters: HoodieLocalOperator.
+
+    :param table: HoodieTable or its dict form. (templated)
+    :param metastore: its address, `thrift://host:9083`, several with commas; None means that of
+        `hoodie.datasource.hive_sync.metastore.uris`. (templated)
+    :param database: that of the entries; None means that of `hoodie.datasource.hive_sync.database`.
+        (templated)
+    :param options: `hoodie.*` settings of this task; they override the table's. (templated)
+    """
+
+    job = "sync"
+
+    template_fields: Sequence[str] = ("metastore", "database", *HoodieJobOperator.template_fields)
+    ui_color = "#f4e9dc"
+
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        metastore: str | None = None,
+        database: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, options=options, **kwargs)
+        self.metastore = metastore
+        self.database = database
+
+    def request(self) -> dict[str, Any]:
+        named = {"metastore": self.metastore, "database": self.database}
+        return {**super().request(), **{name: (text or "").strip() or None for name, text in named.items()}}
+
+
+def _names(indexes: Sequence[str] | str | None) -> list[str]:
+    names = (indexes or "").split(",") if indexes is None or isinstance(indexes, str) else indexes
+    return [str(name).strip() for name in names if str(name).strip()]
+
+
+def _check_index(mode: str, names: Sequence[str]) -> None:
+    if mode not in INDEX_MODES:
+        raise HoodieConfigurationError(f"mode is {mode!r}; use one of {', '.join(INDEX_MODES)}")
+    if mode in ("create", "schedule") and not names:
+        raise HoodieConfigurationError(f"indexes are none; name those to {mode}, such as column_stats")
+
+
 def is_deferred(value: Any) -> bool:
     """Jinja, an XComArg or a mapped value, known when the task runs."""
     return is_template(value) if isinstance(value, str) else value is not None
+
+
+def _check_type(table: HoodieTable) -> None:
+    if table.table_type != "MERGE_ON_READ":
+        raise HoodieConfigurationError(
+            f"table {table.name!r} is {table.table_type}, which has no logs to compact; "
+            'CompactionOperator is for tables with table_type="MERGE_ON_READ"'
+        )
 
 
 def _check(mode: str, instant: str | None) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_hoodie.assets.events import changed_by
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieJobOperator
+from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator, is_deferred
 from airflow_hoodie.table import HoodieTable
 
@@ -51,20 +53,26 @@ class HoodieInstantOperator(HoodieLocalOperator):
         return text
 
 
-class RollbackOperator(HoodieInstantOperator):
+class RollbackOperator(HoodieEmittingOperator, HoodieInstantOperator):
     """Rolls back one instant: a failed write, a pending clustering, or the newest completed commit.
 
     An instant that was rolled back before is no error, so that a retry succeeds. The job waits for a writer
     or a service at work (`wait_for_writer`). A later commit, a later plan or a savepoint that prevents the
     rollback raises HoodieTableError, which names it.
 
-    The XCom `return_value` is the job's RollbackResult (docs/results.md) without names of files. Parameters:
-    HoodieInstantOperator.
+    The rollback of a completed commit changes rows, so that the table's asset gets an event of it. The XCom
+    `return_value` is the job's RollbackResult (docs/results.md) without names of files. Parameters:
+    HoodieInstantOperator, and `emit_asset` of HoodieEmittingOperator.
     """
 
     job = "rollback"
 
+    template_fields: Sequence[str] = HoodieInstantOperator.template_fields
     ui_color = "#f8e0e0"
+
+    def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        rolled_back = result.get("status") == "rolled_back" and result.get("target_state") == "completed"
+        return result if rolled_back else None
 
 
 class CancelOperator(HoodieInstantOperator):
@@ -129,7 +137,7 @@ class SavepointOperator(HoodieInstantOperator):
         }
 
 
-class RestoreOperator(HoodieInstantOperator):
+class RestoreOperator(HoodieEmittingOperator, HoodieInstantOperator):
     """Restores the table to a savepoint, or to another commit whose files still exist.
 
     The job rolls back every later write, compaction and clustering; `instant` is the newest commit
@@ -138,10 +146,16 @@ class RestoreOperator(HoodieInstantOperator):
     savepoint after the instant, or files that the cleaner has deleted, raise HoodieTableError, which names
     them.
 
-    The XCom `return_value` is the job's RestoreResult (docs/results.md) without names of files. Parameters:
-    HoodieInstantOperator.
+    A restore changes rows, so that the table's asset gets one event of it, also where the try that restored
+    died before its event. The XCom `return_value` is the
+    job's RestoreResult (docs/results.md) without names of files. Parameters: HoodieInstantOperator, and
+    `emit_asset` of HoodieEmittingOperator.
     """
 
     job = "restore"
 
+    template_fields: Sequence[str] = HoodieInstantOperator.template_fields
     ui_color = "#f8e8d8"
+
+    def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return changed_by(result)

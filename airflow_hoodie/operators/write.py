@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hoodie.assets.events import record_commit, with_outlets
 from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, MAX_AMPLIFICATION, check_services, services_option
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.operators.base import HoodieJobOperator
+from airflow_hoodie.operators.base import check_options
+from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
-from airflow_hoodie.paths import is_absolute, is_template
-from airflow_hoodie.table import HoodieTable, option_texts
+from airflow_hoodie.options import option_texts
+from airflow_hoodie.paths import is_later, is_template
+from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.tokens import committed_before, task_token
 from hoodie.source.fingerprint import partition_source
 from hoodie.storage import normalize
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "csv", "json", "table", "sql")
 
 
-class HoodieCommitOperator(HoodieJobOperator):
+class HoodieCommitOperator(HoodieEmittingOperator):
     """Base of the operators that make a commit.
 
-    The XCom `return_value` is the job's WriteResult (docs/results.md). Other parameters: HoodieJobOperator.
+    The XCom `return_value` is the job's WriteResult (docs/results.md). Other parameters:
+    HoodieEmittingOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
@@ -43,16 +45,11 @@ class HoodieCommitOperator(HoodieJobOperator):
     :param max_write_amplification: the most bytes that the write may write for each byte that it changes, by
         its plan. One that needs more fails with HoodieValidationError before anything is written. None: what
         the options say, else no limit.
-    :param dry_run: write nothing. The result has the status `planned` and says what would be written in each
-        partition; no asset gets an event.
-    :param emit_asset: add the table's asset to the outlets, unless its path is templated or relative. The
-        event contains instant, partitions, counts and operation of the commit. If `table.partitions` is
-        among the outlets, each partition with new or replaced files gets an event too.
     """
 
     operation: str
 
-    template_fields: Sequence[str] = ("token", *HoodieJobOperator.template_fields)
+    template_fields: Sequence[str] = ("token", *HoodieEmittingOperator.template_fields)
 
     def __init__(
         self,
@@ -65,44 +62,30 @@ class HoodieCommitOperator(HoodieJobOperator):
         services: str = "auto",
         allow_out_of_order: bool = False,
         max_write_amplification: float | None = None,
-        dry_run: bool = False,
-        emit_asset: bool = True,
         **kwargs: Any,
     ) -> None:
-        declared = HoodieTable.of(table)
-        if emit_asset and is_absolute(declared.path) and not is_template(declared.path):
-            # no parameter of its own: Airflow would give a mapped task that parameter's default as outlets
-            kwargs["outlets"] = with_outlets(kwargs.get("outlets"), declared.asset)
         super().__init__(table=table, options=options, **kwargs)
-        declared.options_for(self.operation, options)
+        check_options(self.operation, table, options)
         self.exactly_once = exactly_once
         self.token = token
         self.force = force
         self.services = check_services(services)
         self.allow_out_of_order = allow_out_of_order
         self.max_write_amplification = max_write_amplification
-        #: operators of Airflow have a method `dry_run`
-        self.only_planned = dry_run
 
     def described(self) -> Mapping[str, Any]:
         """What is written, as the token's fingerprint is made of it; raises HoodieConfigurationError."""
         raise NotImplementedError
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns the WriteResult dict, which the assets' events contain too."""
-        self.resolve()
+    def done_before(self, context: Context) -> dict[str, Any] | None:
+        """The result of this write's commit, when there is one: no job is submitted then."""
         if self.exactly_once and not self.token:
             self.token = task_token(context)
-        result = self.result = self._already(context) or super().execute(context)
-        self.outlets = record_commit(context, self.outlets, result, self.table["path"])
-        return result
-
-    def _already(self, context: Context) -> dict[str, Any] | None:
-        """The result of this write's commit, when there is one: no job is submitted then."""
         if not self.token or self.force:
             return None
         table = HoodieTable.from_dict(self.table)
-        found = committed_before(table.path, self.token, self.operation, self.described())
+        options = {**table.options, **self.options}
+        found = committed_before(table.path, self.token, self.operation, self.described(), options)
         if found is None:
             return None
         self.log.info("%s was committed at %s; nothing is submitted", self.token, found.instant)
@@ -123,7 +106,6 @@ class HoodieCommitOperator(HoodieJobOperator):
             "options": table.options_for(self.operation, self.options),
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
             **({"token": self.token, "force": self.force} if self.token else {}),
-            **({"dry_run": True} if self.only_planned else {}),
         }
 
 
@@ -153,7 +135,7 @@ class HoodieWriteOperator(HoodieCommitOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
-        self.source = source if _is_deferred(source) else source_request(source)
+        self.source = source if is_later(source) else source_request(source)
 
     def described(self) -> Mapping[str, Any]:
         return source_request(self.source)
@@ -247,7 +229,7 @@ class DeletePartitionOperator(HoodieCommitOperator, HoodieLocalOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
-        self.partitions = partitions if _is_deferred(partitions) else _partitions(partitions)
+        self.partitions = partitions if is_later(partitions) else _partitions(partitions)
         self.missing_ok = missing_ok
 
     def described(self) -> Mapping[str, Any]:
@@ -294,8 +276,3 @@ def source_request(source: Any) -> dict[str, Any]:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
-
-
-def _is_deferred(source: Any) -> bool:
-    """An XComArg or a mapped value, known when the task runs."""
-    return hasattr(source, "resolve")

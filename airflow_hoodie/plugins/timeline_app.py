@@ -1,8 +1,10 @@
 """The timeline page in Airflow's API server: hoodie.serve's answers, for users who may read assets.
 
 Which tables: the option `tables` in Airflow's section `[hoodie]`, a JSON object of names and paths, and with
-`tables_of_assets` those of all assets that DAGs declare. Nothing else can be named by a request. Who is not
-signed in gets 401, and for the page itself Airflow's sign-in; a user who may not read assets gets 403.
+`tables_of_assets` those of all assets that DAGs declare. In place of a path there may be an object of `path`
+and `hoodie_conn_id`, a connection whose warehouse and storage the table has. Nothing else can be named by a
+request. Who is not signed in gets 401, and for the page itself Airflow's sign-in; a user who may not read
+assets gets 403.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from airflow.api_fastapi.core_api.security import requires_access_asset
@@ -23,6 +26,8 @@ from sqlalchemy import select
 from starlette.exceptions import HTTPException
 
 from airflow_hoodie.assets.hoodie import SCHEME, table_folder
+from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.hooks.hoodie import located, resolved_path
 from hoodie.errors import ConfigError
 from hoodie.serve.page import HEADERS, Page
 from hoodie.serve.tables import allow_list
@@ -34,7 +39,7 @@ SECTION, OPTION, ASSETS = "hoodie", "tables", "tables_of_assets"
 
 
 def listed_tables() -> dict[str, str]:
-    """The allow-list. Raises ConfigError, StorageError."""
+    """The allow-list. Raises ConfigError."""
     given = configured_tables()
     if not conf.getboolean(SECTION, ASSETS, fallback=False):
         return given
@@ -82,7 +87,17 @@ def _tails(path: str) -> list[str]:
 
 
 def configured_tables() -> dict[str, str]:
-    """Those that Airflow's configuration names. Raises ConfigError, StorageError."""
+    """Those that Airflow's configuration names. Raises ConfigError."""
+    return allow_list({name: _found(resolved_path, value) for name, value in _configured().items()})
+
+
+def storage_of(name: str) -> Mapping[str, str]:
+    """Settings of the storage of a table on the list. Raises ConfigError."""
+    value = _configured().get(name)
+    return _found(located, value)[1] if isinstance(value, Mapping) else {}
+
+
+def _configured() -> Mapping[str, Any]:
     text = conf.get(SECTION, OPTION, fallback="") or "{}"
     try:
         tables = json.loads(text)
@@ -92,7 +107,22 @@ def configured_tables() -> dict[str, str]:
         ) from None
     if not isinstance(tables, Mapping):
         raise ConfigError(f'[{SECTION}] {OPTION} is {text[:80]}; write such as {{"orders": "/data/orders"}}')
-    return allow_list(tables)
+    return tables
+
+
+def _found(what: Callable[[Any], Any], value: Any) -> Any:
+    """What is asked of a table as the configuration has it; a path is itself. Raises ConfigError."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {"path", "hoodie_conn_id"}:
+        raise ConfigError(
+            f"[{SECTION}] {OPTION}: a table has {', '.join(map(repr, sorted(value)))}; give its path, or "
+            "path and hoodie_conn_id"
+        )
+    try:
+        return what(value)
+    except HoodieConfigurationError as error:
+        raise ConfigError(error.message) from None
 
 
 def base_path() -> str:
@@ -101,7 +131,7 @@ def base_path() -> str:
 
 
 app = FastAPI(title="Hoodie timeline", docs_url=None, redoc_url=None, openapi_url=None)
-page = Page(listed_tables, base_path())
+page = Page(listed_tables, base_path(), options=storage_of)
 
 
 @app.get("/{path:path}", dependencies=[Depends(requires_access_asset("GET"))])

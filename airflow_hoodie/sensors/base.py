@@ -13,8 +13,9 @@ from airflow.triggers.base import StartTriggerArgs
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
-from airflow_hoodie.hooks.hoodie import resolved_path
+from airflow_hoodie.hooks.hoodie import located, resolved_path
 from airflow_hoodie.paths import check_path, is_absolute, is_template, table_path
+from airflow_hoodie.storage_conn import trigger_storage
 from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.triggers.condition import ConditionTrigger, look, value_of
 from hoodie.errors import HoodieError
@@ -82,19 +83,18 @@ class TimelineSensor(BaseSensorOperator):
             )
 
     def poke(self, context: Context) -> PokeReturnValue:
-        path = resolved_path(self.table)
         wanted = self._condition()
         try:
             reader = self.__dict__.get("_reader")
             if reader is None:
-                reader = self.__dict__["_reader"] = TableReader(path)
+                reader = self.__dict__["_reader"] = TableReader(*located(self.table))
             value = look(reader, wanted, self.missing)
         except HoodieError as error:
             raise from_error(error) from error
         if value is None:
-            self.log.info("Not yet on %s: %s", path, wanted)
+            self.log.info("Not yet on %s: %s", reader.base_path, wanted)
         else:
-            self.log.info("Found on %s: %s", path, value)
+            self.log.info("Found on %s: %s", reader.base_path, value)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def execute(self, context: Context) -> Any:
@@ -148,6 +148,7 @@ class TimelineSensor(BaseSensorOperator):
             poke_interval=self.poke_interval,
             end_task=end_task,
             skip_on_failure=self.soft_fail or self.never_fail,
+            **trigger_storage(self.table),
             **arguments,
         )
 

@@ -16,8 +16,9 @@ class CommitSensor(TimelineSensor):
     The XCom `return_value` is the commit that completed last of those that count, as {"base_path", "instant",
     "action", "completion_time"}. Other parameters: TimelineSensor.
 
-    :param after: None (any commit counts), an instant (14 or 17 digits; greater instants count), or a moment
-        (datetime or ISO 8601 text, UTC without a zone; later completions count). A template that renders to
+    :param after: None (any commit counts), an instant (14 or 17 digits; what completed after it counts, or
+        greater instants where it is not completed on the timeline), or a moment (datetime or ISO 8601 text,
+        UTC without a zone; later completions count). A template that renders to
         an empty text is None; see airflow_hoodie.conditions. (templated)
     :param until: upper bound, inclusive, of the same form; `after` and `until` together select the commits of
         a data interval. (templated)

@@ -26,7 +26,9 @@ from airflow_hoodie.commits import TableReader
 from airflow_hoodie.compat.task_sdk import asset_stores
 from airflow_hoodie.conditions import COMMITS, CommitFilter, Since
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
+from airflow_hoodie.hooks.hoodie import storage_options
 from airflow_hoodie.paths import is_template, table_path
+from airflow_hoodie.storage_conn import trigger_storage
 from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.errors import HoodieError, TableNotFound
 from hoodie.storage import normalize
@@ -59,6 +61,9 @@ class CommitEventTrigger(BaseEventTrigger):
     :param extra_metadata: texts of the commit's extra metadata, as for CommitSensor.
     :param services: commits of table services (compaction, clustering) count too.
     :param poke_interval: seconds between polls; watchers of one table with the same interval share them.
+    :param hoodie_conn_id: connection of type `hoodie`, whose storage settings are looked up in the triggerer.
+        Default: the table's.
+    :param options: further storage settings, none of them secret. Default: the table's.
     """
 
     def __init__(
@@ -71,9 +76,14 @@ class CommitEventTrigger(BaseEventTrigger):
         extra_metadata: Mapping[str, str] | None = None,
         services: bool = False,
         poke_interval: float = 10.0,
+        hoodie_conn_id: str | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         path = table_path(table)
+        storage = {"hoodie_conn_id": hoodie_conn_id, "options": dict(options) if options else None}
+        #: arguments that say how the storage is reached
+        self.storage = {**trigger_storage(table), **{name: given for name, given in storage.items() if given}}
         if is_template(path):
             raise HoodieConfigurationError(f"a watcher's table path is no template: {path!r}")
         if isinstance(start, datetime):
@@ -103,6 +113,7 @@ class CommitEventTrigger(BaseEventTrigger):
                 "start": self.start,
                 **self.arguments,
                 "poke_interval": self.poke_interval,
+                **self.storage,
             },
         )
 
@@ -110,7 +121,7 @@ class CommitEventTrigger(BaseEventTrigger):
         """Without the shared stream: the same events, the offset written after each poll."""
 
         async def polls() -> AsyncIterator[Poll]:
-            async for poll, _ in TableStream(self.table, self.poke_interval).open_stream():
+            async for poll, _ in TableStream(self.table, self.poke_interval, **self.storage).open_stream():
                 yield poll
                 await poll.settle()
 
@@ -118,11 +129,13 @@ class CommitEventTrigger(BaseEventTrigger):
             yield event
 
     def shared_stream_key(self) -> tuple[str, ...]:
-        return ("hoodie", self.table, str(self.poke_interval))
+        storage = (json.dumps(self.storage, sort_keys=True),) if self.storage else ()
+        return ("hoodie", self.table, str(self.poke_interval), *storage)
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> TableStream:
-        return TableStream(kwargs["table"], kwargs["poke_interval"])
+        storage = {name: kwargs[name] for name in ("hoodie_conn_id", "options") if kwargs.get(name)}
+        return TableStream(kwargs["table"], kwargs["poke_interval"], **storage)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """This watcher's events of a stream of Polls; each waits until Airflow took the one before."""
@@ -187,25 +200,39 @@ class Poll:
 class TableStream(SharedStreamProducer):
     """Polls one table for all its watchers. A table that can't be read is tried again, ever more slowly."""
 
-    def __init__(self, path: str, interval: float) -> None:
-        self._reader = TableReader(path)
+    def __init__(
+        self,
+        path: str,
+        interval: float,
+        hoodie_conn_id: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._path = normalize(path)
         self._interval = max(float(interval), _SHORTEST_PAUSE)
+        self._conn_id, self._options = hoodie_conn_id, dict(options or {})
+        self._reader: TableReader | None = None
 
     async def open_stream(self) -> AsyncIterator[tuple[Poll, Poll]]:
         pause = self._interval
         while True:
             try:
-                timeline = await asyncio.to_thread(self._timeline)
-            except (OSError, HoodieError) as error:
+                reader = await self._opened()
+                timeline = await asyncio.to_thread(_timeline, reader)
+            except (OSError, HoodieError, HoodieConfigurationError, AirflowRuntimeError) as error:
+                self._reader = None  # its credentials may be others by now
                 pause = min(pause * 2, max(_LONGEST_PAUSE, self._interval))
-                log.warning(
-                    "%s can't be read, again in %g s: %s", self._reader.base_path, pause, visible(error)
-                )
+                log.warning("%s can't be read, again in %g s: %s", self._path, pause, visible(error))
             else:
                 pause = self._interval
-                poll = Poll(self._reader, timeline)
+                poll = Poll(reader, timeline)
                 yield poll, poll
             await asyncio.sleep(pause)
+
+    async def _opened(self) -> TableReader:
+        if self._reader is None:
+            options = await storage_options(self._conn_id, self._path, self._options)
+            self._reader = TableReader(self._path, options)
+        return self._reader
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         """Events of these polls are stored; a failed watcher starts again from its last offset."""
@@ -213,11 +240,12 @@ class TableStream(SharedStreamProducer):
             if item.outcome.failed == 0:
                 await item.broker_payload.settle()
 
-    def _timeline(self) -> Timeline:
-        try:
-            return self._reader.poll()
-        except TableNotFound:
-            return Timeline(self._reader.base_path, (), {})
+
+def _timeline(reader: TableReader) -> Timeline:
+    try:
+        return reader.poll()
+    except TableNotFound:
+        return Timeline(reader.base_path, (), {})
 
 
 async def write_offset(stores: Sequence[Any], watcher: str, offset: WatchOffset) -> None:

@@ -18,8 +18,10 @@ from airflow.triggers.base import (
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieException, from_error, from_report
+from airflow_hoodie.hooks.hoodie import storage_options
 from airflow_hoodie.paths import table_path
 from hoodie.errors import ConfigError, HoodieError, TableNotFound
+from hoodie.storage import normalize
 from hoodie.text import visible
 
 #: so many polls in a row may fail before the task does
@@ -45,6 +47,8 @@ class ConditionTrigger(BaseTrigger):
     :param end_task: end the task in the triggerer, with the found value as XCom `return_value`. Otherwise an
         event resumes the sensor: {"status": "success", "value": ...} or {"status": "error", "report": ...}.
     :param skip_on_failure: with `end_task`, skip the task instead of failing it.
+    :param hoodie_conn_id: connection of type `hoodie`, whose storage settings are looked up in the triggerer.
+    :param options: further storage settings, none of them secret.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class ConditionTrigger(BaseTrigger):
         poke_interval: float = 60.0,
         end_task: bool = False,
         skip_on_failure: bool = False,
+        hoodie_conn_id: str | None = None,
+        options: Mapping[str, str] | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -65,6 +71,8 @@ class ConditionTrigger(BaseTrigger):
         self.poke_interval = poke_interval
         self.end_task = end_task
         self.skip_on_failure = skip_on_failure
+        self.hoodie_conn_id = hoodie_conn_id
+        self.options = dict(options or {})
         self.timeout_after: datetime | None = None  # the triggerer sets it
         self._names = tuple(arguments)
         for name, value in arguments.items():
@@ -80,6 +88,8 @@ class ConditionTrigger(BaseTrigger):
                 "poke_interval": self.poke_interval,
                 "end_task": self.end_task,
                 "skip_on_failure": self.skip_on_failure,
+                **({"hoodie_conn_id": self.hoodie_conn_id} if self.hoodie_conn_id else {}),
+                **({"options": self.options} if self.options else {}),
                 **{name: getattr(self, name) for name in self._names},
             },
         )
@@ -108,18 +118,24 @@ class ConditionTrigger(BaseTrigger):
     async def _wait(self) -> dict[str, Any]:
         """What the condition found. Raises HoodieError, HoodieException, and _TimedOut with end_task."""
         wanted = condition(self.kind, {name: getattr(self, name) for name in self._names})
-        reader = TableReader(table_path(self.table))
+        path = normalize(table_path(self.table))
+        reader: TableReader | None = None
         failures = 0
         while True:
             try:
+                if reader is None:
+                    options = await storage_options(self.hoodie_conn_id, path, self.options)
+                    reader = TableReader(path, options)
                 found = await asyncio.to_thread(look, reader, wanted, self.missing)
                 failures = 0
             except (OSError, HoodieError) as error:
                 failures += 1
                 if isinstance(error, (ConfigError, TableNotFound)) or failures >= MAX_FAILURES:
-                    raise _known(error, reader.base_path) from error
-                self.log.warning("Poll %d of %s failed: %s", failures, reader.base_path, visible(error))
+                    raise _known(error, path) from error
+                self.log.warning("Poll %d of %s failed: %s", failures, path, visible(error))
                 found = None
+                if self.hoodie_conn_id:
+                    reader = None  # its credentials may be others by now
             if found is not None:
                 return found
             await asyncio.sleep(self._pause())

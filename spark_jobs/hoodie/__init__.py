@@ -26,11 +26,14 @@ if TYPE_CHECKING:
         cluster_table,
         compact_table,
         delete_savepoint,
+        expire_partitions,
+        index_table,
         plan_services,
         restore_table,
         rollback_table,
         run_services,
         savepoint_table,
+        sync_table,
     )
 
 __version__ = "0.1.0"
@@ -43,9 +46,11 @@ __all__ = [
     "compact_table",
     "delete_partitions",
     "delete_savepoint",
+    "expire_partitions",
     "explain",
     "explain_read",
     "file_groups",
+    "index_table",
     "instants",
     "plan_services",
     "read_batches",
@@ -55,6 +60,7 @@ __all__ = [
     "run_services",
     "savepoint_table",
     "sql",
+    "sync_table",
     "write_table",
 ]
 

@@ -123,6 +123,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     where: str | None = None,
     meta: bool = True,
+    reader: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Rows of a table: a DataFrame of `spark`, or a pa.Table without it.
@@ -131,17 +132,21 @@ def read_table(
     `begin`, as of `end`, which it includes; `begin` may be "earliest", `end` is the newest commit by default)
     or time_travel (the table `as_of` an instant). Without it the options decide. Points in time are
     instants, or dates and times as yyyy-MM-dd HH:mm:ss in the time zone of the table's timeline.
+    `reader`, with `spark`, says who reads base files on an object store: "spark" itself, by the session's
+    file system, "arrow" tasks, or "auto" (hoodie.read.spark.reader).
     `options` are settings for reading, such as hoodie.memory.merge.max.size.
     """
     from hoodie.read.query import Query
+    from hoodie.read.settings import READER
 
+    options = {**(options or {}), **({READER.name: reader} if reader is not None else {})}
     return backend_of(spark).read_table(
         path,
         query=Query.of(query, begin, end, as_of),
         columns=columns,
         where=where,
         meta=meta,
-        options=options or {},
+        options=options,
     )
 
 

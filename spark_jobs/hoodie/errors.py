@@ -3,6 +3,7 @@
 HoodieError
 ├── ConfigError            a setting or a combination of settings is wrong
 ├── InputError             the incoming rows can't be written as they are
+│   ├── SourceNotFound     there are no files where they were to come from, yet
 │   ├── SchemaError        their schema can't become the table's schema
 │   └── DuplicateKey       a row's key is stored, and the settings refuse such rows
 ├── TooCostly              the write would write more bytes than the settings allow
@@ -72,6 +73,12 @@ class ConfigError(HoodieError):
 
 class InputError(HoodieError):
     code = "input"
+
+
+class SourceNotFound(InputError):
+    """The next run may find them."""
+
+    code = "source_not_found"
 
 
 class SchemaError(InputError):
@@ -175,6 +182,7 @@ CODES: dict[str, type[HoodieError]] = {
         HoodieError,
         ConfigError,
         InputError,
+        SourceNotFound,
         SchemaError,
         DuplicateKey,
         TooCostly,

@@ -4,6 +4,7 @@ An event is made of every instant that is completed: of writes, services, rollba
 A hook says which of them it follows; those that there are follow writes, as Apache Hudi's do.
 
 services    what the settings ask to be done inline: clean, archive, compaction, clustering
+sync        the table's entries in Hive's metastore (hoodie.sync)
 callbacks   code of the user's own (hoodie.callbacks)
 
 Hooks run once the transaction is left, so that they may begin one of their own. What one fails at is a
@@ -91,6 +92,7 @@ HOOKS = Plugins(
     base=PostCommitHook,  # type: ignore[type-abstract]
     places={
         "services": "hoodie.services.inline:InlineServices",
+        "sync": "hoodie.sync.hive.hook:HiveSync",
         "callbacks": "hoodie.callbacks.hook:Callbacks",
     },
 )

@@ -2,11 +2,12 @@
 
 token     a write whose token has a commit of the same source is done already
 resolve   settings, the table's properties, the schema the rows must have: all errors before any write
-stage     one pass over the input: rows as blobs (kept, so read only once), keys, which the index then finds,
-          each file opened once; and which file groups the write replaces. Rows of new file groups are
-          only counted, where their partitions are known or cheap to compute, and read as they are written;
-          of others the keys alone are kept where rows are cheap to compute again
-begin     refuse or wait for another writer, roll back failed writes, take the instant
+stage     one pass over the input: rows as blobs (kept for all attempts, so read only once), keys, which the
+          index then finds, each file opened once; and which file groups the write replaces. Rows of new file
+          groups are only counted, where their partitions are known or cheap to compute, and read as they are
+          written; of others the keys alone are kept where rows are cheap to compute again
+begin     refuse or wait for another writer, roll back failed writes, take the instant; or work beside other
+          writers, and lose to those that commit a change of the same first
 assign    count → file-group writes: files with updates, small files, new files
 write     shuffle by file group; a task writes its files, marker first
 validate  queries of the settings about the state after the write, which they may withdraw
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hoodie.concurrency.settings import NEW_KEYS
 from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
 from hoodie.errors import CommitConflict, TableError, TooCostly
@@ -45,14 +47,16 @@ from hoodie.table.partition import ensure_partition
 from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
+from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.write import result
+from hoodie.write.beside import Attempts, refuse_beside
 from hoodie.write.cost import keep_within_limit
 from hoodie.write.explanation import WriteExplanation, conflicts, explanation
+from hoodie.write.first_pass import FirstPass
 from hoodie.write.index_costs import index_costs
 from hoodie.write.log_keys import refuse_hidden_keys
-from hoodie.write.operation import WriteRequest, WriteResult
+from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.out_of_order import refuse_out_of_order
 from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.prepared import Prepared, prepared
@@ -61,6 +65,7 @@ from hoodie.write.replace import find_replaced, refuse_busy
 from hoodie.write.token_guard import TokenGuard
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
+from hoodie.write.window import CommitWindow
 from hoodie.write.workload import WorkloadProfile
 
 _ATTEMPTS = 3
@@ -85,7 +90,8 @@ def write(
     table, hooks = Table(TableRef.of(request.path, Config.of(request.options))), Hooks()
     if request.dry_run:
         return _preview(engine, frame, request, table, progress)
-    done = _committed(engine, frame, request, table, hooks, progress)
+    with FirstPass(engine, frame) as first_pass:
+        done = _committed(first_pass, request, table, hooks, progress)
     if isinstance(done, WriteResult):
         return done
     warnings = hooks.run(done.events, HookContext(config=done.config, engine=engine, progress=progress))
@@ -102,8 +108,7 @@ class _Committed:
 
 
 def _committed(
-    engine: Engine,
-    frame: Frame,
+    first_pass: FirstPass,
     request: WriteRequest,
     table: Table,
     hooks: Hooks,
@@ -111,31 +116,36 @@ def _committed(
 ) -> _Committed | WriteResult:
     """The write up to its commit, or the result of one that was done before.
 
-    Rows are staged beside another writer only in a first attempt that would not wait for it: its commit makes
-    them stale. Afterwards, or where it may have to be waited for, or the index does not follow the table yet,
-    the table is taken first, so that only a writer without a heartbeat can come between.
+    Rows are tagged beside another writer only in a first attempt that would not wait for it: its commit makes
+    tags stale, and the next attempt tags the same staged rows again. Afterwards, or where it may have to be
+    waited for, or the index does not follow the table yet, the table is taken first, so that only a writer
+    without a heartbeat can come between. Where writers work at once, they are looked at when the write
+    begins, and when it commits.
     """
     started = time.monotonic()
-    schema = _schema(engine, frame)
+    schema = _schema(first_pass.engine, first_pass.frame)
     guard = TokenGuard(table, request, progress)
     transactions: list[Transaction] = []
-    for first in (True, *[False] * (_ATTEMPTS - 1)):
+    attempts = Attempts(_ATTEMPTS, progress)
+    for first in attempts:
         plan = guard.done_or_plan(schema)
         if isinstance(plan, WriteResult):
             return plan
-        _check(engine, table, plan, hooks)
+        _check(first_pass.engine, table, plan, hooks)
         behind = index_behind(plan.config, table, plan.timeline)
-        with Transaction(table, plan.config, plan.timeline_utc, plan.action, progress) as transaction:
-            transactions.append(transaction)
-            if plan.new_properties is None and (plan.config[WAIT_MS] or behind or not first):
+        early = plan.config[WAIT_MS] or behind or not first
+        begun = Transaction(table, plan.config, plan.timeline_utc, plan.action, progress)
+        transactions.append(begun)
+        with attempts.conflicts(plan, table), begun as transaction:
+            if plan.new_properties is None and early and not plan.optimistic:
                 transaction.take()
                 if done := guard.done():
                     return done
-                if plan.outdated(table):
+                if plan.outdated(table) or behind:
                     table.read_properties()
                     plan = resolve(table, request, schema)
             with contextlib.suppress(PlanOutdated):
-                metadata, profile = _attempt(engine, frame, plan, transaction, progress)
+                metadata, profile = _attempt(first_pass, plan, transaction, progress)
                 seconds = time.monotonic() - started
                 *others, event = (event for each in transactions for event in each.events)
                 warnings = [*profile.warnings, *guard.record(event.instant, metadata)]
@@ -153,8 +163,7 @@ def _committed(
 
 
 def _attempt(
-    engine: Engine,
-    frame: Frame,
+    first_pass: FirstPass,
     plan: WritePlan,
     transaction: Transaction,
     progress: ProgressCallback,
@@ -164,9 +173,9 @@ def _attempt(
     """
     table = transaction.table
     progress("stage", f"{plan.request.operation.value} into {table.base_path}")
-    with prepared(engine, frame, plan, table) as rows:
+    with prepared(first_pass, plan, table) as rows:
         profile = rows.profile
-        if frame is not None:
+        if first_pass.frame is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         try:
@@ -184,11 +193,39 @@ def _attempt(
         undone = len(transaction.rolled_back) > known
         if plan.outdated(table) or (undone and index_participants(plan.config, table)):
             raise PlanOutdated
+        if plan.optimistic:
+            transaction.watch(_window(table, plan, profile))
         if table.timeline.pending() != plan.timeline.pending():
             hindrances = _spare_pending(profile, plan, table.storage, table.timeline, first=True)
         transaction.forget(hindrances)
         transaction.begin()
         return _write(rows, transaction, progress), profile
+
+
+def _window(table: Table, plan: WritePlan, profile: WorkloadProfile) -> CommitWindow:
+    context = plan.context
+    operation = context.operation
+    replaced = {(partition, name) for partition, names in profile.replaced_ids.items() for name in names}
+    listed: dict[str, dict[str, str]] = {partition: {} for partition in (*profile.listed, *profile.absent)}
+    for partition, slices in (*profile.slices.items(), *profile.replaced.items()):
+        found = {
+            item.file_id: item.instant if item.base is None else item.base.instant
+            for item in slices
+            if item.base is not None or not context.looks_up
+        }
+        listed.setdefault(partition, {}).update(found)
+    return CommitWindow(
+        table,
+        begin=plan.timeline,
+        planned={group for group in profile.changed if group[1]} | replaced,
+        listed=listed,
+        whole=operation is Operation.INSERT_OVERWRITE_TABLE,
+        index=context.index,
+        schema=plan.extra_metadata[SCHEMA_KEY],
+        token=plan.request.token,
+        new_keys=plan.config[NEW_KEYS]
+        and (context.looks_up or (operation.replaces and operation.brings_rows)),
+    )
 
 
 def _preview(
@@ -246,7 +283,7 @@ def _rehearsed(engine: Engine, frame: Frame, request: WriteRequest, table: Table
     """A write up to its begin, of which nothing is written; but for what pending services mean for it."""
     plan = resolve(table, request, _schema(engine, frame))
     _check(engine, table, plan, Hooks())
-    with prepared(engine, frame, plan, table) as rows:
+    with FirstPass(engine, frame) as first_pass, prepared(first_pass, plan, table) as rows:
         profile = rows.profile
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         _refuse_slices(table, plan, profile)
@@ -258,6 +295,7 @@ def _check(engine: Engine, table: Table, plan: WritePlan, hooks: Hooks) -> None:
     """Refuse settings that can't be followed after the commit, before anything is written."""
     check_retention(plan.config)
     check_clustering(plan.config)
+    refuse_beside(plan)
     hooks.check(plan.config)
     rehearse(engine, table, plan)
 

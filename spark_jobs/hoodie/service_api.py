@@ -10,21 +10,26 @@ from hoodie.backend.choice import backend_of
 from hoodie.engine import Engine
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.cancel.service import CancelRequest
+from hoodie.services.index.service import IndexRequest
 from hoodie.services.request import PlannedRequest, Request, RewriteRequest, ServicesRequest
 from hoodie.services.restore.service import RestoreRequest
 from hoodie.services.rollback.service import RollbackRequest
 from hoodie.services.savepoint.service import SavepointRequest
+from hoodie.services.sync.service import SyncRequest
 
 if TYPE_CHECKING:
     from hoodie.services.archive.run import ArchiveResult
     from hoodie.services.clean.run import CleanResult
     from hoodie.services.clustering.run import ClusteringResult
     from hoodie.services.compaction.run import CompactionResult
+    from hoodie.services.index.run import IndexResult
     from hoodie.services.planner.plan import ServicesPlan
     from hoodie.services.planner.run import ServicesResult
     from hoodie.services.restore.run import RestoreResult
     from hoodie.services.rollback.run import CancelResult, RollbackResult
     from hoodie.services.savepoint.run import SavepointResult
+    from hoodie.services.sync.run import SyncResult
+    from hoodie.services.ttl.result import TtlResult
 
 
 def compact_table(
@@ -266,6 +271,85 @@ def restore_table(
         RestoreRequest(
             table=path,
             instant=instant,
+            options=options or {},
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
+
+
+def expire_partitions(
+    path: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> TtlResult:
+    """Delete the partitions that are older than `hoodie.partition.ttl.strategy.days.retain`; needs no Spark.
+
+    By one commit, as `delete_partitions` makes it; without such a partition there is none. With `dry_run` the
+    result says which ones would go, and nothing is changed. Raises HoodieError.
+    """
+    from hoodie.expiry import expire
+
+    return expire(Request(table=path, options=options or {}, dry_run=dry_run, progress=progress or silent))
+
+
+def index_table(
+    path: str,
+    mode: str,
+    indexes: str | Sequence[str] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> IndexResult:
+    """Show, make, drop or rebuild indexes of the table's metadata table; needs no Spark.
+
+    mode: `show` reads only; `create` makes `indexes`, with the list of files if there is none; `drop` removes
+    them, with `files` the whole metadata table; `rebuild` makes them anew where they disagree with the table.
+    indexes: files, column_stats, bloom_filters, record_index; None: all that the table has. No other
+    process may work on the table meanwhile, and no plan may wait; queries go on. With `dry_run` nothing is
+    changed.
+    Raises HoodieError.
+    """
+    from hoodie.services.index.run import index
+
+    return index(
+        IndexRequest(
+            table=path,
+            mode=mode,
+            indexes=indexes if indexes is None or isinstance(indexes, str) else ",".join(indexes),
+            options=options or {},
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
+
+
+def sync_table(
+    path: str,
+    metastore: str | None = None,
+    database: str | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> SyncResult:
+    """Enter a table in Hive's metastore, or mend its entries; needs no Spark, and changes no table.
+
+    metastore: its address, `thrift://host:9083`. database: of the entries. Both, and all else, can be said by
+    settings `hoodie.datasource.hive_sync.*`. With `dry_run` the result says what would change. Nothing to do
+    is a result that says why. Raises HoodieError: StorageError where the metastore does not answer in time,
+    TableMismatch for an entry that is of another table, SchemaError for a column that can't change so.
+    """
+    from hoodie.services.sync.run import sync_service
+
+    return sync_service(
+        SyncRequest(
+            table=path,
+            metastore=metastore,
+            database=database,
             options=options or {},
             dry_run=dry_run,
             progress=progress or silent,

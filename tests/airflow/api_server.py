@@ -7,7 +7,6 @@ import importlib.metadata
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.browser import Browser
+from tests.support.server_process import free_port
 
 #: entry points of group airflow.plugins -> module and class
 PLUGINS = {
@@ -92,9 +92,7 @@ def serve(folder: Path, tables: Mapping[str, str], path: str = "") -> Iterator[A
 
     `path` is the part of Airflow's address after the host, such as "/airflow".
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     passwords = folder / "passwords.json"
     passwords.write_text(json.dumps({USER: PASSWORD}))
     server = ApiServer(f"http://127.0.0.1:{port}{path}/")

@@ -119,7 +119,9 @@ def guarded(job: int) -> bool:
 
 
 @pytest.fixture
-def fake(tmp_path: Path) -> FakeSubmit:
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSubmit:
+    # sources of tests are nowhere; Hadoop's configuration may say where they are, so the job has to look
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     folder = tmp_path / "bin"
     folder.mkdir()
     return FakeSubmit(folder / "spark-submit").body("")

@@ -307,6 +307,7 @@ SOURCE = """
 """
 
 
+@pytest.mark.full
 def test_events_of_a_write_in_airflow(
     load_dag: Callable[[str], Any], committing: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

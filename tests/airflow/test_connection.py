@@ -48,11 +48,11 @@ def test_the_form() -> None:
     hidden = [form.standard_fields.host, form.standard_fields.password, form.standard_fields.url_schema]
     assert all(field is not None and field.hidden for field in hidden)
     assert form.extra_fields is not None
-    assert list(form.extra_fields) == ["warehouse", "options", "spark_conn_id"]
+    assert list(form.extra_fields) == ["warehouse", "options", "spark_conn_id", "storage_conn_id"]
     assert form.extra_fields["options"]["schema"]["format"] == "multiline"
-    (info,) = get_provider_info()["connection-types"]
-    for field in info["conn-fields"].values():
-        jsonschema.Draft7Validator.check_schema(field["schema"])
+    for info in get_provider_info()["connection-types"]:
+        for field in info["conn-fields"].values():
+            jsonschema.Draft7Validator.check_schema(field["schema"])
 
 
 def test_tables_take_the_path_and_the_defaults(connect: Connect) -> None:

@@ -47,7 +47,7 @@ def test_exports_are_read(name: str, value: str, monkeypatch: pytest.MonkeyPatch
         from airflow.models.connection import Connection
 
         connection = Connection.from_json(value)
-        assert connection.conn_type in ("hoodie", "spark")
+        assert connection.conn_type in ("aws", "hoodie", "hoodie_lock", "spark")
         assert isinstance(connection.extra_dejson, dict)
     elif name == "AIRFLOW__HOODIE__TABLES":
         assert all(os.path.isabs(path) for path in json.loads(value).values())

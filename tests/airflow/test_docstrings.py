@@ -1,4 +1,4 @@
-"""What a DAG author passes is documented: every parameter of operators, sensors, triggers and hooks."""
+"""What a DAG author passes is documented: what operators, sensors, triggers, hooks and notifiers take."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 
 from tests.house.test_walls import GLUE, modules
 
-KINDS = ("operators", "sensors", "triggers", "hooks")
+KINDS = ("operators", "sensors", "triggers", "hooks", "notifications")
 PARAM = re.compile(r"^ *:param (\w+): \S", re.MULTILINE)
 
 
 def classes() -> Iterator[type]:
-    from airflow.sdk import BaseHook, BaseOperator
+    from airflow.sdk import BaseHook, BaseNotifier, BaseOperator
     from airflow.triggers.base import BaseTrigger
 
     for name in modules(GLUE):
         if name.split(".")[1:2] and name.split(".")[1] in KINDS:
             for cls in vars(importlib.import_module(name)).values():
                 own = isinstance(cls, type) and cls.__module__ == name
-                if own and issubclass(cls, (BaseOperator, BaseHook, BaseTrigger)):
+                if own and issubclass(cls, (BaseOperator, BaseHook, BaseTrigger, BaseNotifier)):
                     yield cls
 
 

@@ -23,9 +23,9 @@ import hoodie
 from airflow_hoodie import engines
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
-    HoodieException,
     HoodieJobError,
     HoodieJobKilledError,
+    HoodieSourceNotFoundError,
     HoodieValidationError,
 )
 from airflow_hoodie.hooks import process_group
@@ -165,12 +165,14 @@ def test_what_is_wrong_fails_before_a_process_starts(
     monkeypatch.setattr(HoodieLocalHook, "_command", lambda self: [str(committing.path)])
     with pytest.raises(HoodieConfigurationError, match=r"unknown setting 'hoodie\.bad'"):
         write(table.path, options={"hoodie.bad": 1})
-    with pytest.raises(HoodieException, match="ftp"):
+    with pytest.raises(HoodieConfigurationError, match="ftp"):
         write("ftp://host/t")
-    if engine == "auto":
+    if engine != "local":
+        monkeypatch.delenv("HADOOP_CONF_DIR")
         Path(table.path).mkdir()
-        with pytest.raises(HoodieValidationError, match="no such source: /in/none"):
-            write(table.path, source="/in/none")
+        for none in ("/in/none", "/in/*.none", [f"{tmp_path}/empty"], {"path": "/in/none", "format": "csv"}):
+            with pytest.raises(HoodieSourceNotFoundError, match="no such source: /"):
+                write(table.path, source=none)
     assert not Path(f"{committing.path}.json").exists()
 
 
@@ -259,7 +261,14 @@ def spark(fake: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return {"engine": "spark", "master": "local[2]", "spark_binary": str(fake.path), "name": "x"}
 
 
-@pytest.mark.parametrize(("local_first", "seen"), [(True, True), (True, False), (False, False)])
+@pytest.mark.parametrize(
+    ("local_first", "seen"),
+    [
+        pytest.param(True, True, marks=pytest.mark.full),
+        (True, False),
+        pytest.param(False, False, marks=pytest.mark.full),
+    ],
+)
 def test_a_retry_on_the_other_engine_finds_the_commit(
     local_first: bool,
     seen: bool,
@@ -388,6 +397,7 @@ def test_the_system_kills_a_job_of_auto(
     assert stored(table) == {"a": 1, "b": 1}
 
 
+@pytest.mark.full
 def test_a_job_stays_within_its_memory(table: HoodieTable, tmp_path: Path) -> None:
     """It fails with what to do, and leaves nothing."""
     first = hoodie.write_table(
@@ -451,7 +461,7 @@ def test_auto_looks_at_the_last_commits(table: HoodieTable, tmp_path: Path) -> N
     ("given", "why"),
     [
         ({"path": "SELECT 1 AS id", "format": "sql"}, "the local engine has no sql source"),
-        ("s3://bucket/rows.parquet", "reads files of this machine, not s3://bucket/rows.parquet"),
+        ("ftp://host/rows.parquet", "the local engine can't read ftp://host/rows.parquet"),
         ({"path": "/in.csv", "options": {"dateFormat": "dd"}}, "source has no option dateFormat"),
         ("/none/*.parquet", "neither the table nor its source is on this machine"),
     ],
@@ -521,6 +531,7 @@ DAG_SOURCE = """
 """
 
 
+@pytest.mark.full
 def test_a_dag_of_local_tasks(
     load_dag: Callable[[str], Any], table: HoodieTable, tmp_path: Path, no_spark: None
 ) -> None:

@@ -16,6 +16,7 @@ CAUSES = {
     "input": ("HoodieValidationError",) * 2,
     "schema": ("HoodieValidationError",) * 2,
     "duplicate_key": ("HoodieValidationError",) * 2,
+    "source_not_found": ("HoodieSourceNotFoundError",) * 2,
     "validation": ("HoodieValidationError",) * 2,
     "too_costly": ("HoodieValidationError",) * 2,
     "service": ("HoodieServiceError",) * 2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import socket
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 
 from airflow_hoodie.compat import spark_provider
-from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.job_output import parse_marker, summary
+from airflow_hoodie.operators.write import UpsertOperator
 
 from .conftest import FakeSubmit
 
@@ -100,6 +102,42 @@ def test_a_master_beats_the_connection_and_keeps_its_extra(bare: pytest.MonkeyPa
     assert hook.spark_connection["queue"] == "root.etl"
 
 
+@pytest.mark.parametrize(
+    ("master", "message"),
+    [
+        ("sc://h:15002", "Spark Connect has no spark-submit; name the cluster's own master"),
+        ("generic://h:7077", "a type of connection and no master; make the connection of type spark"),
+        ("https://h:6443", "a Kubernetes master is written k8s://https://host:port"),
+        ("k8s://https://h:6443", "pip install apache-airflow-providers-cncf-kubernetes"),
+    ],
+)
+def test_masters_that_can_not_work(master: str, message: str, bare: pytest.MonkeyPatch) -> None:
+    """When the DAG is read, where the operator names it; before the start, where the connection does."""
+    bare.setattr("airflow.providers.apache.spark.hooks.spark_submit.kube_client", None, raising=False)
+    with pytest.raises(HoodieConfigurationError, match=message):
+        UpsertOperator(
+            task_id="u", master=master, source="/in", table={"name": "t", "path": "/t", "record_keys": "id"}
+        )
+    set_connection(bare, {"conn_type": "spark", "host": master})
+    with pytest.raises(HoodieConfigurationError, match=message):
+        HoodieSparkSubmitHook()
+
+
+def test_a_dead_master_is_unreachable(bare: pytest.MonkeyPatch, fake: FakeSubmit) -> None:
+    """Spark would try it for more than a minute; one of two that answers will do."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        alive = f"127.0.0.1:{server.getsockname()[1]}"
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            dead = f"127.0.0.1:{gone.getsockname()[1]}"
+        hook = HoodieSparkSubmitHook(master=f"spark://{dead}", spark_binary=str(fake.path))
+        with pytest.raises(HoodieJobError, match=f"spark://{dead} is unreachable") as caught:
+            hook.submit("job.py")
+        assert (caught.value.code, caught.value.values) == ("unreachable", {"master": f"spark://{dead}"})
+        assert not Path(f"{fake.path}.json").exists()
+        HoodieSparkSubmitHook(master=f"spark://{dead},{alive}", spark_binary=str(fake.path)).submit("job.py")
+    assert fake.option("--master") == f"spark://{dead},{alive}"
+
+
 def test_cluster_mode_is_refused(bare: pytest.MonkeyPatch) -> None:
     set_connection(bare, "spark://yarn?deploy-mode=cluster")
     with pytest.raises(HoodieConfigurationError, match="deploy mode 'cluster' hides"):
@@ -131,6 +169,7 @@ def test_the_installed_pyspark_is_used(bare: pytest.MonkeyPatch, tmp_path: Path)
     call = FakeSubmit(home / "bin" / "spark-submit").call()
     assert call["env"]["SPARK_HOME"] == str(home)
     assert call["env"]["PYSPARK_PYTHON"] == sys.executable
+    assert call["env"]["PYTHONWARNINGS"].startswith("ignore:PySpark does not yet fully support pandas")
     assert call["env"]["A"] == "1"
 
 
@@ -146,7 +185,9 @@ def test_what_the_user_says_wins(bare: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def test_executors_elsewhere_keep_their_python(bare: pytest.MonkeyPatch, fake: FakeSubmit) -> None:
-    HoodieSparkSubmitHook(master="spark://h:7077", spark_binary=str(fake.path)).submit("job.py")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"spark://127.0.0.1:{server.getsockname()[1]}"
+        HoodieSparkSubmitHook(master=master, spark_binary=str(fake.path)).submit("job.py")
     env = fake.call()["env"]
     assert "PYSPARK_PYTHON" not in env
     assert env["PYSPARK_DRIVER_PYTHON"] == sys.executable

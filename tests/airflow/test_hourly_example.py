@@ -68,6 +68,7 @@ def dags(
         path.unlink()
 
 
+@pytest.mark.full
 def test_hours_of_upserts_and_a_compaction(dags: dict[str, Any], tmp_path: Path) -> None:
     import flights  # type: ignore[import-not-found]
 

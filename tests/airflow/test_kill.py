@@ -17,6 +17,7 @@ from airflow_hoodie.exceptions import HoodieJobKilledError
 from airflow_hoodie.hooks import process_group
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.operators.write import UpsertOperator
+from tests.support.tiers import full_but
 
 from .conftest import FakeSubmit, guarded
 
@@ -125,7 +126,7 @@ def test_the_driver_does_not_outlive_a_dead_spark_submit(fake: FakeSubmit, tmp_p
     assert (tmp_path / "cleaned").exists()
 
 
-@pytest.mark.parametrize("after_on_kill", [False, True])
+@pytest.mark.parametrize("after_on_kill", full_but({True}, [False, True]))
 def test_the_job_ends_when_the_task_process_is_killed(
     after_on_kill: bool, fake: FakeSubmit, tmp_path: Path
 ) -> None:

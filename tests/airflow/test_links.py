@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,9 @@ from .conftest import COMMITTING_JOB, FakeSubmit
 
 WITH_UI = """
     say("PROGRESS", {"step": "spark", "text": "application app-1", "application_id": "app-1",
-        "spark_ui": "http://driver:4040"})
+        "spark_ui": "http://driver:4040", **%s})
 """
+LOGGED = {"event_log": "true"}
 DAG_FILE = """
     from datetime import datetime, timezone
     from airflow.sdk import DAG
@@ -35,33 +37,51 @@ class NotedTi:
     """A task instance that notes what is pushed."""
 
     def __init__(self) -> None:
-        self.pushed: dict[str, str] = {}
+        self.pushed: list[tuple[str, str]] = []
 
     def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = value
+        self.pushed.append((key, value))
 
 
+@pytest.mark.parametrize(
+    ("said", "extra", "history"),
+    [
+        ({}, {"history-server": "http://history:18080/"}, ""),
+        (LOGGED, {}, ""),
+        (LOGGED, {"history-server": "http://history:18080/"}, "http://history:18080/history/app-1/"),
+        ({**LOGGED, "history_server": "yarn:18080"}, {}, "http://yarn:18080/history/app-1/"),
+    ],
+)
 def test_links_are_there_while_the_job_runs(
-    fake: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    said: dict[str, str],
+    extra: dict[str, str],
+    history: str,
+    fake: FakeSubmit,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before its commit, which this job does not come to."""
+    """Before its commit, which this job does not come to. Afterwards the port may be another job's."""
     monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
-    fake.body(WITH_UI + '    say("ERROR", {"code": "job", "message": "it broke"})\n    sys.exit(1)')
+    connection = {"conn_type": "spark", "host": "local[2]", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    fake.body(WITH_UI % said + '    say("ERROR", {"code": "job", "message": "it broke"})\n    sys.exit(1)')
     table = HoodieTable(name="orders", path="/lake/orders", record_keys="id")
     task = UpsertOperator(
-        task_id="w", table=table, source="/in", master="local[2]", spark_binary=str(fake.path), name="n",
+        task_id="w", table=table, source="/in", spark_binary=str(fake.path), name="n",
         exactly_once=False,
     )  # fmt: skip
     ti = NotedTi()
     with pytest.raises(Exception, match="it broke"):
         task.execute({"ti": ti})  # type: ignore[typeddict-item]
-    assert ti.pushed == {
-        "_link_TimelineLink": links.timeline_url("/lake/orders"),
-        "_link_SparkUILink": "http://driver:4040",
-    }
+    assert ti.pushed == [
+        ("_link_TimelineLink", links.timeline_url("/lake/orders")),
+        ("spark_application_id", "app-1"),
+        ("_link_SparkUILink", "http://driver:4040"),
+        ("_link_SparkUILink", history),
+    ]
     given = {link.name: link.get_link(task, ti_key=SimpleNamespace()) for link in task.operator_extra_links}  # type: ignore[arg-type]
     assert given["Hudi commit"] == ""
-    assert given["Spark UI"] == "http://driver:4040"
+    assert given["Spark UI"] == history
 
 
 def test_a_service_on_the_worker_has_no_spark_ui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +92,7 @@ def test_a_service_on_the_worker_has_no_spark_ui(tmp_path: Path, monkeypatch: py
     task = CleanOperator(task_id="c", table=HoodieTable(name="o", path="/lake/o", record_keys="id"))
     ti = NotedTi()
     assert task.execute({"ti": ti}) == result  # type: ignore[typeddict-item]
-    assert list(ti.pushed) == ["_link_TimelineLink"]
+    assert [key for key, _ in ti.pushed] == ["_link_TimelineLink"]
     commit = links.CommitLink().get_link(task, ti_key=SimpleNamespace())
     assert commit == links.timeline_url("/b", "20260101000000000")
     assert links.SparkUILink().get_link(task, ti_key=SimpleNamespace()) == ""
@@ -90,7 +110,7 @@ def test_airflow_finds_the_links_of_a_run(
     """The DAG as stored for the servers, and the links that it gives for a task that ended."""
     from airflow.serialization.serialized_objects import DagSerialization
 
-    fake.body(WITH_UI + COMMITTING_JOB)
+    fake.body(WITH_UI % {**LOGGED, "history_server": "https://history"} + COMMITTING_JOB)
     path = str(tmp_path / "orders")
     dag = load_dag(DAG_FILE.format(binary=str(fake.path), path=path))
     run = dag.test()
@@ -102,5 +122,6 @@ def test_airflow_finds_the_links_of_a_run(
     assert {name: stored.get_extra_links(ti, name) for name in stored.extra_links} == {
         "Hudi timeline": links.timeline_url(path),
         "Hudi commit": links.timeline_url(path, result["instant"], "commit"),
-        "Spark UI": "http://driver:4040",
+        "Spark UI": "https://history/history/app-1/",
     }
+    assert ti.xcom_pull(task_ids="write", key="spark_application_id") == "app-1"

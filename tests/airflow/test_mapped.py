@@ -64,9 +64,12 @@ SOURCE = """
 
         with TaskGroup("services"):
             for kind in (CompactionOperator, ClusteringOperator, CleanOperator, ArchiveOperator,
-                         MaintenanceOperator, BackfillMaintenanceOperator, SavepointOperator):
+                         MaintenanceOperator, BackfillMaintenanceOperator, PartitionTTLOperator,
+                         SavepointOperator):
                 submit = {{}} if kind is SavepointOperator else SUBMIT
                 kind.partial(task_id=kind.__name__, **submit).expand(table=[A])
+            IndexOperator.partial(task_id="IndexOperator", table=A, **SUBMIT).expand(mode=["show"])
+            HiveSyncOperator.partial(task_id="HiveSyncOperator", table=A, **SUBMIT).expand(database=["lake"])
             for kind in (CancelOperator, RollbackOperator, RestoreOperator):
                 kind.partial(task_id=kind.__name__, table=A).expand(instant=["20260101000000000"])
             PartitionRelayOperator.partial(task_id="PartitionRelayOperator").expand(table=[A, B])

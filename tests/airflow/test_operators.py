@@ -370,6 +370,14 @@ def test_killed_by_the_system(code: str, fake: FakeSubmit, table: HoodieTable) -
     fake.body(f"print('working', flush=True); {code}")
     with pytest.raises(HoodieJobKilledError, match=r"killed by signal 9 .*lack of memory(?s:.*)working"):
         run(operator(UpsertOperator, fake, table))
+    fake.body(f"""
+        say("PROGRESS", {{"step": "write", "text": "instant 20260101000000000: 3 file groups"}})
+        print("WARN TaskSetManager: Lost task", flush=True)
+        {code}
+    """)
+    with pytest.raises(HoodieJobKilledError, match=r"\n\[write\] instant 20260101000000000: 3 ") as caught:
+        run(operator(UpsertOperator, fake, table))
+    assert "WARN" not in str(caught.value)
 
 
 def test_no_result_is_an_error(fake: FakeSubmit, table: HoodieTable) -> None:

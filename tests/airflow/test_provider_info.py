@@ -47,6 +47,17 @@ def test_names_every_module_of_its_kind() -> None:
         assert set(entry["python-modules"]) == public - {"airflow_hoodie.hooks.process_group"}
 
 
+def test_names_every_notifier() -> None:
+    from airflow.sdk import BaseNotifier
+
+    for name in get_provider_info()["notifications"]:
+        module, _, kind = name.rpartition(".")
+        assert issubclass(getattr(importlib.import_module(module), kind), BaseNotifier)
+    folder = Path(ROOT, "airflow_hoodie", "notifications")
+    public = {f"airflow_hoodie.notifications.{path.stem}" for path in folder.glob("[a-z]*.py")}
+    assert public == {name.rpartition(".")[0] for name in get_provider_info()["notifications"]}
+
+
 def test_airflow_finds_it() -> None:
     from airflow.providers_manager import ProvidersManager
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -47,6 +48,9 @@ def test_an_upsert_and_a_refused_batch(
         "conf": {
             "spark.ui.enabled": "true",
             "spark.sql.shuffle.partitions": "1",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": tmp_path.as_uri(),
+            "spark.yarn.historyServer.address": "history:18080",
             "spark.hadoop.planted.password": "plánted = 1\\: #conf",
         },
         "options": {"hoodie.metrics.datadog.api.key": "planted-option"},
@@ -70,7 +74,8 @@ def test_an_upsert_and_a_refused_batch(
         assert "planted-option" not in text
         assert "plánted" not in text
     assert task.spark_ui is not None
-    assert task.spark_ui.startswith("http://")
+    assert re.fullmatch(r"http://history:18080/history/local-\d+/", task.spark_ui)
+    assert "FutureWarning" not in logged()
     assert (result["status"], result["operation"]) == ("committed", "upsert")
     assert (result["num_inserts"], result["num_updates"], result["num_deletes"]) == (2, 0, 0)
     assert result["partitions"] == ["2026-01-01"]

@@ -9,16 +9,20 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
+import hoodie
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException, HoodieTableNotFoundError
 from airflow_hoodie.sensors.commit import CommitSensor
 from airflow_hoodie.sensors.freshness import FreshnessSensor
 from airflow_hoodie.sensors.partition import PartitionSensor
 from airflow_hoodie.table import HoodieTable
 from scripts.environment import ROOT
+from tests.support import webhdfs_store
+from tests.support.s3_store import served
 
 T1, T2, T3 = (f"2026010{day}000000000" for day in (1, 2, 3))
 
@@ -84,9 +88,30 @@ def test_a_missing_table(tmp_path: Path) -> None:
         poke(str(tmp_path / "none"), missing="fail")
 
 
+def test_a_table_on_an_object_store() -> None:
+    options = {"hoodie.table.name": "orders", "hoodie.datasource.write.recordkey.field": "id"}
+    with served():
+        with pytest.raises(HoodieTableNotFoundError, match="orders is no Hudi table"):
+            poke("s3a://lake/orders", missing="fail")
+        for _ in range(2):
+            done = hoodie.write_table(pa.table({"id": ["1"]}), "s3://lake/orders", options=options)
+        assert seen(poke("s3a://lake/orders"))["instant"] == done.instant
+        assert not poke("s3a://lake/orders", after=done.instant).is_done
+
+
+def test_a_table_on_hdfs() -> None:
+    options = {"hoodie.table.name": "orders", "hoodie.datasource.write.recordkey.field": "id"}
+    with webhdfs_store.served() as store:
+        path = f"{store.uri}/lake/orders"
+        assert not poke(path).is_done
+        done = hoodie.write_table(pa.table({"id": ["1"]}), path, options=options)
+        assert seen(poke(path))["instant"] == done.instant
+        assert not poke(path, after=done.instant).is_done
+
+
 def test_a_scheme_without_a_storage_is_an_error() -> None:
-    with pytest.raises(HoodieException, match="no storage for scheme 's3a'"):
-        poke("s3a://lake/orders")
+    with pytest.raises(HoodieException, match="no storage for scheme 'ftp'"):
+        poke("ftp://lake/orders")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ GIVEN: dict[str, Any] = {
     "max_age": 60,
     "instant": "20260101000000000",
     "keys": "/keys.csv",
+    "mode": "show",
 }
 DAY = "2026-01-01"
 _PARAMETER = re.compile(r"^ *:param (\w+): (.*?)(?=^ *:param|\Z)", re.MULTILINE | re.DOTALL)

@@ -282,7 +282,7 @@ SOURCE = """
 def test_a_dag_of_deferred_sensors(load_dag: Callable[[str], Any], table: WrittenTimeline) -> None:
     first = table.commit("day=0")
     dag = load_dag(SOURCE.format(path=table.path, after=first))
-    writer = threading.Timer(5, lambda: table.commit("day=1"))
+    writer = threading.Timer(2, lambda: table.commit("day=1"))
     writer.start()
     done = dag.test(logical_date=datetime(2026, 1, 2, tzinfo=timezone.utc))
     writer.join()

@@ -84,25 +84,40 @@ _BUCKETS = {"hoodie.bucket.index.num.buckets": "4"}
 def _ours(
     name: str, venv: str = OURS_VENV, engine: str = "spark", table: str = "ours", **options: str
 ) -> Contestant:
-    named = {f"hoodie.{key.replace('_', '.')}": value for key, value in options.items()}
-    return Contestant(name, "ours", venv, table=table, options=named, engine=engine)
+    return Contestant(name, "ours", venv, table=table, options=_named(options), engine=engine)
 
 
-def _hudi(version: str, index: str) -> Contestant:
+def _named(options: dict[str, str]) -> dict[str, str]:
+    return {f"hoodie.{key.replace('_', '.')}": value for key, value in options.items()}
+
+
+def _hudi(version: str, index: str, suffix: str = "", **more: str) -> Contestant:
+    """With a suffix: on a table of its own, with more options."""
     bucketed = index == "bucket"
-    options = {"hoodie.index.type": index.upper(), **(_BUCKETS if bucketed else {})}
+    options = {"hoodie.index.type": index.upper(), **(_BUCKETS if bucketed else {}), **_named(more)}
     if not version.startswith("0."):
         # 1.x writes table version 9 by itself; the same layout for all keeps the comparison on one format.
         options |= {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+    own = suffix or ("-bucket" if bucketed else "")
     return Contestant(
-        f"hudi-{version}-{index}",
+        f"hudi-{version}{suffix or f'-{index}'}",
         "hudi",
         PEERS_VENV,
-        table=f"hudi-{version}-bucket" if bucketed else f"hudi-{version}",
+        table=f"hudi-{version}{own}",
         options=options,
         jars=(f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}",),
     )
 
+
+#: indexes of the metadata table
+_RECORDS = {"metadata_enable": "true", "metadata_record_index_enable": "true"}
+_STATISTICS = {"metadata_enable": "true", "metadata_index_column_stats_enable": "true"}
+_INDEXES = _RECORDS | _STATISTICS
+_FILTERS = {
+    **_STATISTICS,
+    "metadata_index_bloom_filter_enable": "true",
+    "bloom_index_use_metadata": "true",
+}
 
 _ALL = (
     _ours("ours"),
@@ -112,10 +127,22 @@ _ALL = (
     _ours("ours-bucket", table="ours-bucket", index_type="BUCKET", bucket_index_num_buckets="4"),
     _ours("ours-frame", engine="frame"),
     _ours("ours-sql", engine="sql"),
+    _ours("ours-computed", engine="computed"),
+    _ours("ours-function", engine="function"),
     _ours("ours-joined", engine="joined"),
     _ours("ours-local", engine="local"),
+    _ours("ours-plain", table="ours-plain", metadata_enable="false"),
+    _ours("ours-files", table="ours-files", metadata_enable="true"),
+    _ours("ours-indexed", table="ours-indexed", read_record_index="true", **_INDEXES),
+    _ours("ours-indexed-local", engine="local", table="ours-indexed", read_record_index="true", **_INDEXES),
+    _ours("ours-record-index", table="ours-record-index", index_type="RECORD_INDEX", **_RECORDS),
+    _ours("ours-metadata-bloom", table="ours-metadata-bloom", index_type="BLOOM", **_FILTERS),
     *(_hudi(version, index) for version in ("0.15.0", "1.2.0") for index in ("bloom", "simple")),
     _hudi("0.15.0", "bucket"),
+    _hudi("0.15.0", "simple", "-plain", metadata_enable="false"),
+    _hudi("0.15.0", "simple", "-indexed", **_INDEXES),
+    _hudi("0.15.0", "record_index", "-record-index", **_RECORDS),
+    _hudi("0.15.0", "bloom", "-metadata-bloom", **_FILTERS),
     Contestant(
         "delta",
         "delta",

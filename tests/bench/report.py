@@ -34,6 +34,7 @@ _MERGE_ON_READ = (
 
 
 _CLUSTERING = (("clustering_linear", 5.0), ("clustering_hilbert", 5.0), ("clustering_4_partitions", 5.0))
+_QUERIES = (("query_clustered", 3.0), ("lookup_1", 5.0), ("lookup_10000", 5.0))
 
 
 def document(scenario: str, settings: Settings, cases: list[Case], outcomes: list[Outcome]) -> Row:
@@ -136,6 +137,16 @@ def _targets(scenario: str, rows: list[Row]) -> list[Row]:
                 peaks = _divide(mine["peak_mib"], other["peak_mib"])
                 found.append((f"{case}: time of {peer} to ours", ">=", bound, times))
                 found.append((f"{case}: peak memory of ours to {peer}", "<=", 0.6, peaks))
+    for case, bound in _QUERIES:
+        mine, other = by.get(("ours-indexed", case)), by.get(("hudi-0.15.0-indexed", case))
+        if mine and other:
+            times = _divide(other["median_seconds"], mine["median_seconds"])
+            found.append((f"{case}: time of hudi-0.15.0-indexed to ours-indexed", ">=", bound, times))
+    for name, plain in (("ours-files", "ours-plain"), ("ours-indexed", "ours-plain")):
+        mine, other = by.get((name, "upsert")), by.get((plain, "upsert"))
+        if mine and other:
+            times = _divide(mine["median_seconds"], other["median_seconds"])
+            found.append((f"upsert: time of {name} to {plain}", "<=", 1.15, times))
     for ours, bound in (("ours", 1.0), ("ours-local", 0.3)):
         wide: Row = by.get((ours, "1000-partitions-5-touched"), {})
         found.append((f"seconds of {ours}, {wide.get('case')}", "<=", bound, wide.get("median_seconds")))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from .workload import SINCE, Workload
+from .workload import ACCOUNTS, SINCE, WHERE, Workload, key_of
 
 UPDATE_DAYS = 3
 BYTES_A_ROW = 115
@@ -169,6 +169,30 @@ def _clustering(rows: int, late: Late) -> list[Case]:
     ]
 
 
+def _queries(rows: int, late: Late) -> list[Case]:
+    """A thousandth of the rows, by the column that sorted them into small files; one key, and 10,000."""
+    prefix = "hoodie.clustering.plan.strategy."
+    sorted_ = {prefix + "sort.columns": "account", prefix + "target.file.max.bytes": str(8 << 20)}
+    small = {"hoodie.parquet.max.file.size": str(4 << 20), **sorted_}
+    work = daily(rows, late, days=4)
+    width = ACCOUNTS // 1000
+    between = f"account >= {width * 500} AND account < {width * 501}"
+    keys = [key_of(number * (rows // 10_000)) for number in range(10_000)]
+    in_ = ", ".join(f"'{key}'" for key in keys)
+    # Spark would make a set of the keys, which Apache Hudi does not look into
+    session = {"spark.sql.optimizer.inSetConversionThreshold": "20000"}
+
+    def case(name: str, where: str) -> Case:
+        options, prepared = {WHERE: where}, ("cluster",)
+        return Case(name, "selective", work, small, options, prepared, session=session)
+
+    return [
+        case("query_clustered", between),
+        case("lookup_1", f"key = '{keys[5000]}'"),
+        case("lookup_10000", f"key IN ({in_})"),
+    ]
+
+
 def _partitions(rows: int, _: Late) -> list[Case]:
     cases = [
         Case(f"{days}-partitions-5-touched", "upsert", _small_upsert(rows, days, 5))
@@ -213,6 +237,15 @@ def _memory(rows: int, _: Late) -> list[Case]:
 HUDI = ("hudi-0.15.0-bloom", "hudi-0.15.0-simple", "hudi-1.2.0-bloom", "hudi-1.2.0-simple")
 #: tables of their own, hashed into four buckets a day
 BUCKET = ("ours-bucket", "hudi-0.15.0-bucket")
+#: without a metadata table, with the list of files, and with indexes
+METADATA = (
+    *("ours-plain", "ours-files", "ours-indexed"),
+    *("hudi-0.15.0-plain", "hudi-0.15.0-simple", "hudi-0.15.0-indexed"),
+)
+#: upserts that find keys by the metadata table
+LOOK_UPS = tuple(
+    f"{name}-{index}" for name in ("ours", "hudi-0.15.0") for index in ("record-index", "metadata-bloom")
+)
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -229,5 +262,8 @@ SCENARIOS = {
         Scenario("partitions", 2_000_000, ("ours", "ours-local", *HUDI[:2]), _partitions),
         Scenario("scattered", 4_000_000, ("ours-frame", "hudi-0.15.0-simple"), _scattered),
         Scenario("memory", 4_000_000, ("ours",), _memory),
+        Scenario("indexed_upsert", 4_000_000, METADATA, _upsert),
+        Scenario("looked_up", 4_000_000, LOOK_UPS, _upsert),
+        Scenario("queries", 4_000_000, ("ours-indexed", "hudi-0.15.0-indexed"), _queries),
     )
 }

@@ -27,8 +27,11 @@ COLUMNS = (
 )  # fmt: skip
 KEY, ORDERING, PARTITION, AMOUNT = "key", "ts", "day", "amount"
 
-#: of the options of an operation: the first day it reads
-SINCE = "bench.since"
+#: of the options of an operation: the first day it reads, and the predicate of the rows that it reads
+SINCE, WHERE = "bench.since", "bench.where"
+
+#: the column account has numbers below
+ACCOUNTS = 1 << 40
 
 BASE_FILES = 20
 UPSERT_FILES = 4
@@ -157,7 +160,7 @@ def rows_of(ids: Ints, day: Ints, *, ordering: int, rng: np.random.Generator) ->
         "ts": pa.array(ordering + rng.integers(0, 1_000_000, n)),
         "day": days.take(np.unique(day, return_inverse=True)[1]),
         "quantity": pa.array(rng.integers(0, 10_000, n).astype(np.int32)),
-        "account": pa.array(rng.integers(0, 1 << 40, n)),
+        "account": pa.array(rng.integers(0, ACCOUNTS, n)),
         "price": pa.array(np.round(rng.gamma(2.0, 40.0, n), 2)),
         "score": pa.array(rng.random(n), mask=rng.random(n) < 0.05),
         "category": categories.take(rng.integers(0, 40, n)),
@@ -167,6 +170,11 @@ def rows_of(ids: Ints, day: Ints, *, ordering: int, rng: np.random.Generator) ->
         "amount": _decimals(rng.integers(-10_000_000, 1_000_000_000, n)),
     }
     return pa.table(columns).select(list(COLUMNS))
+
+
+def key_of(number: int) -> str:
+    """The key of a row of the base table."""
+    return str(_hex_keys(np.array([number], np.int64))[0])
 
 
 def _hex_keys(ids: Ints) -> pa.StringArray:

@@ -21,6 +21,7 @@ from hoodie.serve.page import Page
 from hoodie.timeline.task_run import RUN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.browser import Browser
+from tests.support.tiers import full_but
 
 AIRFLOW = "http://airflow.example:8080"
 EVIL = '<img src=x onerror="document.title=1">'
@@ -175,7 +176,7 @@ CONTRAST = """(selector) => {
 }"""
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", full_but({True}, [False, True]))
 def test_light_and_dark(browser: Browser, site: Site, dark: bool) -> None:
     browser.dark(dark)
     browser.open(site.url(table="all_instants", instant=listed(site.tables["all_instants"])[9].split("/")[0]))
@@ -283,9 +284,9 @@ def test_task_runs_are_links_and_texts_are_texts(browser: Browser, site: Site) -
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ("gone", "is no Hudi table"),
+        pytest.param("gone", "is no Hudi table", marks=pytest.mark.full),
         ("torn", "restore the file"),
-        ("empty", "has no instants yet"),
+        pytest.param("empty", "has no instants yet", marks=pytest.mark.full),
         ("elsewhere", "elsewhere is not on this page's list"),
     ],
 )

@@ -29,6 +29,7 @@ from hoodie.timeline.instant import Instant
 from hoodie.write.operation import Operation
 from tests.support.arrow import arrow_schema
 from tests.support.hbase.server import HBase
+from tests.support.record_index import FEW_GROUPS
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -169,6 +170,12 @@ INDEXES: dict[str, dict[str, Any]] = {
     },
     "HBASE": {"hoodie.hbase.index.update.partition.path": True},
     "HBASE without moves": {"hoodie.index.hbase.get.batch.size": 7, "hoodie.index.hbase.rollback.sync": True},
+    "RECORD_INDEX": {
+        **FEW_GROUPS,
+        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.record.index.update.partition.path": True,
+    },
+    "RECORD_INDEX without moves": {**FEW_GROUPS, "hoodie.index.type": "RECORD_INDEX"},
     "scope TABLE": own(Everywhere),
     "sees logs": own(Merged),
 }
@@ -229,12 +236,12 @@ def test_random_upserts_and_deletes(
     rng = random.Random(seed)
     options = options_of(index, request)
     model: dict[tuple[str, str], dict[str, Any]] = {}
-    for version in range(6):
+    for version in range(4):
         rows = _batch(rng, version)
         _apply(model, rows)
         table = pa.Table.from_pylist(rows, SCHEMA)
         hoodie.write_table(table, str(tmp_path / "t"), options=options)
-    gone = {(row["region"], row["id"]): row for row in _batch(rng, 6)}
+    gone = {(row["region"], row["id"]): row for row in _batch(rng, 4)}
     result = hoodie.write_table(
         pa.Table.from_pylist(list(gone.values()), SCHEMA),
         str(tmp_path / "t"),
@@ -252,7 +259,9 @@ def test_random_upserts_and_deletes(
     assert len(groups) > 6, "the test means to have several files in a partition"
 
 
-@pytest.mark.parametrize("index", NAMES)
+@pytest.mark.parametrize(
+    "index", full_but({"SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "CONSISTENT_HASHING", "sees logs"}, NAMES)
+)
 def test_the_same_file_groups_are_chosen_both_ways(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, request: pytest.FixtureRequest
 ) -> None:

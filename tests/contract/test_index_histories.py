@@ -15,6 +15,7 @@ import pytest
 
 import hoodie
 from tests.contract.test_index import INDEXES, SCHEMA, options_of
+from tests.support.record_index import misplaced
 from tests.support.tables import REGIONS
 
 KEYS = 40
@@ -33,11 +34,13 @@ GLOBAL = {
     "GLOBAL_BLOOM without moves": False,
     "HBASE": True,
     "HBASE without moves": False,
+    "RECORD_INDEX": True,
+    "RECORD_INDEX without moves": False,
 }
 #: entries of deleted keys go
-FORGETS = ("HBASE without moves",)
+FORGETS = ("HBASE without moves", "RECORD_INDEX without moves")
 #: those that `make test` runs, of which each stands for others
-QUICK = ("SIMPLE", "GLOBAL_SIMPLE without moves", "GLOBAL_BLOOM", "sees logs")
+QUICK = ("SIMPLE", "GLOBAL_SIMPLE without moves", "GLOBAL_BLOOM", "sees logs", "RECORD_INDEX without moves")
 #: clusterings split any bucket, or merge any two neighbours
 RESIZES = (
     {
@@ -96,6 +99,8 @@ class History:
         self.random = random.Random(seed)
         self.options = {**options, **(MERGE_ON_READ if merge_on_read else {})}
         self.options["hoodie.clean.automatic"] = "false"
+        kept = {name: value for name, value in options.items() if name.startswith("hoodie.metadata.")}
+        self.services_options = {**SERVICES, **kept}
         self.options["hoodie.parquet.small.file.limit"] = self.random.choice(["0", "100000"])
         self.model = Model(index, merge_on_read)
         self.before: dict[str, Model] = {}
@@ -124,10 +129,10 @@ class History:
         elif kind == "rollback":
             self.rollback()
         elif kind == "savepoint":
-            self.savepoint = str(hoodie.savepoint_table(self.path, options=SERVICES).instant)
+            self.savepoint = str(hoodie.savepoint_table(self.path, options=self.services_options).instant)
             self.before[f"at {self.savepoint}"] = copy.deepcopy(self.model)
         elif kind == "restore" and self.savepoint:
-            hoodie.restore_table(self.path, self.savepoint, options=SERVICES)
+            hoodie.restore_table(self.path, self.savepoint, options=self.services_options)
             self.model = copy.deepcopy(self.before[f"at {self.savepoint}"])
         elif kind == "services":
             self.services()
@@ -157,7 +162,7 @@ class History:
     def rollback(self) -> None:
         last = hoodie.instants(self.path)[-1]["instant"]
         if last in self.before and last != self.savepoint:
-            hoodie.rollback_table(self.path, last, options=SERVICES)
+            hoodie.rollback_table(self.path, last, options=self.services_options)
             self.model = self.before.pop(last)
 
     def services(self) -> None:
@@ -176,6 +181,7 @@ class History:
         assert shown == self.model.shown, f"{self.index} {self.told}"
         assert all(row["region"] == row["_hoodie_partition_path"] for row in found)
         assert all(row["_hoodie_record_key"] == row["id"] for row in found)
+        assert misplaced(self.path) == [], self.told
 
 
 def _cases() -> list[Any]:
@@ -185,7 +191,8 @@ def _cases() -> list[Any]:
             continue
         for merge_on_read in (False, True) if index != "CONSISTENT_HASHING" else (True,):
             for seed in range(4):
-                marks = [] if seed == 0 and index in QUICK else [pytest.mark.full]
+                quick = seed == 0 and index in QUICK and (merge_on_read or index in QUICK[:2])
+                marks = [] if quick else [pytest.mark.full]
                 cases.append(pytest.param(index, merge_on_read, seed, marks=marks))
     return cases
 

@@ -6,14 +6,15 @@ import json
 import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -21,13 +22,20 @@ import pytest
 import hoodie
 from hoodie.concurrency.table_lock import TableLock
 from hoodie.config.key import Config
-from hoodie.errors import ConfigError, ConflictError, Fenced, LockTimeout
+from hoodie.errors import ConfigError, ConflictError, Fenced, LockTimeout, StorageError
 from hoodie.lock import LockProvider, lock_for
 from hoodie.progress import silent
 from hoodie.table.handle import Table, TableRef
+from tests.support import webhdfs_store
+from tests.support.hdfs.server import Hdfs
 from tests.support.objects import SCHEME, stored
 from tests.support.processes import all_forked, forked
 from tests.support.storages import Delegating, wrapped
+from tests.support.zookeeper import ZooKeeper
+
+if TYPE_CHECKING:
+    from tests.support.dynamodb import DynamoDB
+    from tests.support.metastore.server import Metastore
 
 PROVIDER = "hoodie.write.lock.provider"
 FILE_PATH = "hoodie.write.lock.filesystem.path"
@@ -41,7 +49,18 @@ NO_WAIT = {
 #: several tries, a second in all
 SHORT = {**NO_WAIT, "hoodie.write.lock.client.num_retries": "20"}
 SHORT["hoodie.write.lock.client.wait_time_ms_between_retry"] = "50"
-KINDS = ("in_process", "filesystem", "a folder", SCHEME)
+KINDS = (
+    "in_process",
+    "filesystem",
+    "a folder",
+    SCHEME,
+    "storage",
+    "webhdfs",
+    pytest.param("hdfs", marks=pytest.mark.full),
+    pytest.param("dynamodb", marks=pytest.mark.full),
+    pytest.param("zookeeper", marks=[pytest.mark.full, pytest.mark.interop]),
+    pytest.param("hivemetastore", marks=[pytest.mark.full, pytest.mark.interop]),
+)
 Open = Callable[[], LockProvider]
 
 
@@ -53,7 +72,7 @@ def provider(path: str, options: dict[str, str]) -> LockProvider:
 
 
 def settings(kind: str, tmp_path: Path) -> dict[str, str]:
-    options = {PROVIDER: "in_process" if kind == "in_process" else "filesystem"}
+    options = {PROVIDER: kind if kind in ("in_process", "storage") else "filesystem"}
     if kind == "a folder":
         options[FILE_PATH] = f"{tmp_path}/locks/t"
     return options
@@ -62,8 +81,28 @@ def settings(kind: str, tmp_path: Path) -> dict[str, str]:
 @pytest.fixture(params=KINDS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Makes the lock of one table, anew for everybody who wants it."""
-    with stored(tmp_path) if request.param == SCHEME else nullcontext(str(tmp_path)) as place:
-        yield lambda: provider(f"{place}/t", settings(request.param, tmp_path))
+    found = settings(request.param, tmp_path)
+    if request.param in ("zookeeper", "hivemetastore", "dynamodb"):
+        server: ZooKeeper | Metastore | DynamoDB = request.getfixturevalue(request.param)
+        found = server.new_lock()
+    with folder(request, tmp_path) as place:
+        yield lambda: provider(f"{place}/t", found)
+
+
+@contextmanager
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == SCHEME:
+        with stored(tmp_path) as place:
+            yield place
+    elif request.param == "webhdfs":
+        with webhdfs_store.served() as store:
+            yield store.uri
+    elif request.param == "hdfs":
+        server: Hdfs = request.getfixturevalue("hdfs")
+        with server.new_folder() as place:
+            yield place
+    else:
+        yield str(tmp_path)
 
 
 @pytest.fixture
@@ -326,15 +365,46 @@ def test_a_lock_that_was_made_all_the_same_is_removed(tmp_path: Path, file: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({PROVIDER: "redis"}, "'redis' is no lock provider known here; use one of filesystem, in_process"),
-        ({PROVIDER: "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"}, "is no lock prov"),
+        (
+            {PROVIDER: "redis"},
+            "'redis' is no lock provider known here; use one of dynamodb, filesystem, ",
+        ),
+        (
+            {PROVIDER: "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"},
+            r"needs .*hivemetastore\.uris",
+        ),
+        ({PROVIDER: "hivemetastore", "hoodie.write.lock.hivemetastore.uris": "thrift://h:1"}, r"\.database"),
+        (
+            {
+                PROVIDER: "hivemetastore",
+                **{
+                    f"hoodie.write.lock.hivemetastore.{name}": "hdfs://h:1"
+                    for name in ("uris", "database", "table")
+                },
+            },
+            "'hdfs://h:1', which is no address of a metastore",
+        ),
+        ({PROVIDER: "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider"}, r"dynamodb\.table"),
+        (
+            {PROVIDER: "dynamodb", "hoodie.write.lock.dynamodb.table": "t", "hoodie.aws.access.key": "k"},
+            "belong together",
+        ),
+        ({PROVIDER: "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"}, r"needs .*\.url"),
+        ({PROVIDER: "zookeeper", "hoodie.write.lock.zookeeper.url": "zk:1"}, r"needs .*\.base_path"),
+        ({"hoodie.write.lock.zookeeper.url": "zk:1"}, "set that to zookeeper, or leave this out"),
+        ({PROVIDER: "storage", "hoodie.write.lock.storage.validity.timeout.secs": "299"}, "10 times"),
+        ({PROVIDER: "filesystem", EXPIRE: "1", "hoodie.client.heartbeat.interval_in_ms": "60001"}, "sooner"),
+        ({PROVIDER: "filesystem", FILE_PATH: f"{SCHEME}://bucket/locks"}, "no storage for|another storage"),
         ({PROVIDER: "nowhere:Mine"}, "can't be imported"),
         ({FILE_PATH: "locks"}, "'locks' is no absolute path of a folder"),
         ({FILE_PATH: "gopher://locks"}, "no storage for scheme 'gopher'"),
         ({EXPIRE: "-1"}, "must be at least 0"),
         ({EXPIRE: "5"}, "expire='5' is of a lock, and hoodie.write.lock.provider names none"),
         ({FILE_PATH: "/locks"}, "path='/locks' is of a lock, and"),
-        ({"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}, "is not supported yet"),
+        (
+            {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"},
+            "needs a lock that all writers",
+        ),
     ],
 )
 def test_what_is_not_there_is_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
@@ -347,6 +417,41 @@ def test_what_is_not_there_is_refused(tmp_path: Path, options: dict[str, str], m
     for service in (hoodie.clean_table, hoodie.archive_table, hoodie.savepoint_table):
         with pytest.raises(ConfigError, match=message):
             service(table, options=options)
+
+
+def unreachable(kind: str, server: str) -> dict[str, str]:
+    """Settings of a lock by a server, host:port."""
+    names = {
+        "zookeeper": {"url": server, "base_path": "/l", "lock_key": "t", "connection_timeout_ms": "300"},
+        "hivemetastore": {"uris": f"thrift://{server}", "database": "l", "table": "t"},
+        "dynamodb": {"table": "l", "partition_key": "t", "endpoint_url": f"http://{server}"},
+    }[kind]
+    keys = {"hoodie.aws.access.key": SECRETS[0], "hoodie.aws.secret.key": SECRETS[1]}
+    options = {f"hoodie.write.lock.{kind}.{name}": text for name, text in names.items()}
+    return {PROVIDER: kind, **options, **(keys if kind == "dynamodb" else {})}
+
+
+SECRETS = ("AKIAPLANTED7EXAMPLE0", "planted/secret+of=locks")
+MUTE = [pytest.param(kind, True, marks=pytest.mark.full) for kind in ("hivemetastore", "dynamodb")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mute"),
+    [("zookeeper", False), ("zookeeper", True), ("hivemetastore", False), ("dynamodb", False), *MUTE],
+)
+def test_a_server_that_is_not_there(tmp_path: Path, kind: str, mute: bool) -> None:
+    """Nobody listens, or somebody who never answers: an error, with nothing committed."""
+    with socket.socket() as silent, ThreadPoolExecutor(1) as pool:
+        silent.bind(("127.0.0.1", 0))
+        if mute:
+            silent.listen(16)
+        options = {**KEY, **unreachable(kind, f"127.0.0.1:{silent.getsockname()[1]}")}
+        write = pool.submit(hoodie.write_table, rows(1), str(tmp_path / "t"), options=options)
+        with pytest.raises(StorageError, match=f"the lock of {tmp_path}/t, .* can't be reached: ") as error:
+            write.result(60)
+    assert re.search(r"Check .*hoodie\.write\.lock\..*then run again", error.value.message)
+    assert not any(secret in json.dumps(error.value.to_dict()) for secret in SECRETS)
+    assert hoodie.instants(str(tmp_path / "t")) == []
 
 
 KEY = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.precombine.field": "v"}
@@ -542,3 +647,152 @@ def test_a_lease_that_lasts_is_renewed_while_it_is_held(tmp_path: Path, file: Pa
             assert time.time() - file.stat().st_mtime < 60
             lock.check()
     assert not file.exists()
+
+
+LOCK_FILE = ".hoodie/.locks/table_lock.json"
+
+
+def storage_lock(tmp_path: Path) -> LockProvider:
+    return provider(
+        f"{tmp_path}/t", {PROVIDER: "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider"}
+    )
+
+
+def test_the_storage_locks_file_is_as_that_of_apache_hudi(tmp_path: Path) -> None:
+    """StorageLockData of Hudi 1.2: three fields, compact JSON, which is never deleted."""
+    lease = storage_lock(tmp_path).acquire(0)
+    found = json.loads((tmp_path / "t" / LOCK_FILE).read_text())
+    assert list(found) == ["expired", "validUntil", "owner"]
+    assert found["expired"] is False
+    assert abs(found["validUntil"] - time.time() * 1000 - 300_000) < 60_000
+    assert found["owner"].startswith(lease.token)
+    lease.release()
+    assert json.loads((tmp_path / "t" / LOCK_FILE).read_text())["expired"] is True
+
+
+@pytest.mark.parametrize(
+    ("content", "free"),
+    [
+        ({"expired": True, "validUntil": 1 << 47, "owner": "x"}, True),
+        ({"expired": False, "validUntil": 0, "owner": "x"}, True),
+        ({"expired": False, "validUntil": 1 << 47, "owner": "5e1a"}, False),
+        ({"expired": False, "validUntil": "soon", "owner": "x"}, True),
+        ([], True),
+    ],
+)
+def test_the_storage_lock_of_another_writer(tmp_path: Path, content: Any, free: bool) -> None:
+    path = tmp_path / "t" / LOCK_FILE
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
+    if free:
+        storage_lock(tmp_path).acquire(0).release()
+        return
+    with pytest.raises(LockTimeout, match=r"held by owner 5e1a, until 64\d\d"):
+        storage_lock(tmp_path).acquire(0)
+    assert json.loads(path.read_text()) == content
+
+
+def test_a_storage_lock_beyond_the_calendar_is_held(tmp_path: Path) -> None:
+    """The years of Python's calendar end with 9999."""
+    path = tmp_path / "t" / LOCK_FILE
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"expired": False, "validUntil": (1 << 48) - 1, "owner": "5e1a"}))
+    with pytest.raises(LockTimeout, match="held by owner 5e1a, until 9999-12-31"):
+        storage_lock(tmp_path).acquire(0)
+
+
+def test_an_expired_storage_lock_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "t" / LOCK_FILE
+    first = storage_lock(tmp_path).acquire(0)
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({**found, "validUntil": int(time.time() * 1000) - 1000}))
+    assert not first.held
+    second = storage_lock(tmp_path).acquire(0)
+    first.renew()
+    first.release()
+    assert (first.held, second.held) == (False, True)
+    second.release()
+    assert sorted(os.listdir(path.parent)) == ["table_lock.json"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["storage", "filesystem"])
+def test_processes_that_count(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t/count").write_text("0")
+    assert all_forked([partial(_count, tmp_path / "t", kind)] * 4) == [0] * 4
+    assert (tmp_path / "t/count").read_text() == "40"
+
+
+def _count(path: Path, kind: str) -> None:
+    for _ in range(10):
+        lease = provider(str(path), {PROVIDER: kind}).acquire(60)
+        number = int((path / "count").read_text())
+        time.sleep(0.001)
+        (path / "count").write_text(str(number + 1))
+        assert lease.held
+        lease.release()
+
+
+def test_a_zookeeper_that_is_not_there(tmp_path: Path) -> None:
+    pytest.importorskip("kazoo")
+    options = {
+        PROVIDER: "zookeeper",
+        "hoodie.write.lock.zookeeper.url": "127.0.0.1",
+        "hoodie.write.lock.zookeeper.port": "1",
+        "hoodie.write.lock.zookeeper.base_path": "locks/",
+        "hoodie.write.lock.zookeeper.lock_key": "t",
+        "hoodie.write.lock.zookeeper.connection_timeout_ms": "100",
+    }
+    with pytest.raises(
+        StorageError, match=r"/locks/t in ZooKeeper 127\.0\.0\.1:1, can't be reached"
+    ) as error:
+        provider(f"{tmp_path}/t", options).try_acquire()
+    assert error.value.values["transient"]
+
+
+def test_without_the_package_of_zookeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kazoo", None)
+    options = {PROVIDER: "zookeeper", **{f"hoodie.write.lock.zookeeper.{name}": "a" for name in ZOOKEEPER}}
+    with pytest.raises(ConfigError, match=r"install airflow-hoodie\[zookeeper\]"):
+        provider(f"{tmp_path}/t", options).try_acquire()
+
+
+ZOOKEEPER = ("url", "base_path", "lock_key")
+
+
+@pytest.mark.full
+@pytest.mark.interop
+def test_the_next_one_is_in_once_the_session_of_a_killed_holder_is_over(
+    tmp_path: Path, zookeeper: ZooKeeper
+) -> None:
+    options = zookeeper.new_lock(session_ms=2000)
+
+    def die() -> None:
+        provider(f"{tmp_path}/t", options).acquire(5)
+        os._exit(7)
+
+    assert forked(die) == 7
+    began = time.monotonic()
+    provider(f"{tmp_path}/t", options).acquire(30).release()
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.full
+@pytest.mark.interop
+def test_a_zookeeper_session_that_ended_holds_nothing(tmp_path: Path, zookeeper: ZooKeeper) -> None:
+    options = zookeeper.new_lock()
+    first = provider(f"{tmp_path}/t", options).acquire(5)
+    from kazoo.client import KazooClient
+
+    other = KazooClient(f"127.0.0.1:{zookeeper.port}")
+    other.start(5)
+    path = "/hudi/locks/" + options["hoodie.write.lock.zookeeper.lock_key"]
+    (child,) = other.get_children(path)
+    assert "-lock-" in child
+    other.delete(f"{path}/{child}")
+    other.stop()
+    other.close()
+    assert not first.held
+    provider(f"{tmp_path}/t", options).acquire(5).release()
+    first.release()

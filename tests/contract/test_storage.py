@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
 import time
 from collections.abc import Iterator
@@ -16,20 +17,50 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie.errors import AlreadyExists, StorageError
+from hoodie.errors import AlreadyExists, ConfigError, TableError
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import TableRef
+from tests.support import webhdfs_store
+from tests.support.hdfs.server import Hdfs
+from tests.support.moto_server import bucket_on, moto
 from tests.support.objects import SCHEME, Objects, stored
 from tests.support.processes import all_forked
+from tests.support.races import race
+from tests.support.s3_store import served
 from tests.support.storages import registered
 
 
-@pytest.fixture(params=["file", SCHEME])
+@pytest.fixture(scope="module")
+def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with moto(tmp_path_factory.mktemp("moto")) as endpoint:
+        yield endpoint
+
+
+MOTO = pytest.param("moto", marks=pytest.mark.full)
+HDFS = pytest.param("hdfs", marks=pytest.mark.full)
+
+
+@pytest.fixture(params=["file", SCHEME, "memory", "s3", MOTO, "webhdfs", HDFS])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The path of a folder that nobody made, below what the storage of the path may touch."""
     if request.param == "file":
         yield f"{tmp_path}/table/new"
+    elif request.param == "memory":
+        yield f"memory://{tmp_path.name.replace('_', '-')}/table/new"
+    elif request.param == "s3":
+        with served():
+            yield "s3://lake/table/new"
+    elif request.param == "moto":
+        with bucket_on(request.getfixturevalue("moto_endpoint")) as bucket:
+            yield f"{bucket}/table/new"
+    elif request.param == "webhdfs":
+        with webhdfs_store.served() as store:
+            yield f"{store.uri}/lake/table/new"
+    elif request.param == "hdfs":
+        server: Hdfs = request.getfixturevalue("hdfs")
+        with server.new_folder() as folder:
+            yield f"{folder}/table/new"
     else:
         with stored(tmp_path) as bucket:
             yield f"{bucket}/table/new"
@@ -42,7 +73,7 @@ def storage(root: str) -> Storage:
 
 def test_a_path_keeps_its_scheme(tmp_path: Path) -> None:
     assert isinstance(storage_for(str(tmp_path)), LocalStorage)
-    with pytest.raises(StorageError, match="no storage for scheme 'objects' in 'objects://bucket/t'"):
+    with pytest.raises(ConfigError, match="no storage for scheme 'objects' in 'objects://bucket/t'"):
         normalize("objects://bucket/t")
     with registered(SCHEME, Objects):
         assert normalize("objects://bucket/t/") == normalize("OBJECTS://bucket//t") == "objects://bucket/t"
@@ -178,27 +209,108 @@ def test_of_racing_threads_one_creates(root: str, storage: Storage) -> None:
     assert len(storage.names(root)) == 10
 
 
-def race(ref: TableRef, root: str, writer: int, names: int) -> None:
-    """Creates what it can of some files, and says so in a file of its own."""
-    storage, won = ref.storage(), []
-    for number in range(names):
-        try:
-            storage.create(f"{root}/file{number}", str(writer).encode() * 5000)
-            won.append(str(number))
-        except AlreadyExists:
-            if set(storage.read(f"{root}/file{number}")) == set(str(writer).encode()):
-                won.append("the other's content is mine")
-    storage.create(f"{root}/won{writer}", " ".join(won).encode())
-
-
+@pytest.mark.parametrize("root", ["file", SCHEME, HDFS], indirect=True)
 def test_of_racing_processes_one_creates(root: str) -> None:
     ref, names, writers = TableRef.of(root.rpartition("/")[0]), 40, range(4)
     assert all_forked(partial(race, ref, root, writer, names) for writer in writers) == [0] * len(writers)
-    storage = ref.storage()
+    check_race(ref.storage(), root, names, writers)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("root", ["s3", MOTO, HDFS], indirect=True)
+def test_of_racing_new_processes_one_creates(root: str) -> None:
+    ref, names, writers = TableRef.of(root.rpartition("/")[0]), 40, range(4)
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=race, args=(ref, root, writer, names)) for writer in writers]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * len(writers)
+    check_race(ref.storage(), root, names, writers)
+
+
+def check_race(storage: Storage, root: str, names: int, writers: range) -> None:
     won = {number: writer for writer in writers for number in storage.read(f"{root}/won{writer}").split()}
     assert sorted(map(int, won)) == list(range(names))
     for number, writer in won.items():
         assert storage.read(f"{root}/file{int(number)}") == str(writer).encode() * 5000
+
+
+@pytest.mark.parametrize("root", ["file", "memory", "s3", MOTO], indirect=True)
+def test_a_file_is_replaced_on_a_condition(root: str, storage: Storage) -> None:
+    path = f"{root}/file"
+    assert storage.conditional
+    first = storage.put_if(path, b"1", None)
+    assert first is not None
+    assert storage.put_if(path, b"other", None) is None
+    assert storage.read_version(path) == (b"1", first)
+    second = storage.put_if(path, b"2", first)
+    assert second not in (None, first)
+    assert storage.put_if(path, b"other", first) is None
+    assert storage.read(path) == b"2"
+    storage.delete(path)
+    assert storage.put_if(path, b"other", second) is None
+    assert not storage.exists(path)
+
+
+@pytest.mark.parametrize("root", ["memory", "s3", MOTO, "webhdfs", HDFS], indirect=True)
+def test_a_large_output(root: str, storage: Storage) -> None:
+    """... is sent in parts; on an object store there is no file before its commit."""
+    part, shown = os.urandom(1 << 20), "hdfs" in root
+    for exclusive in (True, False):
+        output = storage.output(f"{root}/large", exclusive=exclusive)
+        for _ in range(20):
+            output.write(part)
+        assert output.tell() == 20 << 20
+        assert shown or storage.exists(f"{root}/large") is not exclusive
+        output.commit()
+    with storage.output(f"{root}/other") as given_up:
+        given_up.write(part * 20)
+        given_up.abandon()
+    assert shown or list(storage.names(root)) == ["large"]
+    with storage.open_input(f"{root}/large") as source:
+        assert (source.seek(5 << 20), source.read(9 << 20) == part * 9) == (5 << 20, True)
+        assert (source.seek(-7, os.SEEK_END), source.read()) == ((20 << 20) - 7, part[-7:])
+        assert (source.seek((1 << 20) - 3), source.read(6)) == ((1 << 20) - 3, part[-3:] + part[:3])
+
+
+@pytest.mark.parametrize("root", ["file", "memory", "s3", MOTO, "webhdfs", HDFS], indirect=True)
+def test_nothing_outside_the_table_is_touched(root: str, storage: Storage) -> None:
+    table = root.rpartition("/")[0]
+    for path in (
+        f"{table}/../other",
+        f"{table}/a/../../other",
+        f"{table}x/y",
+        f"{table}/./a",
+        f"{table}/a\0b",
+    ):
+        for use in (
+            storage.read,
+            storage.open_input,
+            storage.delete,
+            storage.list,
+            storage.info,
+            lambda path: storage.write(path, b"x"),
+            lambda path: storage.create(path, b"x"),
+            lambda path: storage.output(path).commit(),
+            lambda path: storage.delete_many([path]),
+            lambda path: storage.delete_tree(path),
+            *(
+                (
+                    storage.read_version,
+                    lambda path: storage.put_if(path, b"x", None),
+                    lambda path: storage.put_if(path, b"x", "version"),
+                )
+                if storage.conditional
+                else ()
+            ),
+        ):
+            with pytest.raises(TableError, match="lies outside the table"):
+                use(path)
+    for path in (table, f"{table}/.hoodie"):
+        with pytest.raises(TableError, match="is not deleted as a folder"):
+            storage.delete_tree(path)
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])

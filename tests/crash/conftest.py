@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import pytest
 
+from hoodie.table import properties
 from tests.crash.cases import Case, Kind, chosen, every, step
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, our_rows
 from tests.crash.scenarios import SCENARIOS, Make, Scenario, copy_table
@@ -145,5 +146,7 @@ def worker() -> Iterator[Worker]:
 
 
 @pytest.fixture(scope="session")
-def bench(memory_path: Path, worker: Worker, request: pytest.FixtureRequest) -> Bench:
-    return Bench(memory_path, worker, request)
+def bench(memory_path: Path, worker: Worker, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    with pytest.MonkeyPatch.context() as patch:  # no process is making the tables that are cut off here
+        patch.setitem(properties.load.__kwdefaults__ or {}, "pause_s", 0.001)
+        yield Bench(memory_path, worker, request)

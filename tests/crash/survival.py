@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 import hoodie
+from hoodie.metadata.state import begun_indexes
 from hoodie.services.clean.examined import Examined
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, read_archived, read_file
@@ -18,6 +20,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, litter, our_rows
 from tests.crash.clustering import Clustering
 from tests.crash.conftest import Bench
+from tests.crash.metadata import Indexing
 from tests.crash.scenarios import NO_ROWS, Compaction, Scenario, Withdrawn, run
 from tests.crash.services import Noted, Service
 from tests.crash.undo import MANUAL, Undo, upserted
@@ -193,6 +196,27 @@ class ServiceSurvival(Survival[Service]):
         assert len(found) == len(set(found))
 
 
+class IndexingSurvival(Survival[Indexing]):
+    """Of indexes made, dropped or made anew: rows and commits stay, and the next run leaves what was asked
+    for and nothing that is begun.
+    """
+
+    def failed(self, raised: bool | None) -> None:
+        assert committed(self.path) == self.before
+        assert our_rows(self.path) == self.rows
+        assert hudi_rs_rows(self.path) == self.rows
+
+    def mended(self) -> None:
+        self.scenario.again(self.path, False)
+        self.scenario.again(self.path, False)  # after a hiccup in the first one's last step
+        props = Table.open(str(self.path)).properties
+        assert tuple(sorted(props.metadata_partitions)) == self.scenario.left
+        assert begun_indexes(props) == ()
+        run(self.path, NO_ROWS, options=self.scenario.options)
+        assert leftovers(self.path) == []
+        assert our_rows(self.path) == self.rows
+
+
 class NotedSurvival(ServiceSurvival):
     """Of a clean that finds nothing to delete: its note is the old one or the new one, and the next clean
     leaves the new one and nothing that is unfinished.
@@ -273,6 +297,7 @@ def survival(bench: Bench, scenario: Scenario, path: Path) -> Survival[Scenario]
         Clustering: ClusteringSurvival,  # type: ignore[dict-item]
         Service: ServiceSurvival,  # type: ignore[dict-item]
         Noted: NotedSurvival,  # type: ignore[dict-item]
+        Indexing: IndexingSurvival,  # type: ignore[dict-item]
         Undo: UndoSurvival,  # type: ignore[dict-item]
     }
     return kinds.get(type(scenario), Survival)(bench, scenario, path)

@@ -68,7 +68,11 @@ def test_a_writer_begins_after_a_killed_archiver_and_cleaner(bench: Bench, rest:
 
 @tiers
 @pytest.mark.parametrize(
-    "name", ["rollback_commit", "rollback_deltas", "rollback_compaction", "rollback_clustering"]
+    "name",
+    full_but(
+        {"rollback_deltas", "rollback_compaction"},
+        ["rollback_commit", "rollback_deltas", "rollback_compaction", "rollback_clustering"],
+    ),
 )
 def test_a_writer_finishes_a_rollback(bench: Bench, name: str, rest: bool) -> None:
     """Once its plan is on the timeline; before, nothing has happened."""
@@ -88,7 +92,7 @@ def test_a_writer_finishes_a_rollback(bench: Bench, name: str, rest: bool) -> No
 
 
 @tiers
-@pytest.mark.parametrize("name", ["restore_commits", "restore_deltas"])
+@pytest.mark.parametrize("name", full_but({"restore_deltas"}, ["restore_commits", "restore_deltas"]))
 def test_a_writer_waits_for_an_unfinished_restore(bench: Bench, name: str, rest: bool) -> None:
     scenario = UNDO[name]
     for case in bench.cases(scenario, Kind.DEAD_DISK, rest):

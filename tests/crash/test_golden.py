@@ -87,7 +87,7 @@ def test_a_failed_write_of_hudi_is_rolled_back(golden: Any, markers: Any) -> Non
     changes = small_rows(range(70, 90), 5)
     result = run(path, changes, options={}, schema=GOLDEN_SCHEMA)
     assert result.rolled_back == [FAILED]
-    assert result.metadata_table_removed
+    assert not result.metadata_table_removed
     assert not failed & files(path)
     assert leftovers(path) == []
     assert our_rows(path) == upserted(rows, changes)
@@ -209,7 +209,7 @@ def mor_without_profile(path: Path) -> None:
 
 
 def mor_planned(path: Path) -> None:
-    """Apache Hudi began the rollback: a command block behind the log."""
+    """Apache Hudi began the rollback: a command block behind the log, whose size the plan has a stub for."""
     (log,) = path.glob("eu/.*.log.2_*[0-9]")
     group, _, base = log.name[1:].partition(".log.")[0].partition("_")
     request = RollbackRequest("eu", group, base, (), {log.name: 1})

@@ -20,6 +20,7 @@ from hoodie.errors import TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName
 from tests.conftest import require
 from tests.support.power import Change, Disk, recorded
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.crash
 
@@ -163,7 +164,7 @@ def strangers(path: str) -> list[str]:
     return wrong + [mark.name for mark in marks if mark.name not in asked]
 
 
-@pytest.fixture(scope="module", params=["cow", "mor"])
+@pytest.fixture(scope="module", params=full_but({"mor"}, ["cow", "mor"]))
 def history(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> History:
     return record(request.param, tmp_path_factory.mktemp(request.param))
 

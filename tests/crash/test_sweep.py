@@ -46,7 +46,6 @@ FAST = {
     "locked",
     "execute",
     "cancel_begun_compaction",
-    "cluster_execute",
     "clean",
     "archive",
     "rollback_deltas",
@@ -56,8 +55,26 @@ FAST = {
 }
 #: of hash rings the fast tier kills two writers
 QUICK = [(name, Kind.KILL) for name in ("ring_split", "ring_overwrite")]
+#: what these share with a first write or another action fails there; what is theirs is killed
+KILLED = {
+    "cancel_begun_compaction",
+    "late_commit",
+    "locked",
+    "mor_repair_shared",
+    "repair",
+    "restore_commits",
+    "rollback_deltas",
+    "withdrawn",
+}
+SLOW = {
+    *((name, Kind.DEAD_DISK) for name in KILLED),
+    *((name, Kind.DEAD_DISK) for name in ("archive", "execute", "ledger_upsert")),
+    *((name, Kind.HICCUP) for name in ("execute", "locked", "mor_repair_shared", "mor_upsert", "repair")),
+}
 CASES = [
-    pytest.param(*case, marks=[] if case[0] in FAST or case in QUICK else [pytest.mark.full])
+    pytest.param(
+        *case, marks=[] if case in QUICK or (case[0] in FAST and case not in SLOW) else [pytest.mark.full]
+    )
     for case in SWEPT
 ]
 

@@ -29,6 +29,7 @@ from tests.crash import (  # noqa: F401  scenarios
     undo,
 )
 from tests.crash.scenarios import SCENARIOS, Scenario
+from tests.support.defaults import metadata_tables
 from tests.support.faults import Faults, Phase
 from tests.support.mounts import mounted
 
@@ -113,6 +114,7 @@ def _run(scenario: str, path: str, at: int, phase: str, pause: str | None = None
 
 
 def main() -> None:
+    metadata_tables(made=False)  # steps are those that the test has counted
     with mounted(Way[sys.argv[1]]):
         _serve()
 

@@ -15,8 +15,13 @@ import hoodie
 from hoodie.errors import ConfigError
 from hoodie.format.names import BaseFileName
 from hoodie.index.bucket import BucketIndex
+from hoodie.index.hashed_values import ring_hashes
 from hoodie.index.locations import KeySearch
+from hoodie.table.handle import Table
+from hoodie.table.hash_ring import Rings
+from hoodie.table.view import TimelineView
 from tests.support.rows import assert_same_rows
+from tests.support.tiers import full_but
 
 BUCKETED = {"idx_bucket": 4, "mor_bucket": 4, "mor_bucket_compacted": 2}
 WRITES = ["upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"]
@@ -45,7 +50,7 @@ def test_every_key_is_in_the_bucket_of_its_hash(table: Path, request: pytest.Fix
     assert set(placed.tolist()) == set(range(buckets))
 
 
-@pytest.mark.parametrize("table", BUCKETED, indirect=True)
+@pytest.mark.parametrize("table", full_but({"mor_bucket_compacted"}, BUCKETED), indirect=True)
 @pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
 def test_rows_go_to_the_buckets_that_are_there(
     table: Path, operation: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -138,3 +143,51 @@ def test_keys_are_deleted_and_the_groups_stay(table: Path) -> None:
     expected = before.filter(pc.invert(pc.is_in(before.column("id"), value_set=gone.column("id"))))
     assert_same_rows(hoodie.read_table(str(table)), expected)
     assert ids() == groups
+
+
+RINGED = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    "hoodie.bucket.index.num.buckets": "2",
+}
+#: each bucket is too small
+MERGE = {"hoodie.bucket.index.min.num.buckets": "2"}
+
+
+def assert_in_their_ranges(table: Path) -> int:
+    """Every row is in the file group of its key's hash. Returns the number of buckets."""
+    opened = Table.open(str(table))
+    rings = Rings(opened.ref, TimelineView.of(opened.timeline, opened.storage))
+    rows = hoodie.read_table(str(table), meta=True)
+    nodes = 0
+    for region in ("eu", "us", "apac"):
+        ring = rings.of(region)
+        assert ring is not None
+        mine = rows.filter(pc.is_in(rows.column("region"), value_set=pa.array([region])))
+        keys = mine.column("_hoodie_record_key").combine_chunks()
+        placed = [ring.nodes[number].file_id for number in ring.place(ring_hashes(keys, ("id",))).tolist()]
+        names = mine.column("_hoodie_file_name").to_pylist()
+        assert [name.partition("_")[0] for name in names] == placed
+        nodes += len(ring.nodes)
+    return nodes
+
+
+@pytest.mark.parametrize("table", ["mor_resized_buckets"], indirect=True)
+def test_rings_that_apache_hudi_split_go_on(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    buckets = assert_in_their_ranges(table)
+    with monkeypatch.context() as patched:
+        patched.setattr(KeySearch, "look", pytest.fail)
+        before = hoodie.read_table(str(table), meta=False)
+        place = before.schema.get_field_index("name")
+        changed = before.set_column(place, "name", pa.array(["changed"] * before.num_rows)).slice(0, 50)
+        expected = pa.concat_tables([changed, before.slice(50)])
+        hoodie.write_table(changed, str(table), options=RINGED)
+        assert_same_rows(hoodie.read_table(str(table)), expected)
+    assert assert_in_their_ranges(table) == buckets
+    hoodie.write_table(expected.slice(0, 20), str(table), operation="delete", options=RINGED)
+    assert_same_rows(hoodie.read_table(str(table)), expected.slice(20))
+    assert hoodie.cluster_table(str(table), options={**RINGED, **MERGE}).num_outputs
+    assert_same_rows(hoodie.read_table(str(table)), expected.slice(20))
+    assert assert_in_their_ranges(table) < buckets
+    hoodie.write_table(before, str(table), options=RINGED)
+    assert_same_rows(hoodie.read_table(str(table)), before)

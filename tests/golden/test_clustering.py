@@ -10,7 +10,9 @@ import hoodie
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from tests.golden.test_compaction import copied, origins
+from tests.support.golden import FEATURES
 from tests.support.rows import assert_same_rows
+from tests.support.tiers import full_but
 from tests.unit.services.clustering_support import commit_of, plan_of
 
 SORT = {"hoodie.clustering.plan.strategy.sort.columns": "_hoodie_record_key"}
@@ -33,7 +35,7 @@ TABLES = (
 )
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", full_but((FEATURES & set(TABLES)) | {"cow_schema_evo", "mor_logs"}, TABLES))
 def test_a_clustered_table_reads_as_before(golden_tables: Path, tmp_path: Path, name: str) -> None:
     path = copied(golden_tables, name, tmp_path)
     before = hoodie.read_table(path)

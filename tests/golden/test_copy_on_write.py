@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ import pytest
 
 import hoodie
 from hoodie.errors import HoodieError
+from hoodie.metadata.queries import MetadataTableIgnored
 from tests.support.golden import COPY_ON_WRITE
+from tests.support.metadata import disagreements, has_metadata_table
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 
@@ -75,11 +78,26 @@ def test_tables_that_cannot_be_continued_are_refused(golden_tables: Path, tmp_pa
     assert sorted(str(path) for path in table.rglob("*")) == files
 
 
-def test_a_metadata_table_is_removed_and_the_result_says_so(golden_tables: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["mdt_files_only", "mdt_compacted"])
+def test_a_metadata_table_is_kept(golden_tables: Path, tmp_path: Path, name: str) -> None:
+    table = tmp_path / name
+    shutil.copytree(golden_tables / "0.15.0-v6" / name / "table", table)
+    rows = hoodie.read_table(str(table), meta=False)
+    for _ in range(2):
+        result = hoodie.write_table(rows, str(table))
+        assert (result.metadata_table_removed, result.warnings) == (False, [])
+        assert has_metadata_table(table)
+        assert disagreements(table) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MetadataTableIgnored)
+        assert_same_rows(hoodie.read_table(str(table), meta=False), rows)
+
+
+def test_a_metadata_table_goes_where_the_settings_say_so(golden_tables: Path, tmp_path: Path) -> None:
     table = tmp_path / "mdt_files_only"
     shutil.copytree(golden_tables / "0.15.0-v6" / "mdt_files_only" / "table", table)
     rows = hoodie.read_table(str(table), meta=False)
-    result = hoodie.write_table(rows, str(table))
+    result = hoodie.write_table(rows, str(table), options={"hoodie.metadata.enable": "false"})
     assert result.metadata_table_removed
     assert not (table / ".hoodie" / "metadata").exists()
     assert "hoodie.table.metadata.partitions" not in (table / ".hoodie" / "hoodie.properties").read_text()

@@ -53,7 +53,7 @@ def test_cells_written_again_are_the_same_file_to_the_byte(golden_tables: Path) 
         with HFileReader.of_bytes(data, "golden") as reader:
             sink = io.BytesIO()
             created = int.from_bytes(reader.info[CREATED], "big")
-            writer = HFileWriter(sink, HFileOptions(created_ms=created))
+            writer = HFileWriter(sink, HFileOptions(created_ms=created, level=6))
             for batch in reader.scan():
                 writer.append(batch.column(0), batch.column(1))
             bloom = reader.meta(BLOOM_FILTER)

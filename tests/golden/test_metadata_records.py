@@ -22,13 +22,23 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.plans import RollbackMetadata
-from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ
+from hoodie.write.kept import KeptPartition
+from hoodie.write.kept.bloom_filters import BloomFiltersPartition
+from hoodie.write.kept.column_stats import ColumnStatsPartition
+from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ, NO_METADATA
+from tests.support.metadata_instants import compared_by_instant
 from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
-NAMES = [name for name in [*COPY_ON_WRITE, *MERGE_ON_READ] if name != "mdt_off"]
+NAMES = [name for name in [*COPY_ON_WRITE, *MERGE_ON_READ] if name not in NO_METADATA]
 #: one with each kind of instant
 KINDS = {"cow_rollback_failed", "mor_rollback", "mor_rollback_failed", "cow_clean_commits", "all_instants"}
+STATS, BLOOM = ColumnStatsPartition(), BloomFiltersPartition()
+INDEXED: dict[str, list[KeptPartition]] = {
+    "mdt_full_cow": [STATS, BLOOM],
+    "mdt_compacted": [STATS, BLOOM],
+    "cow_indexing": [STATS],
+}
 #: by key: the kind of the record, and by name (size, deleted)
 Values = dict[str, tuple[int, dict[str, tuple[int, bool]]]]
 
@@ -112,3 +122,18 @@ def test_a_new_metadata_table_lists_what_the_folders_have(golden_tables: Path, n
     assert {key: sizes for key, (_, sizes) in found.items()} == expected
     assert {kind for key, (kind, _) in found.items() if key != "__all_partitions__"} == {2}
     assert found["__all_partitions__"][0] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        pytest.param(name, kept, id=f"{name}-{kept.partition.value}")
+        for name, partitions in INDEXED.items()
+        for kept in partitions
+    ],
+)
+def test_indexes_of_each_instant(golden_tables: Path, name: str, kept: KeptPartition) -> None:
+    """As Apache Hudi has them, of files that were not cleaned since."""
+    compared, wrong = compared_by_instant(golden_tables / "0.15.0-v6" / name / "table", kept)
+    assert wrong == []
+    assert compared > 2

@@ -29,13 +29,13 @@ from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import TimelineView, file_slices
 from hoodie.timeline.instant import Action, Instant, State
-from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ
-from tests.support.metadata_records import files
+from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ, NO_METADATA
+from tests.support.metadata_records import files, make_records, write_records
 from tests.support.tiers import full_but
 
 #: more tables that the fast tests look at
 METADATA = {"mdt_compacted", "mdt_files_only", "idx_rli_mor", "all_instants", "cow_savepoint_restore"}
-NAMES = [name for name in [*COPY_ON_WRITE, *MERGE_ON_READ] if name != "mdt_off"]
+NAMES = [name for name in [*COPY_ON_WRITE, *MERGE_ON_READ] if name not in NO_METADATA]
 
 
 def files_of(snapshot: TimelineView, listing: FileListing, partition: str) -> dict[str, int]:
@@ -135,7 +135,7 @@ def test_what_we_write_has_the_form_of_what_hudi_writes(golden_tables: Path, tmp
     last = data.timeline.commits()[-1]
     for half in (last.with_state(State.COMPLETED), last):
         data.storage.delete(data.timeline.path(half))
-    writer.write(last.time, {Partition.FILES: files({"p": {"a": 1}})})
+    write_records(writer, last.time, {Partition.FILES: files({"p": {"a": 1}})})
     ours = Table.open(str(place)).timeline
     assert [instant.time for instant in ours if instant.action is Action.DELTACOMMIT] == theirs_times
     for state in (State.INFLIGHT, State.COMPLETED):
@@ -156,7 +156,7 @@ def test_what_we_write_has_the_form_of_what_hudi_writes(golden_tables: Path, tmp
         with LogFileReader(data.storage, str(path)) as reader:
             blocks.append([(block.type, set(block.headers)) for block in reader.blocks()])
     assert blocks[0] == blocks[1]
-    MetadataWriter.make(data, last.time, {Partition.FILES: (files({"p": {"a": 1}}), 1)})
+    make_records(data, last.time, {Partition.FILES: (files({"p": {"a": 1}}), 1)})
     made = Table.open(str(place)).properties
     assert {name: made.get(name) for name in golden} == golden
 

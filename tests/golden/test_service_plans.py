@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import hoodie
-from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
+from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ
 from tests.support.rows import assert_same_rows
+from tests.support.tiers import full_but
 from tests.unit.write.support import listing
 
 OPTIONS = {"hoodie.compact.inline.max.delta.commits": 1, "hoodie.index.bloom.num_entries": 100}
@@ -25,7 +26,7 @@ DUE = {
 }
 
 
-@pytest.mark.parametrize("name", [*COPY_ON_WRITE, *MERGE_ON_READ])
+@pytest.mark.parametrize("name", full_but(FEATURES | DUE.keys(), [*COPY_ON_WRITE, *MERGE_ON_READ]))
 def test_what_is_due_is_planned_and_done(golden_tables: Path, name: str, tmp_path: Path) -> None:
     source = golden_tables / "0.15.0-v6" / name / "table"
     expected = DUE.get(name, ["compaction"] if name in MERGE_ON_READ else [])

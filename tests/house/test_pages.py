@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+import pytest
+
 from hoodie.config import pages
 from hoodie.config.key import declared, keys
 from hoodie.config.known import HudiSetting, hudi_settings
@@ -18,6 +20,7 @@ from scripts.environment import ROOT
 from tests.house.test_walls import modules
 
 
+@pytest.mark.real_defaults
 def test_the_settings_page_is_fresh() -> None:
     remedy = "run .venv/bin/python -m hoodie.config.pages > docs/settings.md"
     assert (ROOT / "docs" / "settings.md").read_text() == pages.markdown(declared()), remedy

@@ -36,6 +36,14 @@ INTERNAL = {
     "airflow.utils": GLUE / "plugins",
     "airflow.api_fastapi": GLUE / "plugins",
 }
+#: what has no public name: plans of Spark as trees. Without it they are left to Spark
+GRANTED = {
+    "spark_jobs/hoodie/engine/session.py": {
+        "frame.select('*')._jdf",
+        "frame.sparkSession._jvm",
+        "frame._explain_string",
+    }
+}
 
 
 def sources() -> Iterator[Path]:
@@ -133,8 +141,9 @@ class A(B):
 @pytest.mark.parametrize("package", [GLUE, HOODIE], ids=lambda path: path.name)
 def test_no_module_takes_a_private_of_another_package(package: Path) -> None:
     files = [file for file in sources() if package in file.parents]
-    found = {str(file.relative_to(ROOT)): list(strange(ast.parse(file.read_text()))) for file in files}
-    assert {name: taken for name, taken in found.items() if taken} == {}
+    found = {str(file.relative_to(ROOT)): set(strange(ast.parse(file.read_text()))) for file in files}
+    taken = {name: more for name, names in found.items() if (more := names - GRANTED.get(name, set()))}
+    assert taken == {}
 
 
 @pytest.mark.airflow

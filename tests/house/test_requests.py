@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,8 +23,16 @@ OPTIONS = {
     "hoodie.datasource.write.partitionpath.field": "region",
     "hoodie.datasource.write.precombine.field": "ts",
 }
+pytestmark = pytest.mark.real_defaults
+WITHOUT = {"hoodie.metadata.enable": "false"}
 #: calls beside the openings of data files
 UPSERT, QUERY, QUERY_PARTITION = 29, 8, 1
+#: of the metadata table that a new table has: it is looked at where the table is taken (properties of both
+#: tables, its timeline), and again for the commit, as another process may have changed it (the same, and its
+#: files), which is a deltacommit there (three files); the archive looks at its timeline
+KEPT = 11
+#: a query opens it, and looks at the end whether it is still there, instead of listing partitions
+KEPT_QUERY, KEPT_OPENED = 12, 6
 #: these list folders that hold no data files
 LISTERS = {
     "concurrency/heartbeats.py",
@@ -33,6 +42,7 @@ LISTERS = {
     "table/listing.py",
     "table/markers.py",
     "timeline/archived.py",
+    "timeline/files.py",
     "write/plan.py",
 }
 
@@ -47,27 +57,68 @@ def rows(count: int, time: int) -> pa.Table:
     )
 
 
+def made(path: Path, options: Mapping[str, str]) -> str:
+    """Four commits, two partitions."""
+    for time in range(4):
+        hoodie.write_table(rows(20, time), str(path), operation="upsert", options={**OPTIONS, **options})
+    return str(path)
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Four commits, two partitions."""
-    path = str(tmp_path_factory.mktemp("requests") / "t")
-    for time in range(4):
-        hoodie.write_table(rows(20, time), path, operation="upsert", options=OPTIONS)
-    return path
+    """As users get it."""
+    return made(tmp_path_factory.mktemp("requests") / "t", {})
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Without a metadata table."""
+    return made(tmp_path_factory.mktemp("requests") / "alone", WITHOUT)
 
 
 def test_a_query(table: str) -> None:
     with counted(table) as requests:
         assert hoodie.read_table(table).num_rows == 20
+    assert len(requests.about_the_table()) <= KEPT_QUERY, f"\n{requests}"
+    assert requests.count("open_input") == 2 + KEPT_OPENED, f"\n{requests}"
+
+
+def test_a_query_that_lists_folders(alone: str) -> None:
+    with counted(alone) as requests:
+        assert hoodie.read_table(alone).num_rows == 20
     assert len(requests.about_the_table()) <= QUERY + 2 * QUERY_PARTITION, f"\n{requests}"
     assert requests.count("open_input") == 2
+
+
+def test_a_query_of_logs_and_a_metadata_table_opens_each_file_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = {
+        **OPTIONS,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.metadata.index.column.stats.enable": "true",
+    }
+    for time in range(3):
+        hoodie.write_table(rows(20, time), path, operation="upsert", options=options)
+    for where in (None, "id = '3' AND region = 'us'"):
+        with counted(path) as requests:
+            assert hoodie.read_table(path, where=where).num_rows == (1 if where else 20)
+        opened = Counter(path for name, path, _ in requests.calls if name == "open_input")
+        assert max(opened.values()) == 1, f"\n{requests}"
+        assert any(".log." in path and "metadata" not in path for path in opened)
 
 
 def test_an_upsert(table: str) -> None:
     with counted(table) as requests:
         assert hoodie.write_table(rows(3, 9), table, operation="upsert", options=OPTIONS).num_updates == 3
+    assert len(requests.about_the_table()) <= UPSERT + KEPT, f"\n{requests}"
+    # a file is opened where its keys are looked up, and where it is merged; one log of the metadata table
+    assert (requests.count("open_input"), requests.count("output")) == (4, 3)
+
+
+def test_an_upsert_without_a_metadata_table(alone: str) -> None:
+    with counted(alone) as requests:
+        assert hoodie.write_table(rows(3, 9), alone, operation="upsert", options=OPTIONS).num_updates == 3
     assert len(requests.about_the_table()) <= UPSERT, f"\n{requests}"
-    # a file is opened where its keys are looked up, and where it is merged
     assert (requests.count("open_input"), requests.count("output")) == (4, 2)
 
 

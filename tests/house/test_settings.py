@@ -29,7 +29,7 @@ for options in json.loads(sys.argv[1]):
     imported.append(sorted(name for name in sys.argv[2].split(",") if name in sys.modules))
 print(json.dumps({"warnings": warnings, "problems": problems, "imported": imported[0]}))
 """
-HEAVY = "pyarrow,pyspark,numpy,pandas,fastavro,duckdb,hoodie.api,hoodie.pipeline"
+HEAVY = "obstore,pyarrow,pyspark,numpy,pandas,fastavro,duckdb,hoodie.api,hoodie.pipeline"
 
 
 def fresh(home: Path, *options: dict[str, Any]) -> dict[str, list[str]]:

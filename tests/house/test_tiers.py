@@ -46,6 +46,20 @@ def test_a_run_that_ended_early_is_a_failure() -> None:
     assert "1 error, 7 passed in 2.50s" in said
 
 
+DYING = """
+import os, time
+import pytest
+
+ENDS = time.time() + 6
+
+@pytest.mark.parametrize("number", range(40))
+def test_it(number):
+    with open({notes!r}, "a") as file:
+        print(number, file=file)
+    time.sleep(max(0, ENDS - time.time()))
+    os._exit(1)
+"""
+
 ORPHAN = """#!/usr/bin/env bash
 sleep 300 &
 echo $! >>orphans
@@ -107,6 +121,18 @@ def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
     assert once == numbers("--share", "abc", "--minutes", "5") != numbers("--share", "abd")
     assert numbers("--share", "abc", "--minutes", "0", "-n", "2") == []
     assert "40 cases are left to shares of other commits" in said[-1]
+
+
+@pytest.mark.full
+def test_a_worker_that_takes_the_place_of_a_dead_one_has_no_more_time(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.touch()
+    (tmp_path / "pytest.ini").touch()
+    (tmp_path / "test_sample.py").write_text(DYING.format(notes=str(notes)))
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.tiers"]
+    options = ["--rootdir", str(tmp_path), "--share", "abc", "--minutes", "0.1", "-n", "1", str(tmp_path)]
+    run = subprocess.run([*line, *options], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert len(notes.read_text().split()) <= 1, run.stdout
 
 
 def test_the_page_lists_what_is_in_the_full_tier() -> None:

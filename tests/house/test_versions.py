@@ -19,13 +19,15 @@ TIMELINE = HOODIE / "timeline"
 OTHER_VERSIONS = (HOODIE / "format", HOODIE / "codec")
 #: the part of a timeline that travels to executors
 TRAVELS = HOODIE / "table/view.py"
-#: their file times are those of heartbeats, and of files that are shown as files
+#: their file times are those of heartbeats, of files that are shown as files, and of log files that are
+#: appended to
 FILE_TIMES = (
     TIMELINE / "files.py",
     HOODIE / "storage",
     HOODIE / "table/heartbeat.py",
     HOODIE / "lock/filesystem.py",
     HOODIE / "serve/details.py",
+    HOODIE / "services/ttl/plan.py",
 )
 
 ORDER = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)

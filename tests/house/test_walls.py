@@ -25,7 +25,7 @@ LOW_RINGS = (
     "hoodie.table.properties",
     "hoodie.serve",
 )
-DATA = ("pyspark", "pyarrow", "numpy", "pandas", "fastavro", "duckdb")
+DATA = ("pyspark", "pyarrow", "numpy", "pandas", "fastavro", "duckdb", "obstore")
 
 BLOCK = """
 import importlib, sys

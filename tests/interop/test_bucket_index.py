@@ -42,6 +42,7 @@ class Bucketed(Operated):
         return found
 
 
+@pytest.mark.full
 def test_hashes_are_those_of_apache_hudi(hudi_015: HudiServer) -> None:
     rng = random.Random(11)
     letters = "abkz019_-:,.é日\U0001d11e "

@@ -95,6 +95,7 @@ def test_logs_of_apache_hudi_compacted_by_us(
     assert timeline[max(timeline)] == "COMPACT"
 
 
+@pytest.mark.full
 def test_a_pending_plan_of_apache_hudi_executed_by_us(
     golden_tables: Path, tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:

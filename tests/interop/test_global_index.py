@@ -4,6 +4,7 @@ partitions, and each goes on with what the other wrote.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,9 @@ CASES = [
     ("GLOBAL_SIMPLE", True, "COPY_ON_WRITE", "commit time"),
     ("GLOBAL_SIMPLE", True, "MERGE_ON_READ", "commit time"),
 ]
+Rows = list[tuple[Any, ...]]
 #: operation, rows: id, ts, region, deleted
-History = list[tuple[str, list[tuple[Any, ...]]]]
-HISTORY: History = [
+HISTORY: list[tuple[str, Rows]] = [
     ("upsert", [(f"k{number:02d}", 10, ("eu", "us", "apac")[number % 3]) for number in range(30)]),
     # moves, moves that come late, moves of equal ordering values, updates, new keys
     (
@@ -71,7 +72,7 @@ HISTORY: History = [
 ]
 
 
-def _table(rows: list[tuple[Any, ...]], value: int) -> pa.Table:
+def _table(rows: Rows, value: int) -> pa.Table:
     made = [
         {
             "id": row[0],
@@ -85,22 +86,45 @@ def _table(rows: list[tuple[Any, ...]], value: int) -> pa.Table:
     return pa.Table.from_pylist(made, SCHEMA)
 
 
-def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+def rows_of(table: pa.Table) -> Rows:
     names = ("_hoodie_partition_path", "_hoodie_record_key", "ts", "val")
     return sorted(tuple(row[name] for name in names) for row in table.to_pylist())
 
 
-def _write(
-    writer: HudiServer | None, path: str, step: int, history: History, options: dict[str, Any]
-) -> None:
-    operation, rows = history[step]
+def _write(writer: HudiServer | None, path: str, step: int, options: Mapping[str, Any]) -> None:
+    operation, rows = HISTORY[step]
     table = _table(rows, 100 * step)
     if writer is None:
         hoodie.write_table(table, path, operation=operation, options=options)
         return
     mode = "append" if Path(path).exists() else "overwrite"
-    more = {**options, "hoodie.metadata.enable": "false", "hoodie.compact.inline.max.delta.commits": "100"}
+    more = {"hoodie.metadata.enable": "false", **options, "hoodie.compact.inline.max.delta.commits": "100"}
     writer.write(path, table, operation=operation, options=more, mode=mode)
+
+
+def one_history(
+    hudi: HudiServer, folder: Path, options: Mapping[str, Any]
+) -> Iterator[tuple[list[str], Rows]]:
+    """Writes the history to four tables: ours, that of Apache Hudi, and two that both write in turns. Yields
+    their paths and their rows, which are the same, after each step.
+    """
+    settings = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "region",
+        "hoodie.datasource.write.precombine.field": "ts",
+        **options,
+    }
+    paths = ours, theirs, turns, back = [str(folder / name) for name in ("ours", "theirs", "turns", "back")]
+    for step in range(len(HISTORY)):
+        _write(None, ours, step, settings)
+        _write(hudi, theirs, step, settings)
+        _write(hudi if step % 2 else None, turns, step, settings)
+        _write(None if step % 2 else hudi, back, step, settings)
+        expected = rows_of(hoodie.read_table(theirs))
+        for path in (ours, turns, back):
+            assert rows_of(hoodie.read_table(path)) == expected, (step, path)
+        yield paths, expected
 
 
 @pytest.mark.full
@@ -109,28 +133,17 @@ def test_the_same_history_gives_the_same_table(
     hudi_015: HudiServer, tmp_path: Path, index: str, moves: bool, table: str, payload: str
 ) -> None:
     options = {
-        "hoodie.table.name": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.partitionpath.field": "region",
-        "hoodie.datasource.write.precombine.field": "ts",
         "hoodie.datasource.write.table.type": table,
         "hoodie.datasource.write.payload.class": PAYLOADS[payload],
         "hoodie.index.type": index,
         MOVES[index]: str(moves).lower(),
     }
-    ours, theirs, turns, back = (str(tmp_path / name) for name in ("ours", "theirs", "turns", "back"))
-    for step in range(len(HISTORY)):
-        _write(None, ours, step, HISTORY, options)
-        _write(hudi_015, theirs, step, HISTORY, options)
-        _write(hudi_015 if step % 2 else None, turns, step, HISTORY, options)
-        _write(None if step % 2 else hudi_015, back, step, HISTORY, options)
-        expected = _rows(hoodie.read_table(theirs))
-        for path in (ours, turns, back):
-            assert _rows(hoodie.read_table(path)) == expected, (step, path)
-    for path in (ours, theirs, turns, back):
-        assert _rows(hudi_015.read(path)) == expected, path
+    *_, (paths, expected) = one_history(hudi_015, tmp_path, options)
+    for path in paths:
+        assert rows_of(hudi_015.read(path)) == expected, path
+    ours = paths[0]
     if table == "COPY_ON_WRITE":
-        assert _rows(read_hudi_rs(ours)) == expected
+        assert rows_of(read_hudi_rs(ours)) == expected
     else:
         assert hoodie.compact_table(ours, options={"hoodie.compact.inline.max.delta.commits": "1"}).instant
-        assert _rows(hoodie.read_table(ours)) == _rows(hudi_015.read(ours)) == expected
+        assert rows_of(hoodie.read_table(ours)) == rows_of(hudi_015.read(ours)) == expected

@@ -76,6 +76,7 @@ def test_the_providers_exclude_each_other(tmp_path: Path, hudi_015: HudiServer, 
         assert [name for name in os.listdir(path / ".hoodie") if "lock" in name] == []
 
 
+@pytest.mark.full
 def test_writers_meet_the_other_ones_lock(tmp_path: Path, hudi_015: HudiServer) -> None:
     path, rows = tmp_path / "t", [*small_rows(range(20), 1)]
 

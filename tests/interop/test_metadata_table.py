@@ -15,7 +15,10 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from tests.support.hudi_client import HudiServer
 from tests.support.metadata import KEPT, disagreements, has_metadata_table
+from tests.support.readers import read_daft
+from tests.support.rows import assert_same_rows
 from tests.support.shared_table import FEW, OFF, TYPES, Table
+from tests.support.tables import SMALL_SCHEMA
 
 pytestmark = pytest.mark.interop
 
@@ -27,6 +30,8 @@ SERVED: Mapping[str, Any] = {
     "hoodie.compact.inline.max.delta.commits": 2,
 }
 PLAIN: Mapping[str, Any] = {**OFF, **KEPT}
+#: nothing said of a metadata table, by either
+DEFAULT: Mapping[str, Any] = {**OFF, "hoodie.metadata.enable": None}
 CLUSTER = {"hoodie.clustering.plan.strategy.sort.columns": "ts", **KEPT}
 COMPACT = {"hoodie.compact.inline.max.delta.commits": 1, **KEPT}
 
@@ -39,6 +44,28 @@ def agrees(table: Table, what: str, servers: tuple[HudiServer, ...]) -> None:
     for server in servers[:1]:
         name = table.known_as(server)
         assert server.call("validate_metadata_table_files", table=name, verbose=False) == [], what
+
+
+@pytest.mark.full
+@pytest.mark.real_defaults
+@pytest.mark.parametrize("kind", TYPES)
+def test_in_turns_by_the_defaults_of_both(
+    tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
+) -> None:
+    """The table that a first write of ours makes is Apache Hudi's to go on with, and back."""
+    table = Table(tmp_path / f"default_{kind.lower()}", kind)
+    for version in range(1, 4):
+        table.ours(version, DEFAULT)
+    agrees(table, "by us", (hudi_015, hudi_12))
+    if kind == "COPY_ON_WRITE":
+        assert_same_rows(read_daft(table.path), table.model.table(SMALL_SCHEMA), what="Daft")
+    for version in range(4, 6):
+        table.theirs(hudi_015, version, DEFAULT)
+    agrees(table, "by Apache Hudi", (hudi_015,))
+    table.ours(6, DEFAULT)
+    agrees(table, "by us again", (hudi_015, hudi_12))
+    followed = Timeline.load(f"{table.path}/.hoodie/metadata").filter((Action.DELTACOMMIT,), completed=True)
+    assert table.commits() <= {instant.time for instant in followed}
 
 
 @pytest.mark.full
@@ -111,6 +138,32 @@ def test_a_table_of_apache_hudi(tmp_path: Path, kind: str, hudi_015: HudiServer,
     agrees(table, "theirs rolled back by us", (hudi_015,))
     table.ours(6, PLAIN)
     table.theirs(hudi_015, 7, SERVED)
+    agrees(table, "written on", (hudi_015, hudi_12))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
+def test_without_a_setting_and_over_a_restore(
+    tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
+) -> None:
+    """It is kept since it is there; our restore makes it anew, and Apache Hudi goes on with that."""
+    table = Table(tmp_path / f"there_{kind.lower()}", kind)
+    for version in range(1, 3):
+        table.theirs(hudi_015, version, PLAIN)
+    table.ours(3, OFF)
+    agrees(table, "ours without a setting", (hudi_015, hudi_12))
+    before, point = copy.deepcopy(table.model), max(table.commits())
+    table.theirs(hudi_015, 4, PLAIN)
+    table.ours(5, OFF)
+    result = hoodie.restore_table(str(table.path), point)
+    assert (result.status, result.warnings) == ("restored", [])
+    table.model = before
+    agrees(table, "restored", (hudi_015, hudi_12))
+    table.theirs(hudi_015, 6, PLAIN)
+    table.ours(7, OFF)
+    assert hoodie.index_table(str(table.path), "rebuild").status == "rebuilt"
+    agrees(table, "rebuilt", (hudi_015, hudi_12))
+    table.theirs(hudi_015, 8, PLAIN)
     agrees(table, "written on", (hudi_015, hudi_12))
 
 

@@ -126,6 +126,31 @@ def test_overwrites_in_turns(tmp_path: Path, kind: str, hudi_015: HudiServer, hu
     table.check("they overwrote all", (hudi_015,))
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
+def test_apache_hudi_reads_what_a_partition_ttl_left(
+    tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
+) -> None:
+    table, servers = Operated(tmp_path / f"expired_{kind.lower()}", kind), (hudi_015, hudi_12)
+    table.we("upsert", small_rows(range(60), 5))
+    for region in ("eu", "us"):
+        (table.path / region / ".hoodie_partition_metadata").write_text(
+            "#partition metadata\ncommitTime=20200101000000000\npartitionDepth=1\n"
+        )
+    old = {
+        "hoodie.partition.ttl.management.strategy.type": "KEEP_BY_CREATION_TIME",
+        "hoodie.partition.ttl.strategy.days.retain": "30",
+    }
+    done = hoodie.expire_partitions(str(table.path), options={**OFF, **old})
+    assert done.partitions == ["eu", "us"]
+    table.model.delete_partitions({("eu",), ("us",)})
+    table.check("partitions over their time", servers)
+    assert hudi_015.timeline(table.path)[done.instant] == "DELETE_PARTITION"
+    table.they(hudi_015, "upsert", small_rows(range(30), 8))
+    table.check("they wrote to one of them again", servers)
+
+
+@pytest.mark.full
 def test_apache_hudi_shows_cleans_and_archives_our_replacecommits(
     tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -148,7 +173,8 @@ def test_apache_hudi_shows_cleans_and_archives_our_replacecommits(
     assert list(operations.values()).count("INSERT_OVERWRITE") == 1
     hudi_015.call("run_clean", table=name, retain_commits=1)
     assert not any(file.exists() for file in replaced)
-    table.we("upsert", of_region(small_rows(range(60), 8), "apac"))  # removes the metadata table that it made
+    table.we("upsert", of_region(small_rows(range(60), 8), "apac"))
+    hoodie.index_table(str(table.path), "drop")
     settings = {"min_commits": 2, "max_commits": 3, "retain_commits": 1, "enable_metadata": False}
     hudi_015.call("archive_commits", table=name, **settings)
     assert table.timeline().filter([Action.REPLACECOMMIT]) == []

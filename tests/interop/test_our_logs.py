@@ -260,6 +260,7 @@ def test_blocks_taken_back_among_those_of_others(
     table.check("written on", hudi_015, hudi_12)
 
 
+@pytest.mark.full
 def test_a_failed_write_of_ours_is_rolled_back_by_apache_hudi(
     tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:

@@ -22,7 +22,7 @@ from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from tests.support.hudi_client import HudiServer
-from tests.support.metadata_records import files
+from tests.support.metadata_records import files, make_records, write_records
 from tests.support.oracle import Mode, Model
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
@@ -73,7 +73,7 @@ class Turns:
             partition: {item.name: item.size for item in listing.files(partition) if item.name[0] != "."}
             for partition in listing.partitions()
         }
-        MetadataWriter.make(table, table.timeline.last_time or "", {Partition.FILES: (files(found), 1)})
+        make_records(table, table.timeline.last_time or "", {Partition.FILES: (files(found), 1)})
         properties.update(table.storage, table.base_path, {properties.METADATA_PARTITIONS: "files"})
 
     def begin(self, rows: list[dict[str, Any]]) -> tuple[Instant, CommitMetadata]:
@@ -107,7 +107,7 @@ class Turns:
         instant = Instant(time, Action.COMMIT, State.INFLIGHT)
         create_instant(table.storage, table.base_path, instant.with_state(State.REQUESTED))
         create_instant(table.storage, table.base_path, instant, CommitMetadata().to_json())
-        self.writer.write(time, {Partition.FILES: files(names)})
+        write_records(self.writer, time, {Partition.FILES: files(names)})
         return instant, CommitMetadata(stats, False, written.extra_metadata, "INSERT")
 
     def insert(self, rows: list[dict[str, Any]], compact_after: int = 2) -> None:
@@ -189,7 +189,7 @@ def test_apache_hudi_rolls_back_what_failed_here(turns: Turns, state: str) -> No
 
 def test_what_we_roll_back_is_away_for_apache_hudi(turns: Turns) -> None:
     failed, _ = turns.begin(small_rows(range(2000, 2010), 1))
-    turns.writer.write(failed.time, {Partition.FILES: files({"eu": {"other": 1}})})
+    write_records(turns.writer, failed.time, {Partition.FILES: files({"eu": {"other": 1}})})
     by = new_instant_time(turns.table.timeline.last_time)
     assert turns.writer.rollback(failed.time, by)
     for name in (f"{failed.time}.inflight", f"{failed.time}.commit.requested"):

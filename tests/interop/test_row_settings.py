@@ -13,7 +13,6 @@ from tests.support.arrow import arrow_schema
 from tests.support.hudi_client import HudiError, HudiServer
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import OFF, PAYLOAD, TYPE, TYPES
-from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -58,8 +57,9 @@ def table_of(text: str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
-@pytest.mark.parametrize("case", full_but({"stored key"}, CASES))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("case", CASES)
 def test_the_same_rows_as_apache_hudi(tmp_path: Path, hudi_015: HudiServer, kind: str, case: str) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for operation, rows, settings in CASES[case]:

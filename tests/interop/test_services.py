@@ -17,12 +17,12 @@ from tests.support.hudi_client import HudiServer
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import FEW, KEYS, OFF, STORAGE, TYPE, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
-from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
 
-@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
 def test_apache_hudi_reads_and_services_what_we_serviced(
     tmp_path: Path, kind: str, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -87,6 +87,7 @@ def test_the_services_of_apache_hudi_on_our_table_as_procedures(
     table.check("and written", (hudi_015, hudi_12))
 
 
+@pytest.mark.full
 def test_our_pending_clean_is_finished_by_apache_hudi(
     tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer
 ) -> None:
@@ -134,7 +135,8 @@ def failed(table: Table, number: int) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", full_but({"COPY_ON_WRITE"}, TYPES))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
 def test_archived_entries_are_those_that_apache_hudi_makes(
     tmp_path: Path, kind: str, hudi_015: HudiServer
 ) -> None:

@@ -17,6 +17,7 @@ from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer
+from tests.support.metadata import disagreements
 from tests.support.oracle import Model
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import OFF, TYPES, Table
@@ -237,7 +238,8 @@ def test_golden_tables_restored_by_us_and_by_apache_hudi_are_the_same(
         hudi_015.call("rollback_to_savepoint", table=name, instant_time=saved)
     expected = hudi_015.read(theirs, metadata=False)
     result = hoodie.restore_table(str(ours), saved)
-    assert result.metadata_table_removed
+    assert not result.metadata_table_removed
+    assert disagreements(ours) == []
     for server in (hudi_015, hudi_12):
         for metadata in (True, False):
             rows = server.read(ours, metadata=metadata)

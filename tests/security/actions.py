@@ -20,8 +20,8 @@ from hoodie.table.doctor import check_table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.token_store import TokenStore
 from tests.security.corpus import NEW, Lake
+from tests.security.lakes import KEPT, KINDS
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
-from tests.unit.services.clean_support import MANUAL, MOR
 
 SERVICES = {
     "hoodie.cleaner.commits.retained": "1",
@@ -29,6 +29,9 @@ SERVICES = {
     "hoodie.keep.max.commits": "3",
     "hoodie.compact.inline.max.delta.commits": "1",
 }
+
+
+LISTED = {"hoodie.metadata.enable": "false"}
 
 
 def rows_of(table: Any) -> list[str]:
@@ -41,12 +44,19 @@ def _read(lake: Lake, **how: Any) -> list[str]:
     return rows_of(hoodie.read_table(str(lake.table), **how))
 
 
+def _agreed(lake: Lake) -> list[str]:
+    """By the metadata table, and by the folders, which have the same rows."""
+    rows = _read(lake)
+    assert rows == _read(lake, options=LISTED), "the metadata table gives other rows than the folders"
+    return rows
+
+
 def _after(action: Callable[[Lake], object]) -> Callable[[Lake], list[str]]:
     """The rows after an action that changes the table."""
 
     def run(lake: Lake) -> list[str]:
         action(lake)
-        return _read(lake)
+        return _agreed(lake) if lake.kind == "kept" else _read(lake)
 
     return run
 
@@ -54,14 +64,14 @@ def _after(action: Callable[[Lake], object]) -> Callable[[Lake], list[str]]:
 def _write(operation: str) -> Callable[[Lake], list[str]]:
     def run(lake: Lake) -> object:
         rows = as_table(small_rows(range(6), 9), SMALL_SCHEMA)
-        options = MOR if lake.merge_on_read else MANUAL
-        return hoodie.write_table(rows, str(lake.table), operation=operation, options=options)
+        return hoodie.write_table(rows, str(lake.table), operation=operation, options=KINDS[lake.kind])
 
     return _after(run)
 
 
 def _services(lake: Lake) -> None:
-    for service in hoodie.run_services(str(lake.table), options=SERVICES).services.values():
+    options = {**SERVICES, **(KEPT if lake.kind == "kept" else {})}
+    for service in hoodie.run_services(str(lake.table), options=options).services.values():
         told = service.get("error", {})
         assert told.get("code") != "job", told
 
@@ -127,7 +137,8 @@ def _options(**more: str) -> Mapping[str, str]:
     return {**SERVICES, **more}
 
 
-ACTIONS: dict[str, Callable[[Lake], object]] = {
+Action = Callable[[Lake], object]
+ACTIONS: dict[str, Action] = {
     "read": _read,
     "read_optimized": lambda lake: _read(lake, query="read_optimized"),
     "incremental": lambda lake: _read(lake, query="incremental", begin="earliest"),
@@ -179,3 +190,45 @@ CORE = (
     "rollback_new",
     "services",
 )
+
+#: what meets the code of a metadata table that is read and kept
+INDEXED: dict[str, Action] = {
+    "read": _agreed,
+    "where": lambda lake: _read(lake, where="region = 'eu' and id < 'k00010' and ts > 0"),
+    "key": lambda lake: _read(lake, where="id = 'k00003'", options={"hoodie.read.record.index": "true"}),
+    "time_travel": ACTIONS["time_travel"],
+    "explain": lambda lake: hoodie.explain_read(str(lake.table), where="id = 'k00003'") and None,
+    "doctor": ACTIONS["doctor"],
+    "upsert": ACTIONS["upsert"],
+    "delete": ACTIONS["delete"],
+    "overwrite": ACTIONS["overwrite"],
+    "clean": _after(lambda lake: hoodie.clean_table(str(lake.table), options=_options(**KEPT))),
+    "services": ACTIONS["services"],
+    "rollback": _after(lambda lake: hoodie.rollback_table(str(lake.table), lake.last)),
+    "removed": _after(
+        lambda lake: hoodie.write_table(
+            as_table(small_rows(range(6), 9), SMALL_SCHEMA),
+            str(lake.table),
+            options={**KINDS[lake.kind], **LISTED},
+        )
+    ),
+}
+#: what meets the code of hash rings
+RINGED: dict[str, Action] = {
+    **{name: ACTIONS[name] for name in ("read", "upsert", "insert", "delete", "overwrite", "doctor")},
+    "cluster": _after(
+        lambda lake: hoodie.cluster_table(
+            str(lake.table),
+            options={
+                **KINDS[lake.kind],
+                "hoodie.bucket.index.max.num.buckets": "4",
+                "hoodie.bucket.index.split.threshold": "0.00000001",
+                "hoodie.bucket.index.merge.threshold": "0.000000001",
+            },
+        )
+    ),
+    "compact": _after(
+        lambda lake: hoodie.compact_table(str(lake.table), options={**KINDS[lake.kind], **SERVICES})
+    ),
+    "rollback": _after(lambda lake: hoodie.rollback_table(str(lake.table), lake.last)),
+}

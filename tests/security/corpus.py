@@ -51,8 +51,8 @@ class Lake:
         return (self.path / ABOUT).read_text().split()
 
     @property
-    def merge_on_read(self) -> bool:
-        return self.about[0] == "mor"
+    def kind(self) -> str:
+        return self.about[0]
 
     @property
     def first(self) -> str:
@@ -112,7 +112,7 @@ class Lake:
 Case = Callable[[Lake], None]
 
 
-def rollback(target: str, *requests: Mapping[str, Any], inflight: bool = False) -> Case:
+def rollback(target: str, *requests: Mapping[str, Any], inflight: bool = False, at: str = NEW) -> Case:
     def forge(lake: Lake) -> None:
         record = {
             "instantToRollback": {"commitTime": target, "action": "commit"},
@@ -129,15 +129,18 @@ def rollback(target: str, *requests: Mapping[str, Any], inflight: bool = False) 
             ],
             "version": 1,
         }
-        lake.avro(f"{NEW}.rollback.requested", "HoodieRollbackPlan", record)
+        lake.avro(f"{at}.rollback.requested", "HoodieRollbackPlan", record)
         if inflight:
-            lake.write(f"{NEW}.rollback.inflight")
+            lake.write(f"{at}.rollback.inflight")
 
     return forge
 
 
 def clean(
-    files: Mapping[str, list[str]], partitions: list[str] | None = None, inflight: bool = False
+    files: Mapping[str, list[str]],
+    partitions: list[str] | None = None,
+    inflight: bool = False,
+    at: str = NEW,
 ) -> Case:
     def forge(lake: Lake) -> None:
         record = {
@@ -153,14 +156,14 @@ def clean(
             "partitionsToBeDeleted": partitions or [],
             "extraMetadata": {},
         }
-        lake.avro(f"{NEW}.clean.requested", "HoodieCleanerPlan", record)
+        lake.avro(f"{at}.clean.requested", "HoodieCleanerPlan", record)
         if inflight:
-            lake.avro(f"{NEW}.clean.inflight", "HoodieCleanerPlan", record)
+            lake.avro(f"{at}.clean.inflight", "HoodieCleanerPlan", record)
 
     return forge
 
 
-def compaction(**operation: Any) -> Case:
+def compaction(at: str = NEW, **operation: Any) -> Case:
     def forge(lake: Lake) -> None:
         record = {
             "baseInstantTime": lake.commits()[0],
@@ -173,7 +176,7 @@ def compaction(**operation: Any) -> Case:
             **operation,
         }
         plan = {"operations": [record], "extraMetadata": {}, "version": 2}
-        lake.avro(f"{NEW}.compaction.requested", "HoodieCompactionPlan", plan)
+        lake.avro(f"{at}.compaction.requested", "HoodieCompactionPlan", plan)
 
     return forge
 
@@ -203,7 +206,7 @@ def clustering(outputs: int = 1, strategy: Mapping[str, Any] | None = None, **sl
     return forge
 
 
-def restore(target: str) -> Case:
+def restore(target: str, at: str = NEW) -> Case:
     def forge(lake: Lake) -> None:
         first = lake.commits()[0]
         record = {
@@ -211,8 +214,8 @@ def restore(target: str) -> Case:
             "version": 2,
             "savepointToRestoreTimestamp": first,
         }
-        lake.avro(f"{NEW}.restore.requested", "HoodieRestorePlan", record)
-        lake.write(f"{NEW}.restore.inflight")
+        lake.avro(f"{at}.restore.requested", "HoodieRestorePlan", record)
+        lake.write(f"{at}.restore.inflight")
 
     return forge
 

@@ -15,13 +15,16 @@ import resource
 import shutil
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hoodie.errors import HoodieError
+from hoodie.metadata.queries import MetadataTableIgnored
 from hoodie.table import properties
 from tests.security.corpus import ABOUT, Case, Lake
+from tests.support.processes import end_in_time
 
 Action = Callable[[Lake], object]
 
@@ -39,6 +42,31 @@ class Outcome(NamedTuple):
 
     wrong: str
     answer: str
+
+    @property
+    def refused(self) -> bool:
+        return self.answer.startswith(REFUSED)
+
+
+def harmless(
+    base: Path, place: Path, name: str, case: Case, actions: Mapping[str, Action]
+) -> dict[str, Outcome]:
+    """What `outcomes` gives. Fails where an action did what must not be, or ran code that the table names."""
+    (place / "victim_module.py").write_text(f"open({str(place / 'ran')!r}, 'w')\nclass Payload: pass\n")
+    found = outcomes(base, place, case, actions)
+    wrong = {action: outcome.wrong for action, outcome in found.items() if outcome.wrong}
+    assert not wrong, f"{name}: {wrong}"
+    assert not (place / "ran").exists(), "code that the table names was run"
+    return found
+
+
+def other_answers(found: Mapping[str, Outcome], healthy: Mapping[str, Outcome]) -> dict[str, str]:
+    """By action: what was not refused, and differs from the answer of the healthy table."""
+    return {
+        action: outcome.answer
+        for action, outcome in found.items()
+        if action in healthy and not outcome.refused and outcome.answer != healthy[action].answer
+    }
 
 
 def outcomes(base: Path, place: Path, case: Case, actions: Mapping[str, Action]) -> dict[str, Outcome]:
@@ -69,6 +97,7 @@ def _forked(work: Callable[[Callable[[Any], object]], None]) -> Iterator[list[An
         os.close(reading)
         code = 1
         try:
+            end_in_time()
             work(lambda line: os.write(writing, json.dumps(line).encode() + b"\n"))
             code = 0
         finally:
@@ -118,7 +147,12 @@ def _run(
 
 def _outcome(action: Action, lake: Lake) -> tuple[str, str]:
     try:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        with (
+            open(os.devnull, "w", encoding="utf-8") as nowhere,
+            contextlib.redirect_stdout(nowhere),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore", MetadataTableIgnored)
             answer = action(lake)
     except HoodieError as error:
         return "", f"{REFUSED}: {type(error).__name__}: {error.message[:300]}"

@@ -14,6 +14,7 @@ import hoodie
 from tests.spark.answers import Servers
 from tests.support.oracle import Model
 from tests.support.readers import read_hudi_rs
+from tests.support.record_index import FEW_GROUPS, has_record_index, misplaced
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
 
@@ -35,6 +36,7 @@ def of_region(rows: list[Row], region: str) -> list[Row]:
     return [row for row in rows if row["region"] == region]
 
 
+@pytest.mark.full
 def test_deletes_and_overwrites(tmp_path: Path, servers: Servers) -> None:
     """Each step from a file that executors read, or from a DataFrame; a dry run says before what is done."""
     parts: list[Step] = [
@@ -125,18 +127,27 @@ def test_settings_about_rows_and_validators(tmp_path: Path, servers: Servers, mo
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("mode", "table"),
-    [("classic", "COPY_ON_WRITE"), ("classic", "MERGE_ON_READ"), ("connect", "MERGE_ON_READ")],
+    ("mode", "table", "index"),
+    [
+        ("classic", "COPY_ON_WRITE", "GLOBAL_BLOOM"),
+        ("classic", "MERGE_ON_READ", "GLOBAL_BLOOM"),
+        ("connect", "MERGE_ON_READ", "GLOBAL_BLOOM"),
+        ("classic", "MERGE_ON_READ", "RECORD_INDEX"),
+    ],
 )
-def test_records_move_between_partitions(tmp_path: Path, servers: Servers, mode: str, table: str) -> None:
+def test_records_move_between_partitions(
+    tmp_path: Path, servers: Servers, mode: str, table: str, index: str
+) -> None:
     """An index of the whole table, asked by the driver and by executors, does what it does without Spark."""
     chance, regions, few = random.Random(mode + table), ("eu", "us", "apac"), 64 << 20
     options = {
         **OPTIONS,
-        "hoodie.index.type": "GLOBAL_BLOOM",
+        "hoodie.index.type": index,
         "hoodie.datasource.write.table.type": table,
         "hoodie.parquet.small.file.limit": 0,
     }
+    if index == "RECORD_INDEX":
+        options |= {**FEW_GROUPS, "hoodie.record.index.update.partition.path": True}
     writes, model = [], dict[str, Row]()
     for number, (driver_bytes, few_bytes) in enumerate([(few, few), (few, few), (0, few), (0, 0), (0, 0)]):
         keys = [chance.randrange(80) for _ in range(90)]
@@ -156,3 +167,5 @@ def test_records_move_between_partitions(tmp_path: Path, servers: Servers, mode:
     shown = hoodie.read_table(str(tmp_path / "t"), meta=True)
     assert_same_rows(shown.select(SMALL_SCHEMA.names), as_table(list(model.values()), SMALL_SCHEMA))
     assert shown["region"].to_pylist() == shown["_hoodie_partition_path"].to_pylist()
+    assert has_record_index(tmp_path / "t") == (index == "RECORD_INDEX")
+    assert misplaced(tmp_path / "t") == []

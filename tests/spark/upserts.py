@@ -16,7 +16,8 @@ from tests.spark.opens import jobs
 
 def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
     """Rows of a file upserted, each time with a greater ordering value, as files and as DataFrames of several
-    kinds: inserts, updates, whether files were read, whether rows were staged, and jobs; then a delete of 50.
+    kinds: inserts, updates, whether files were read, whether rows were staged, and jobs; whether what was
+    cached still is; then a delete of 50.
     """
     module: Any = prepared
     read, real, staged = spark.read.parquet(file), module._staged, []
@@ -56,9 +57,10 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[s
                 jobs(spark) - before,
             ]
             staged.clear()
+        kept = frames["cached"].storageLevel.useMemory
         gone = hoodie.write_table(read.limit(50), table, spark=spark, operation="delete", options=options)
     finally:
         module._staged = real
         SparkEngine.scanned = scan  # type: ignore[method-assign]
         frames["cached"].unpersist()
-    return {"found": found, "deleted": gone.num_deletes}
+    return {"found": found, "deleted": gone.num_deletes, "kept": kept}

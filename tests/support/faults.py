@@ -147,6 +147,16 @@ class FaultyStorage(Delegating):
         half = (lambda: _leave_temporary(path, data, exclusive=True)) if data else None
         self._faults.run("create", path, lambda: self.inner.create(path, data, check), half)
 
+    def put_if(self, path: str, data: bytes, version: str | None) -> str | None:
+        if "/.heartbeat/" in path:  # as with `write`
+            return self.inner.put_if(path, data, version)
+        return self._faults.run(
+            "put_if",
+            path,
+            lambda: self.inner.put_if(path, data, version),
+            lambda: _leave_temporary(path, data, locked=True),
+        )
+
     def delete(self, path: str) -> None:
         self._faults.run("delete", path, lambda: self.inner.delete(path))
 
@@ -196,9 +206,9 @@ def die_at(path: Path, run: Callable[[str], object], at: Callable[[Change], bool
     assert faults.tripped
 
 
-def _leave_temporary(path: str, data: bytes, exclusive: bool = False) -> None:
+def _leave_temporary(path: str, data: bytes, exclusive: bool = False, locked: bool = False) -> None:
     LocalStorage()._temporary(path, data)
-    if exclusive and mounts.way() is Way.LOCK:
+    if locked or (exclusive and mounts.way() is Way.LOCK):
         Path(path).with_name(f".{Path(path).name}{LOCK_SUFFIX}").touch()
 
 

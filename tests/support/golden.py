@@ -60,11 +60,15 @@ MERGE_ON_READ = [
     "mor_parquet_logs",
     "mor_partial_payload",
     "mor_pending_compaction",
+    "mor_resized_buckets",
     "mor_rollback",
     "mor_rollback_failed",
     "mor_types_flat",
     "sql_mor_merge",
 ]
+
+#: of these Apache Hudi kept no metadata table
+NO_METADATA = {"mdt_off", "mor_resized_buckets"}
 
 #: a table of each feature; the others are of the full tier
 FEATURES = {
@@ -86,5 +90,6 @@ FEATURES = {
     "mor_clean_commits",
     "mor_logcompaction",
     "mor_pending_compaction",
+    "mor_resized_buckets",
     "mor_rollback_failed",
 }

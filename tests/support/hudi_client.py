@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import queue
@@ -26,6 +27,20 @@ START_SECONDS = 180.0
 REQUEST_SECONDS = 180.0
 NOT_INHERITED = ("PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
+#: of Apache Hudi's indexer, which works beside writers with a lock only
+INDEXER = {
+    "hoodie.metadata.index.async": "true",
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.metadata.enable": "true",
+}
+#: the settings of indexes
+ENABLED = {
+    "column_stats": "index.column.stats",
+    "bloom_filters": "index.bloom.filter",
+    "record_index": "record.index",
+}
 THREE_LEVEL_LISTS = {"parquet.avro.write-old-list-structure": "false"}
 """Hadoop setting without which Hudi's writer fails on lists that hold nulls."""
 
@@ -67,12 +82,16 @@ def missing(version: str) -> str | None:
 class HudiServer:
     """One Spark session with one Hudi bundle. A context manager; not for several threads.
 
-    Start-up takes seconds, so a test session keeps one for each version. Tables are given as local paths.
-    After a time-out the process is gone and every further request raises HudiError.
+    Start-up takes seconds, so a test session keeps one for each version. Tables are given as local paths, or
+    as URIs that the session has a file system for. After a time-out the process is gone and every further
+    request raises HudiError.
     """
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, jars: Sequence[Path] = (), packages: Sequence[str] = ()) -> None:
+        """`jars` are added to the session, and those packages of this process which its environment lacks."""
+        self._packages = tuple(packages)
         self.version = version
+        self._jars = (bundle_jar(version), *jars)
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
 
@@ -81,8 +100,16 @@ class HudiServer:
         self.log = self.work_dir / "server.log"
         variables = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
         variables.update(environment.spark_environment(environment.HUDI))
+        # for programs that use our library in the session
+        lent = self.work_dir / "packages"
+        lent.mkdir()
+        for name in self._packages:
+            (lent / name).symlink_to(next(iter(importlib.import_module(name).__path__)))
+        variables["PYTHONPATH"] = os.pathsep.join(
+            [str(environment.ROOT), str(environment.ROOT / "spark_jobs"), str(lent)]
+        )
         python = environment.interpreter(environment.HUDI)
-        command = [str(python), str(SERVER), "--jar", str(bundle_jar(self.version))]
+        command = [str(python), str(SERVER), "--jar", ",".join(map(str, self._jars))]
         command += ["--work-dir", str(self.work_dir)]
         self._process = subprocess.Popen(
             command,
@@ -219,12 +246,47 @@ class HudiServer:
         """Hudi deletes the file, whoever made it."""
         self.request("lock", path=str(path), call="close", expire=0)
 
+    def program(self, name: str, *arguments: Any) -> dict[str, Any]:
+        """What a program of tests/spark answers in this session of Spark 3.5."""
+        found: dict[str, Any] = self.request("program", program=name, arguments=arguments)
+        return found
+
     def hfile(self, path: str | Path, keys: Sequence[str], prefixes: Sequence[str]) -> dict[str, Any]:
         """Records of an HFile as Hudi's reader gives them: `all`, those of `keys` and of `prefixes`, which
         are sorted; besides `count`, `ends` (least and greatest key), `bloom` (keys that may be there).
         """
         found: dict[str, Any] = self.request(
             "hfile", path=str(path), keys=list(keys), prefixes=list(prefixes)
+        )
+        return found
+
+    def index_differences(
+        self, path: str | Path, files: Sequence[tuple[str, str]], columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Where Hudi finds other statistics of columns or another bloom filter in a metadata table than in
+        the base files themselves, which are (partition path, name).
+        """
+        found = self.request("indexes", path=str(path), files=list(files), columns=list(columns))
+        return [item for item in found if _plain(item["stored"]) != _plain(item["own"])]
+
+    def indexing(
+        self,
+        path: str | Path,
+        call: str,
+        indexes: Sequence[str] = (),
+        instant: str = "",
+        options: Mapping[str, str] | None = None,
+    ) -> str | None:
+        """`schedule` indexes, whose instant is returned, `run` an instant, or `drop` indexes."""
+        settings = {**INDEXER, **(options or {})}
+        settings |= {f"hoodie.metadata.{ENABLED[name]}.enable": "true" for name in indexes}
+        found: str | None = self.request(
+            "indexing",
+            path=str(path),
+            call=call,
+            indexes=list(indexes),
+            instant=instant,
+            options=settings,
         )
         return found
 
@@ -283,3 +345,10 @@ class HudiServer:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+
+def _plain(texts: Any) -> Any:
+    """Numbers without the zeros behind their points: decimals have more in the metadata table."""
+    if not isinstance(texts, list):
+        return texts
+    return [text.rstrip("0").rstrip(".") if "." in text and "E" not in text else text for text in texts]

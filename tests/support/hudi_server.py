@@ -2,7 +2,7 @@
 
 Run by `tests.support.hudi_client` with the interpreter of the Hudi venv (it must have pyspark 3.5):
 
-    hudi_server.py --jar BUNDLE.jar --work-dir DIR
+    hudi_server.py --jar BUNDLE.jar[,MORE.jar...] --work-dir DIR
 
 One JSON document a line. A request is `{"op": ..., ...}`; an answer is `{"ok": true, "value": ...}` or
 `{"ok": false, "error": ..., "causes": [...]}` where `causes` are the Java exceptions, root last.
@@ -13,6 +13,7 @@ Everything that Spark and log4j print goes to `DIR/server.log`. End of input end
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -82,7 +83,7 @@ class Server:
             builder = builder.config(name, value)
         self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("WARN")
-        self.version = Path(jar).stem.rsplit("-", 1)[-1]
+        self.version = Path(jar.partition(",")[0]).stem.rsplit("-", 1)[-1]
         self.first = self.version.startswith("0.")
         self.work_dir = work_dir
         self.answers = 0
@@ -195,6 +196,38 @@ class Server:
             del self.locks[path]
         return {}
 
+    def program(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run a program of tests/spark, our library's, with the session (see tests/spark/server.py)."""
+        module = importlib.import_module(f"tests.spark.{request['program']}")
+        found: dict[str, Any] = module.answer(self.spark, *request["arguments"])
+        return found
+
+    def indexing(self, request: dict[str, Any]) -> str | None:
+        """Call Hudi's write client: `schedule` indexes (the instant), `run` an instant, `drop` indexes."""
+        jvm: Any = self.spark.sparkContext._jvm
+        hudi = jvm.org.apache.hudi
+        settings = jvm.java.util.Properties()
+        for name, value in {**WRITE_DEFAULTS, **request["options"]}.items():
+            settings.setProperty(name, value)
+        builder = hudi.config.HoodieWriteConfig.newBuilder().withPath(request["path"]).forTable("t")
+        config = builder.withProperties(settings).withEmbeddedTimelineServerEnabled(False).build()
+        engine = hudi.client.common.HoodieSparkEngineContext(self.spark.sparkContext._jsc)
+        client = hudi.client.SparkRDDWriteClient(engine, config)
+        indexes = jvm.java.util.ArrayList()
+        for name in request["indexes"]:
+            indexes.add(hudi.metadata.MetadataPartitionType.valueOf(name.upper()))
+        try:
+            if request["call"] == "schedule":
+                planned = client.scheduleIndexing(indexes)
+                return planned.get() if planned.isPresent() else None
+            if request["call"] == "run":
+                client.index(request["instant"])
+            else:
+                client.dropIndex(indexes)
+            return None
+        finally:
+            client.close()
+
     def hfile(self, request: dict[str, Any]) -> dict[str, Any]:
         """Read an HFile of records with Hudi's own reader: HBase's in 0.15.0, a native one in 1.x."""
         jvm: Any = self.spark.sparkContext._jvm
@@ -225,6 +258,54 @@ class Server:
         reader.close()
         return answer
 
+    def indexes(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Statistics of columns and bloom filters of base files, by the metadata table and by the files, as
+        Hudi's validation of metadata tables compares them.
+        """
+        jvm: Any = self.spark.sparkContext._jvm
+        hudi, array_list = jvm.org.apache.hudi, jvm.java.util.ArrayList
+        conf = self.spark.sparkContext._jsc.hadoopConfiguration()
+        storage_conf = hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(conf)
+        base = hudi.storage.StoragePath(request["path"])
+        storage = hudi.storage.hadoop.HoodieHadoopStorage(base, storage_conf)
+        engine = hudi.common.engine.HoodieLocalEngineContext(storage_conf)
+        settings = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(True)
+        settings = settings.withMetadataIndexColumnStats(True).withMetadataIndexBloomFilter(True).build()
+        metadata = hudi.metadata.HoodieTableMetadata.create(engine, storage, settings, request["path"])
+        footers = hudi.common.util.ParquetUtils()
+        util = hudi.metadata.HoodieTableMetadataUtil
+
+        def said(ranges: Any) -> list[str]:
+            names = ("MinValue", "MaxValue", "NullCount", "ValueCount", "TotalSize", "TotalUncompressedSize")
+            return [str(getattr(ranges, f"get{name}")()) for name in names]
+
+        found = []
+        for partition, name in request["files"]:
+            pairs = array_list()
+            pairs.add(hudi.common.util.collection.Pair.of(partition, name))
+            place = hudi.storage.StoragePath(f"{request['path']}/{partition}/{name}")
+            for column in request["columns"]:
+                stored = list(metadata.getColumnStats(pairs, column).values())
+                columns = array_list()
+                columns.add(column)
+                own = footers.readColumnStatsFromMetadata(storage, place, columns)
+                answer = {"file": name, "what": column, "stored": None, "own": None}
+                if stored:
+                    answer["stored"] = said(util.convertColumnStatsRecordToColumnRangeMetadata(stored[0]))
+                if len(own):
+                    answer["own"] = said(own[0])
+                found.append(answer)
+            bloom = metadata.getBloomFilter(partition, name)
+            own = footers.readBloomFilterFromMetadata(storage, place)
+            answer = {"file": name, "what": "bloom filter", "stored": None, "own": None}
+            if bloom.isPresent():
+                answer["stored"] = bloom.get().serializeToString()
+            if own is not None:
+                answer["own"] = own.serializeToString()
+            found.append(answer)
+        metadata.close()
+        return found
+
 
 def java_causes(error: BaseException) -> list[str]:
     """The chain of Java exceptions behind a PySpark error, outermost first."""
@@ -249,6 +330,9 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "ring": server.ring,
         "lock": server.lock,
         "hfile": server.hfile,
+        "indexes": server.indexes,
+        "indexing": server.indexing,
+        "program": server.program,
     }
 
     def answer(document: dict[str, Any]) -> None:

@@ -95,7 +95,12 @@ class LargeTable:
     def _templates(self, folder: str) -> list[_Template]:
         places = [f"q{file:06d}" for file in range(self.files)]
         rows = pa.concat_tables(_rows(place, file, self.rows, 0) for file, place in enumerate(places))
-        alone = {**OPTIONS, "hoodie.table.services.enabled": "false"}
+        # files are copied beside the writer, and a metadata table would not list them
+        alone = {
+            **OPTIONS,
+            "hoodie.table.services.enabled": "false",
+            "hoodie.metadata.enable": "false",
+        }
         done = hoodie.write_table(rows, f"{folder}/t", operation="bulk_insert", options=alone)
         value = json.loads(Path(folder, f"t/.hoodie/{done.instant}.commit").read_text())
         found = []

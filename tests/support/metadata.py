@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+
+from hoodie.config.key import Config
+from hoodie.format.log_block import DATA_TYPES, BlockType
+from hoodie.format.log_data import read_data_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import LogFileName
+from hoodie.format.schema import from_avro
 from hoodie.metadata.files import MetadataListing
-from hoodie.metadata.table import MetadataTable
+from hoodie.metadata.keys import file_key
+from hoodie.metadata.records import Records
+from hoodie.metadata.records.column_ranges import ColumnRange
+from hoodie.metadata.records.column_stats import FileRanges, stats_records
+from hoodie.metadata.records.log_ranges import LogRanges
+from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
+from hoodie.write.kept.making import initial_records
+from hoodie.write.kept.partitions import KEPT_PARTITIONS
+from tests.support.record_index import misplaced
 
+#: of the records of a partition
+COLUMNS = {Partition.COLUMN_STATS: "ColumnStatsMetadata", Partition.BLOOM_FILTERS: "BloomFilterMetadata"}
 STORAGE = LocalStorage()
 KEPT = {"hoodie.metadata.enable": "true"}
+INDEXED = {
+    **KEPT,
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+}
 
 
 def has_metadata_table(path: str | Path) -> bool:
@@ -46,7 +69,7 @@ def _differences(path: str | Path, *, settled: bool) -> list[str]:
         return []
     listing, walked = MetadataListing(metadata, table.base_path), table.listing()
     view = TimelineView.of(table.timeline, STORAGE)
-    wrong: list[str] = []
+    wrong = misplaced(path)
     for partition in {*walked.partitions(), *listing.partitions()}:
         there = {item.path: item.size for item in walked.files(partition)}
         listed = {item.path: item.size for item in listing.files(partition)}
@@ -57,7 +80,92 @@ def _differences(path: str | Path, *, settled: bool) -> list[str]:
             needed, offered = files_of(view, walked, partition), listed
         wrong += [f"{file} is not listed" for file, size in needed.items() if listed.get(file) != size]
         wrong += [f"{file} is listed" for file, size in offered.items() if there.get(file) != size]
+    return wrong + (_index_differences(table, metadata) if settled else [])
+
+
+def _index_differences(table: Table, metadata: MetadataTable) -> list[str]:
+    """How the statistics and bloom filters of files differ from what the files have. Log files may have no
+    statistics.
+    """
+    view, walked = TimelineView.of(table.timeline, STORAGE), table.listing()
+    files = {
+        partition: {path.rpartition("/")[2]: size for path, size in files_of(view, walked, partition).items()}
+        for partition in walked.partitions()
+    }
+    every = {(partition, item.name) for partition in files for item in walked.files(partition)}
+    there = {name for _, name in every}
+    wrong: list[str] = []
+    for kept in KEPT_PARTITIONS:
+        if not kept.reads_footers or kept.partition.value not in metadata.partitions:
+            continue
+        stored = _stored(metadata, kept.partition)
+        expected: dict[str, Any] = {}
+        for records in initial_records(table, Config.of({}), kept, files):
+            expected |= _values(records.rows, kept.partition)
+        for key, value in expected.items():
+            if stored.get(key) != value:
+                wrong.append(f"{kept.partition.value}: {stored.get(key)} and not {value}")
+        if kept.partition is Partition.COLUMN_STATS:
+            wrong += [
+                f"column_stats: {value} of a file that is not there"
+                for value in stored.values()
+                if value["fileName"].endswith(".parquet") and value["fileName"] not in there
+            ]
+            wrong += _log_differences(table, stored, files)
+        else:
+            known = {file_key(*file) for file in every}
+            wrong += [f"bloom_filters: {key} of a file that is not there" for key in stored.keys() - known]
     return wrong
+
+
+def _stored(metadata: MetadataTable, partition: Partition) -> dict[str, Any]:
+    """The records that are not deleted."""
+    column = COLUMNS[partition]
+    found: dict[str, Any] = {}
+    for item in metadata.slices(partition):
+        found |= _values(metadata.records(item, lambda reader: reader.scan(), ["type", column]), partition)
+    return {key: value for key, value in found.items() if not value["isDeleted"]}
+
+
+def _values(rows: pa.Table, partition: Partition) -> dict[str, Any]:
+    """The last record of each key, without the time of a bloom filter."""
+    column = COLUMNS[partition]
+    found = {row["key"]: row[column] for row in rows.select(["key", column]).to_pylist()}
+    for value in found.values():
+        value.pop("timestamp", None)
+        for side in ("minValue", "maxValue"):
+            if value.get(side):
+                value[side] = {kind: str(one["value"]) for kind, one in value[side].items() if one}
+    return found
+
+
+def _log_differences(table: Table, stored: Mapping[str, Any], files: Mapping[str, Any]) -> list[str]:
+    by_name: dict[str, dict[str, Any]] = {}
+    for value in stored.values():
+        if not value["fileName"].endswith(".parquet"):
+            by_name.setdefault(value["fileName"], {})[value["columnName"]] = value
+    wrong = []
+    for partition, names in files.items():
+        for name in names:
+            if name in by_name:
+                expected = _values(log_records(partition, name, table.base_path).rows, Partition.COLUMN_STATS)
+                mine = {value["columnName"]: value for value in expected.values()}
+                if mine != by_name[name]:
+                    wrong.append(f"column_stats of {name}: {by_name[name]} and not {mine}")
+    return wrong
+
+
+def log_records(partition: str, name: str, base_path: str, columns: Collection[str] | None = None) -> Records:
+    """Those of the statistics of a log file, by its rows."""
+    ranges = LogRanges(columns)
+    with LogFileReader(STORAGE, f"{base_path}/{partition}/{name}") as log:
+        for block in log.blocks():
+            if block.type in DATA_TYPES:
+                ranges.add(read_data_block(block, log.content(block)))
+            elif block.type is BlockType.DELETE and block.schema_text:
+                ranges.add(from_avro(block.schema_text).empty_table())
+    found = [ColumnRange.from_json(item) for item in ranges.take()]
+    return stats_records([FileRanges(partition, name, found)])
 
 
 def _has_rows(view: TimelineView, path: str) -> bool:

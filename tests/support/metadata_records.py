@@ -8,7 +8,11 @@ import pyarrow as pa
 
 from hoodie.codec.arrow_avro import decode_values
 from hoodie.metadata.record_schema import record_schema
+from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.records import Records
+from hoodie.metadata.table import Partition
+from hoodie.metadata.writer import MetadataWriter
+from hoodie.table.handle import Table
 from tests.support.arrow import arrow_schema
 
 INFO = pa.struct([pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.bool_(), False)])
@@ -76,3 +80,19 @@ def statistics(found: Mapping[str, bool]) -> Records:
         for key, gone in found.items()
     ]
     return Records(pa.Table.from_pylist(rows, schema))
+
+
+def write_records(writer: MetadataWriter, instant: str, found: Mapping[Partition, Records]) -> None:
+    writer.write(instant, found, lambda spools: _fill(spools, found))
+
+
+def make_records(table: Table, upto: str, found: Mapping[Partition, tuple[Records, int]]) -> None:
+    """Of each partition its records and its number of file groups."""
+    groups = {name: count for name, (_, count) in found.items()}
+    records = {name: given for name, (given, _) in found.items()}
+    MetadataWriter.make(table, upto, groups, lambda spools: _fill(spools, records))
+
+
+def _fill(spools: Mapping[Partition, RecordSpool], found: Mapping[Partition, Records]) -> None:
+    for name, records in found.items():
+        spools[name].add(records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import signal
 import threading
@@ -12,6 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 FAILED = 1
+#: what a fork may take: one that inherits a lock whose owner it lacks would wait for ever
+_LIMIT_S = 300
+
+
+def end_in_time(seconds: int = _LIMIT_S) -> None:
+    """This process, a fork, says where its threads are and ends by SIGALRM, if it still runs then."""
+    faulthandler.register(signal.SIGALRM, file=2, all_threads=True, chain=True)
+    signal.alarm(seconds)
 
 
 def forked(work: Callable[[], int | None], kill_after: float | None = None) -> int:
@@ -30,11 +39,25 @@ def all_forked(works: Iterable[Callable[[], int | None]]) -> list[int]:
     return [_ended(child) for child in [_started(work) for work in works]]
 
 
+def paused(work: Callable[[], int | None], meanwhile: Callable[[], object]) -> int:
+    """As `forked`, of work that stops itself (SIGSTOP): it goes on once `meanwhile` is done."""
+    child = _started(work)
+    _, status = os.waitpid(child, os.WUNTRACED)
+    try:
+        assert os.WIFSTOPPED(status), os.waitstatus_to_exitcode(status)
+        meanwhile()
+    finally:
+        if os.WIFSTOPPED(status):
+            os.kill(child, signal.SIGCONT)
+    return _ended(child)
+
+
 def _started(work: Callable[[], int | None]) -> int:
     child = os.fork()
     if child == 0:
         code = FAILED
         try:
+            end_in_time()
             code = work() or 0
         except BaseException:  # noqa: BLE001  the exit code tells
             traceback.print_exc()

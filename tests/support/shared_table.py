@@ -37,7 +37,7 @@ TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 
 
 class Table:
-    """A table that both write, and its model."""
+    """A table that both write, and its model. An option that is None is left out."""
 
     def __init__(self, path: Path, kind: str) -> None:
         self.path = path
@@ -46,7 +46,8 @@ class Table:
 
     def ours(self, version: int, options: Mapping[str, Any] = FEW) -> None:
         rows = small_rows(range(version % 3, 60, 2), version)
-        settings = {**KEYS, TYPE: self.kind, **options}
+        given = {name: value for name, value in options.items() if value is not None}
+        settings = {**KEYS, TYPE: self.kind, **given}
         if self.kind == "MERGE_ON_READ" and options is FEW:
             settings |= {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": 2}
         result = hoodie.write_table(as_table(rows, SMALL_SCHEMA), str(self.path), options=settings)
@@ -67,7 +68,7 @@ class Table:
             "hoodie.datasource.write.payload.class": PAYLOAD,
             "hoodie.compact.inline": "false",
         }
-        texts = {name: str(value) for name, value in settings.items()}
+        texts = {name: str(value) for name, value in settings.items() if value is not None}
         server.write(self.path, as_table(rows, SMALL_SCHEMA), texts)
         self.model.upsert(rows)
 

@@ -56,6 +56,7 @@ class Delegating(Storage):
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
         self.access, self.local, self.fences = inner.access, inner.local, inner.fences
+        self.conditional = inner.conditional
 
     @classmethod
     def make(cls, *, uri: str, options: Mapping[str, str]) -> Storage:
@@ -99,6 +100,12 @@ class Delegating(Storage):
 
     def create(self, path: str, data: bytes, check: Check = None) -> None:
         self.ask("create", path, data, check)
+
+    def read_version(self, path: str) -> tuple[bytes, str]:
+        return cast("tuple[bytes, str]", self.ask("read_version", path))
+
+    def put_if(self, path: str, data: bytes, version: str | None) -> str | None:
+        return cast("str | None", self.ask("put_if", path, data, version))
 
     def output(self, path: str, *, exclusive: bool = False) -> Output:
         return cast("Output", self.ask("output", path, exclusive))

@@ -19,7 +19,6 @@ import pytest
 GROUPS = {
     "tests/interop/": "hudi",
     "tests/spark/": "spark",
-    "tests/unit/test_source_spark.py": "spark",
     "tests/browser/": "browser",
 }
 #: the scenarios of this file share nothing with each other
@@ -59,6 +58,8 @@ def group_of(nodeid: str) -> str:
     file, _, test = nodeid.partition("::")
     if re.search(r"[\[-]HBASE", test):
         return "hbase"
+    if re.search(r"[\[-]hdfs", test):
+        return "hdfs"
     for start, group in GROUPS.items():
         if file.startswith(start):
             return group
@@ -99,15 +100,22 @@ def _place(commit: str, nodeid: str) -> tuple[bytes, ...]:
 
 
 class Budget:
-    """Starts no test after its time; what ran is torn down as ever. Says at the end how many it left out."""
+    """Starts no test after `end`, in seconds since 1970; what ran is torn down as ever.
 
-    def __init__(self, minutes: float) -> None:
-        self._end = time.monotonic() + 60 * minutes
+    Says at the end how many it left out. A worker that takes the place of one that died has no more time.
+    """
+
+    def __init__(self, end: float) -> None:
+        self._end = end
         self._left = 0
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["end"] = self._end
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        if time.monotonic() < self._end:
+        if time.time() < self._end:
             return None
         self._left += 1
         return True
@@ -127,4 +135,6 @@ class Budget:
 def pytest_configure(config: pytest.Config) -> None:
     minutes = config.getoption("minutes")
     if minutes is not None:
-        config.pluginmanager.register(Budget(minutes), "hoodie-budget")
+        of_worker = getattr(config, "workerinput", {})
+        budget = Budget(of_worker.get("end") or time.time() + 60 * minutes)
+        config.pluginmanager.register(budget, "hoodie-budget")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.cli import Run, said
+from tests.unit.write.support import Templates
 
 
 @pytest.fixture
@@ -15,3 +16,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return said(capsys, arguments)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    return Templates(tmp_path_factory.mktemp("templates"))

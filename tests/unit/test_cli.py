@@ -324,7 +324,7 @@ def test_config_lists_every_setting(run: Run) -> None:
 # --- bad input ---------------------------------------------------------------------------------------
 
 FAILURES = {
-    "no such source": (["upsert", "--source", "nosuch.csv"], "input", "no such source: nosuch.csv"),
+    "no such source": (["upsert", "--source", "nosuch.csv"], "source_not_found", "no such source: nosuch"),
     "a source of another format": (
         ["upsert", "--source", "0.csv", "--format", "parquet"],
         "input",

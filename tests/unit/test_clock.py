@@ -5,7 +5,7 @@ import time
 import pytest
 
 from hoodie.timeline import clock
-from hoodie.timeline.clock import new_instant_time, parse_instant
+from hoodie.timeline.clock import format_millis, new_instant_time, parse_instant
 
 FUTURE = "29990101000000000"
 
@@ -15,6 +15,13 @@ def test_a_table_that_is_ahead_of_the_clock_stays_in_order_and_alone(monkeypatch
     times = [new_instant_time(FUTURE), new_instant_time(FUTURE)]
     assert times == ["29990101000000001", "29990101000000002"]
     assert new_instant_time(None) < FUTURE
+
+
+def test_a_table_that_is_ahead_a_little_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_last", {})
+    new_instant_time(FUTURE)
+    newest = format_millis(int(time.time() * 1000) + 60_000, False)
+    assert newest < new_instant_time(newest) < FUTURE
 
 
 def test_tables_of_both_time_zones(monkeypatch: pytest.MonkeyPatch) -> None:

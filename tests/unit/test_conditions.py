@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -19,8 +19,11 @@ from hypothesis import strategies as st
 from airflow_hoodie.commits import CommitHit, TableReader
 from airflow_hoodie.conditions import CommitFilter, Commits, Since, commit_actions, condition
 from hoodie.errors import ConfigError
+from hoodie.storage import FileInfo
+from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
+from hoodie.timeline.files import ModificationTimes
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.layouts.one import ONE
 from scripts.environment import ROOT
@@ -120,6 +123,31 @@ def test_after_an_instant_is_exclusive_and_compares_texts() -> None:
     assert found(line, since=Since(instant=T2[:14])) == T2  # a longer text with the same start is greater
 
 
+@given(st.lists(st.one_of(st.just("begin"), st.just("look"), st.integers(0, 9)), max_size=60))
+def test_looks_one_after_the_last_one_find_each_commit_once(steps: list[str | int]) -> None:
+    """A number completes that pending instant: writers at once end in another order than they begin."""
+    pending: list[int] = []
+    completed: dict[str, int] = {}
+    seen: list[str] = []
+    last: str | None = None
+    for number, step in enumerate([*steps, "look"], start=10):
+        if step == "begin":
+            pending.append(number)
+        elif isinstance(step, int) and pending:
+            completed[f"{pending.pop(step % len(pending))}.commit"] = number
+        elif step == "look":
+            line = timeline(**completed)
+            until = found(line, since=Since(instant=last))
+            if until is not None:
+                after, end = Since(instant=last).on(line), Since(instant=until).on(line)
+                times = [(item.time, item, completed[f"{item.time}.commit"]) for item in line.commits()]
+                seen += [
+                    time for time, item, ms in times if after.admits(item, ms) and not end.admits(item, ms)
+                ]
+                last = until
+    assert sorted(f"{time}.commit" for time in seen) == sorted(completed)
+
+
 def test_after_a_moment_compares_completion_not_the_instant() -> None:
     line = timeline(**{f"{T1}.commit": 5000, f"{T2}.commit": 4000})
     assert found(line, since=Since(moment_ms=4500)) == T1
@@ -189,10 +217,14 @@ def test_equals_the_plain_definition(
         **{f"{time}.{'replacecommit' if c else 'commit'}": ms for time, (ms, c) in commits.items()}
     )
     since = Since() if bound is None else Since(moment_ms=bound) if by_time else Since(instant=str(bound))
+    # an instant of the timeline is a place in the order of completion
+    place = (commits[bound][0], bound) if bound in commits else (99, 0)
+    free = 99 if bound is None or bound in commits else bound
     eligible = [
         (ms, time)
         for time, (ms, clustering) in commits.items()
-        if not clustering and (bound is None or (ms > bound if by_time else time > bound))
+        if not clustering
+        and (bound is None or (ms > bound if by_time else (ms, time) > place or time > free))
     ]
     expected = str(max(eligible)[1]) if len(eligible) >= minimum else None
     operations = {str(time): "CLUSTER" for time in commits}
@@ -289,6 +321,27 @@ def test_a_poll_looks_at_what_is_new_since_the_last_one(meta: Path, monkeypatch:
     hit = which["x"].find(reader, reader.poll())
     assert hit is not None
     assert hit.instant.time == T1
+
+
+def test_over_a_network_a_first_look_at_many_times_is_a_listing(tmp_path: Path) -> None:
+    class Far(LocalStorage):
+        remote = True
+        looks: ClassVar[list[str]] = []
+
+        def info(self, path: str) -> FileInfo | None:
+            self.looks.append("info")
+            return super().info(path)
+
+        def list(self, path: str) -> list[FileInfo]:
+            self.looks.append("list")
+            return super().list(path)
+
+    names = frozenset(f"{number}.commit" for number in range(100, 150))
+    for name in names:
+        (tmp_path / name).touch()
+    times = ModificationTimes(Far(), str(tmp_path), names, names)
+    assert {times[name] for name in names} == {int((tmp_path / n).stat().st_mtime * 1000) for n in names}
+    assert (Far.looks.count("list"), Far.looks.count("info")) == (1, 4)
 
 
 def test_a_reader_of_many_conditions_answers_each(meta: Path) -> None:

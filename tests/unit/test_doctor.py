@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -73,8 +74,8 @@ def test_no_table(tmp_path: Path) -> None:
     [finding] = check_table(str(tmp_path))
     assert (finding.check, finding.status) == ("table", ERROR)
     assert "no .hoodie folder" in finding.text
-    [finding] = check_table("s3a://lake/orders")
-    assert "no storage for scheme 's3a'" in finding.text
+    [finding] = check_table("ftp://lake/orders")
+    assert "no storage for scheme 'ftp'" in finding.text
 
 
 def test_damaged_properties(table: str) -> None:
@@ -113,7 +114,7 @@ def test_the_metadata_table(table: str) -> None:
     [(status, text, _)] = found(table, "metadata table")
     assert (status, text) == (ERROR, "the properties name files, but .hoodie/metadata is missing")
     Path(table, ".hoodie", "metadata").mkdir()
-    assert found(table, "metadata table")[0][0] == NOTE
+    assert found(table, "metadata table")[0][0] == OK
     properties.update(STORAGE, table, {properties.METADATA_PARTITIONS: None})
     assert found(table, "metadata table")[0][0] == WARNING
 
@@ -241,6 +242,28 @@ def test_neither_spark_nor_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert told["spark"].text == "no spark-submit: not in SPARK_HOME, on PATH or in Python"
     assert told["java"].status == WARNING
     assert "no pyarrow, numpy, fastavro" in told["packages"].text
+
+
+@pytest.mark.parametrize(
+    ("versions", "said"),
+    [
+        ({"pyspark": "4.10.0", "pyspark-client": "4.2.0"}, "pyspark==4.2.0 pyspark-client==4.2.0"),
+        ({"pyspark": "4.2.0", "pyspark-client": "4.2.0"}, None),
+        ({"pyspark": "3.5.9"}, None),
+    ],
+)
+def test_packages_that_write_the_same_files(
+    versions: dict[str, str], said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if name not in versions:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    told = [item for item in doctor.check_machine(environ={"PATH": ""}) if item.status == WARNING]
+    remedies = [item.remedy for item in told if "write the same files" in item.text]
+    assert remedies == ([f"pip install --force-reinstall --no-deps {said}"] if said else [])
 
 
 @pytest.fixture

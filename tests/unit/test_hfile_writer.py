@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hoodie.errors import InputError, TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_block import Checksum, Compression
-from hoodie.format.hfile_cells import MAX_KEY
+from hoodie.format.hfile_cells import KEY_END, MAX_KEY
 from hoodie.format.hfile_writer import HFileOptions, HFileWriter
 from tests.unit.test_hfile import cells
 
@@ -23,7 +23,11 @@ Cell = tuple[bytes, bytes]
 
 #: short keys of few letters have prefixes of one another, and are equal now and then
 KEYS = st.lists(st.sampled_from([b"", b"a", b"b", b"\x00", b"\xff", b"key"]), max_size=4).map(b"".join)
-CELLS = st.lists(st.tuples(KEYS, st.binary(max_size=40)), max_size=60).map(
+#: also values with what ends keys
+VALUES = st.binary(max_size=40) | st.lists(st.sampled_from([KEY_END, b"\x7f", b"\0\0"]), max_size=3).map(
+    b"".join
+)
+CELLS = st.lists(st.tuples(KEYS, VALUES), max_size=60).map(
     lambda found: sorted(found, key=lambda cell: cell[0])
 )
 OPTIONS = st.builds(
@@ -120,6 +124,12 @@ def test_of_an_index_of_several_levels_only_what_is_above_the_blocks_is_read() -
         source.reads.clear()
         assert cells(reader.get([rows[2000][0]])) == [rows[2000]]
         assert len(source.reads) == 1, "indexes are kept"
+        assert cells(reader.scan()) == rows
+
+
+def test_keys_of_many_lengths() -> None:
+    rows = [(b"k" * number, b"v" * (number % 5)) for number in range(1, 200)]
+    with HFileReader.of_bytes(written(rows, HFileOptions()), "made") as reader:
         assert cells(reader.scan()) == rows
 
 

@@ -256,13 +256,14 @@ def test_a_job_through_spark_submit(tmp_path: Path) -> None:
         "options": {
             "hoodie.datasource.write.recordkey.field": "id",
             "hoodie.datasource.write.partitionpath.field": "region",
+            "hoodie.index.bloom.num_entries": "200",
         },
     }
     empty = tmp_path / "empty"
     empty.mkdir()
     command = [
         f"{home}/bin/spark-submit",
-        *["--master", "local[2]", "--conf", "spark.sql.codegen.wholeStage=true"],
+        *["--master", "local[1]", "--conf", "spark.sql.codegen.wholeStage=true"],
         *["--conf", "spark.sql.codegen.factoryMode=FALLBACK"],  # Spark's defaults: code is generated
         *["--py-files", str(bundle_zip(tmp_path / "zip")), str(job_script("upsert"))],
         *["--request", json.dumps(request)],

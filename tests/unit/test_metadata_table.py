@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pytest
 
 from hoodie.errors import TableError, TableNotFound
 from hoodie.format.hfile_records import write_rows
-from hoodie.format.hfile_writer import HFileOptions
+from hoodie.format.hfile_writer import HFileOptions, HFileWriter
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey, rollback_headers
 from hoodie.format.log_data import DeleteRecords, encode_data_block, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
@@ -208,6 +208,30 @@ def test_a_write_that_was_rolled_back_in_both_tables(made: Made) -> None:
     assert made.files() == {"a": 10}
 
 
+LOST: dict[str, Callable[[bytearray], object]] = {
+    "cut": lambda data: data.__delitem__(slice(200, None)),
+    "emptied": bytearray.clear,
+    "another instant": lambda data: data.__setitem__(data.index(b"2024"), ord("9")),
+}
+
+
+@pytest.mark.parametrize("loss", LOST)
+def test_a_committed_log_that_lost_its_block_is_refused(made: Made, loss: str) -> None:
+    """Without it an older record of a key would count."""
+    made.base({"p": {"a": 10}})
+    made.commit(1, {"p": {"b": 11}})
+    log = made.metadata / f"files/.files-0000-0_{MADE}.log.1_0-0-0"
+    data = bytearray(log.read_bytes())
+    LOST[loss](data)
+    log.write_bytes(data)
+    assert made.files() == {"a": 10}, "no commit names the log: its writer may have died"
+    stat = {"fileId": "files-0000-0", "path": f"files/{log.name}", "fileSizeInBytes": 9}
+    done = made.metadata / f".hoodie/{moment(1)}.deltacommit"
+    done.write_text(json.dumps({"partitionToWriteStats": {"files": [stat]}}))
+    with pytest.raises(TableError, match=f"{log.name} has lost blocks"):
+        made.files()
+
+
 def test_a_deleted_key_has_only_what_came_later(made: Made) -> None:
     made.base({"p": {"a": 10}, "q": {"b": 1}})
     made.commit(1, {"p": {"c": 1}})
@@ -232,17 +256,43 @@ def test_partitions_that_lead_elsewhere_are_refused(made: Made) -> None:
         made.listing().partitions()
 
 
+def test_a_record_of_another_key_is_refused(made: Made) -> None:
+    """Its cell is what was asked for."""
+    path = made.base({"p": {"a": 1}})
+    with STORAGE.output(str(path)) as sink:
+        writer = HFileWriter(sink, HFileOptions())
+        writer.append(pa.array([b"p"]), pa.array([b"\x08../x\x04\x00"]))
+        writer.finish({b"schema": SCHEMA.encode()})
+        sink.commit()
+    with pytest.raises(TableError, match="another key than its cell"):
+        made.files()
+
+
+@pytest.mark.parametrize("kind", ["string", {"type": "map", "values": "string"}])
+def test_records_of_other_types_are_refused(made: Made, kind: object) -> None:
+    schema = json.loads(SCHEMA)
+    schema["fields"][2]["type"] = kind
+    path = made.base({"p": {"a": 1}})
+    with STORAGE.output(str(path)) as sink:
+        writer = HFileWriter(sink, HFileOptions())
+        writer.append(pa.array([b"p"]), pa.array([b"\0\x04\0"]))
+        writer.finish({b"schema": json.dumps(schema).encode()})
+        sink.commit()
+    with pytest.raises(TableError, match="a column filesystemMetadata of type"):
+        made.files()
+
+
 def test_damaged_files_are_named(made: Made) -> None:
     path = made.base({"p": {"a": -1}})
     with pytest.raises(TableError, match="'a' of -1 bytes"):
         made.files()
     data = bytearray(path.read_bytes())
-    data[40] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(
-        TableError, match=f"{path.name} is no HFile that can be read: the checksum of the block at 0"
-    ):
-        made.files()
+    for place, why in ((40, "the checksum of the block at 0 is wrong"), (60, "the block at 0")):
+        damaged = bytearray(data)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(TableError, match=f"{path.name} is no HFile that can be read: {why}"):
+            made.files()
 
 
 def test_a_folder_that_is_not_there_is_an_error(made: Made) -> None:
@@ -268,6 +318,7 @@ INDEX = json.dumps(
                         {"name": "fileIdLowBits", "type": ["null", "long"]},
                         {"name": "fileIndex", "type": ["null", "int"]},
                         {"name": "fileId", "type": ["null", "string"]},
+                        {"name": "instantTime", "type": ["null", "long"]},
                         {"name": "fileIdEncoding", "type": "int"},
                     ],
                 },
@@ -290,7 +341,7 @@ def test_a_record_index_that_leads_elsewhere_is_refused(
     made: Made, partition: str | None, file: str | None, why: str
 ) -> None:
     properties.update(STORAGE, str(made.path), {properties.METADATA_PARTITIONS: "files,record_index"})
-    info = {"partitionName": partition, "fileId": file, "fileIdEncoding": 1}
+    info = {"partitionName": partition, "fileId": file, "instantTime": 1, "fileIdEncoding": 1}
     numbers = dict.fromkeys(["fileIdHighBits", "fileIdLowBits"], -1) | {"fileIndex": -1}
     rows = [{"key": "k", "recordIndexMetadata": info | numbers}]
     schema = from_avro(INDEX)
@@ -304,8 +355,8 @@ def test_a_record_index_that_leads_elsewhere_is_refused(
         locate(metadata, pa.array(["k"]))
 
 
-def test_logs_are_read_once(made: Made) -> None:
-    """Headers, then contents; the base file at each look-up."""
+def test_files_are_read_once(made: Made) -> None:
+    """Also the base file, where it is small."""
     made.base({"__all_partitions__": {"p": 0, "q": 0}, "p": {"a": 10}, "q": {"b": 1}})
     for number in range(1, 4):
         made.commit(number, {"p": {f"c{number}": 1}})
@@ -314,7 +365,7 @@ def test_logs_are_read_once(made: Made) -> None:
         assert listing.partitions() == ["p", "q"]
         assert len(listing.files("p")) + len(listing.files("q")) == 5
     opened = Counter(path.rpartition(".")[2] for name, path, _ in requests.calls if name == "open_input")
-    assert opened == {"hfile": 3, "1_0-0-0": 2, "2_0-0-0": 2, "3_0-0-0": 2}, f"\n{requests}"
+    assert opened == {"hfile": 1, "1_0-0-0": 1, "2_0-0-0": 1, "3_0-0-0": 1}, f"\n{requests}"
 
 
 def test_archived_deltacommits_are_not_lacking(made: Made) -> None:

@@ -30,7 +30,7 @@ from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata
 from tests.support.faults import Faults, InjectedFault, Phase, injected
-from tests.support.metadata_records import Files, files, locations, statistics
+from tests.support.metadata_records import Files, files, locations, make_records, statistics, write_records
 from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
@@ -69,7 +69,7 @@ class World:
         return moment(self.now)
 
     def make(self, found: Mapping[str, Mapping[str, int]], upto: str = NEW_TABLE) -> None:
-        MetadataWriter.make(self.table, upto, {Partition.FILES: (files(found), 1)})
+        make_records(self.table, upto, {Partition.FILES: (files(found), 1)})
         self.named(Partition.FILES)
         self.files = {partition: dict(group) for partition, group in found.items()}
 
@@ -95,7 +95,7 @@ class World:
 
     def commit(self, delta: Files) -> str:
         instant = self.instant(self.tick())
-        self.writer.write(instant.time, {Partition.FILES: files(delta)})
+        write_records(self.writer, instant.time, {Partition.FILES: files(delta)})
         self.complete(instant)
         self.apply(delta)
         return instant.time
@@ -161,9 +161,9 @@ def test_an_old_table_has_its_files_in_a_base_file(world: World) -> None:
 def test_a_commit_that_did_not_come_about_says_nothing(world: World) -> None:
     world.make({"p": {"a": 10}})
     pending = world.instant(world.tick())
-    world.writer.write(pending.time, {Partition.FILES: files({"p": {"b": 1}})})
+    write_records(world.writer, pending.time, {Partition.FILES: files({"p": {"b": 1}})})
     assert world.found() == {"p": {"a": 10}}
-    world.writer.write(pending.time, {Partition.FILES: files({"p": {"c": 1}})})
+    write_records(world.writer, pending.time, {Partition.FILES: files({"p": {"c": 1}})})
     world.complete(pending)
     assert world.found() == {"p": {"a": 10, "c": 1}}
     rollbacks = world.timeline.filter([Action.ROLLBACK])
@@ -175,7 +175,7 @@ def test_what_counts_is_not_written_again(world: World) -> None:
     world.make({"p": {"a": 10}})
     time = world.commit({"p": {"b": 1}})
     before = [instant.time for instant in world.timeline]
-    world.writer.write(time, {Partition.FILES: files({"p": {"c": 1}})})
+    write_records(world.writer, time, {Partition.FILES: files({"p": {"c": 1}})})
     assert [instant.time for instant in world.timeline] == before
     assert world.found() == {"p": {"a": 10, "b": 1}}
 
@@ -183,7 +183,7 @@ def test_what_counts_is_not_written_again(world: World) -> None:
 def test_what_was_rolled_back_stays_away(world: World) -> None:
     world.make({"p": {"a": 10}})
     failed = world.instant(world.tick())
-    world.writer.write(failed.time, {Partition.FILES: files({"p": {"b": 1}})})
+    write_records(world.writer, failed.time, {Partition.FILES: files({"p": {"b": 1}})})
     world.roll_back(failed, by := world.tick())
     assert world.found() == {"p": {"a": 10}}
     assert world.timeline.filter([Action.ROLLBACK])[0].time == f"{by}006"
@@ -203,11 +203,11 @@ def test_writes_of_two_instants_may_overlap(world: World, monkeypatch: pytest.Mo
     def output(self: LocalStorage, path: str, *, exclusive: bool = False) -> Output:
         if not begun:
             begun.append(path)
-            world.writer.write(second.time, {Partition.FILES: files({"p": {"b": 1}})})
+            write_records(world.writer, second.time, {Partition.FILES: files({"p": {"b": 1}})})
         return inner(self, path, exclusive=exclusive)
 
     monkeypatch.setattr(LocalStorage, "output", output)
-    world.writer.write(first.time, {Partition.FILES: files({"p": {"c": 1}})})
+    write_records(world.writer, first.time, {Partition.FILES: files({"p": {"c": 1}})})
     assert begun
     world.complete(second)
     assert world.found() == {"p": {"a": 10, "b": 1}}
@@ -251,12 +251,12 @@ def test_partitions_without_files_and_tables_without_partitions(world: World) ->
     world.make({})
     for delta, partitions in (({".": {"a": 1}}, {".": 0}), ({".": {"b": 1}}, {".": 0})):
         instant = world.instant(world.tick())
-        world.writer.write(instant.time, {Partition.FILES: files(delta, partitions)})
+        write_records(world.writer, instant.time, {Partition.FILES: files(delta, partitions)})
         world.complete(instant)
     world.writer.maintain(Upkeep(compact_after=1))
     assert world.found() == {"": {"a": 1, "b": 1}}
     instant = world.instant(world.tick())
-    world.writer.write(instant.time, {Partition.FILES: files({".": {"a": None}}, {})})
+    write_records(world.writer, instant.time, {Partition.FILES: files({".": {"a": None}}, {})})
     world.complete(instant)
     world.writer.maintain(Upkeep(compact_after=1))
     assert world.found() == {"": {"b": 1}}
@@ -279,11 +279,11 @@ def test_any_history_with_compactions_cleans_and_archives(world: World) -> None:
         world.writer.maintain(SMALL)
         if what < 0.15:
             failed = world.instant(world.tick())
-            world.writer.write(failed.time, {Partition.FILES: files(random_delta(chance, world))})
+            write_records(world.writer, failed.time, {Partition.FILES: files(random_delta(chance, world))})
             world.roll_back(failed, world.tick())
         elif what < 0.25:  # withdrawn
             failed = world.instant(world.tick())
-            world.writer.write(failed.time, {Partition.FILES: files(random_delta(chance, world))})
+            write_records(world.writer, failed.time, {Partition.FILES: files(random_delta(chance, world))})
             delete_instant(STORAGE, str(world.path), failed)
         else:
             world.commit(random_delta(chance, world))
@@ -306,7 +306,7 @@ def test_a_record_index_of_many_file_groups(world: World) -> None:
     keys = [f"key{number}" for number in range(200)]
     world.make({})
     first = {key: f"f{number % 3}" for number, key in enumerate(keys[:150])}
-    MetadataWriter.make(world.table, NEW_TABLE, {Partition.RECORD_INDEX: (locations(first), 7)})
+    make_records(world.table, NEW_TABLE, {Partition.RECORD_INDEX: (locations(first), 7)})
     world.named(Partition.FILES, Partition.RECORD_INDEX)
     assert world.timeline.instants[-1].time == f"{NEW_TABLE}011"
     assert world.located(keys) == first
@@ -316,14 +316,14 @@ def test_a_record_index_of_many_file_groups(world: World) -> None:
     for number, records in enumerate(steps):
         instant = world.instant(world.tick())
         given = {Partition.RECORD_INDEX: records, Partition.FILES: files({"p": {f"f{number}": 1}})}
-        world.writer.write(instant.time, given)
+        write_records(world.writer, instant.time, given)
         world.complete(instant)
     assert world.located(keys) == expected
     world.writer.maintain(Upkeep(compact_after=1))
     assert len(world.timeline.filter([Action.COMMIT])) == 1
     assert world.located(keys) == expected
     instant = world.instant(world.tick())
-    world.writer.write(instant.time, {Partition.RECORD_INDEX: locations({"new": "n"}, keys[40:50])})
+    write_records(world.writer, instant.time, {Partition.RECORD_INDEX: locations({"new": "n"}, keys[40:50])})
     world.complete(instant)
     world.writer.maintain(Upkeep(compact_after=1))
     del (expected := {**expected, "new": "n"})[keys[40]]
@@ -336,12 +336,12 @@ def test_statistics_of_one_file_are_not_added_up(world: World) -> None:
     """No file is written to twice here. Apache Hudi does so on storages that append, and adds them up."""
     world.make({})
     made = {Partition.COLUMN_STATS: (statistics({"a": False, "b": False}), 1)}
-    MetadataWriter.make(world.table, NEW_TABLE, made)
+    make_records(world.table, NEW_TABLE, made)
     world.named(Partition.FILES, Partition.COLUMN_STATS)
 
     def write(found: Mapping[str, bool]) -> None:
         instant = world.instant(world.tick())
-        world.writer.write(instant.time, {Partition.COLUMN_STATS: statistics(found)})
+        write_records(world.writer, instant.time, {Partition.COLUMN_STATS: statistics(found)})
         world.complete(instant)
 
     write({"a": True, "c": False})
@@ -410,7 +410,7 @@ def test_a_commit_in_flight_that_leads_elsewhere_is_refused(world: World) -> Non
     place = f"{world.path}/.hoodie/metadata"
     create_instant(STORAGE, place, inflight, CommitMetadata(stats).to_json())
     with pytest.raises(TableError, match=r"prevCommit '\.\./\.\./\.\./x' is no instant's time"):
-        world.writer.write(moment(1), {})
+        write_records(world.writer, moment(1), {})
 
 
 Step = Callable[[World], None]
@@ -418,11 +418,11 @@ NEXT = moment(100)
 
 
 def _make(world: World) -> None:
-    MetadataWriter.make(world.table, moment(1), {Partition.FILES: (files({"p": {"a": 10}}), 1)})
+    make_records(world.table, moment(1), {Partition.FILES: (files({"p": {"a": 10}}), 1)})
 
 
 def _write(world: World) -> None:
-    world.writer.write(NEXT, {Partition.FILES: files({"p": {"new": 1}})})
+    write_records(world.writer, NEXT, {Partition.FILES: files({"p": {"new": 1}})})
 
 
 def _roll_back(world: World) -> None:

@@ -58,7 +58,7 @@ class _Stopping:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
-        if name not in {"write", "create", "delete", "make_dirs"}:
+        if name not in {"write", "put_if", "create", "delete", "make_dirs"}:
             return method
 
         def change(*args: Any) -> Any:

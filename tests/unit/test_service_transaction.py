@@ -9,6 +9,7 @@ import pytest
 
 from hoodie.config.key import Config
 from hoodie.errors import ConflictError
+from hoodie.metadata.state import begun_indexes
 from hoodie.storage import Check
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
@@ -316,16 +317,18 @@ def test_a_rollback_of_the_plan_that_was_begun_comes_first(base: str) -> None:
     assert len(data(base)) == 1
 
 
-def test_a_metadata_table_is_removed_first(base: str) -> None:
+def test_a_metadata_table_that_is_damaged_is_left_to_the_next_writer(base: str) -> None:
+    """Readers go without it before the commit."""
     instant = planned(base)
     properties.update(STORAGE, base, {properties.METADATA_PARTITIONS: "files"})
     STORAGE.make_dirs(f"{base}/.hoodie/metadata")
     with new(base) as transaction:
         transaction.resume(instant, ["p"])
-        assert transaction.metadata_table_removed
         transaction.commit({}, "COMPACT", {})
+        assert "was damaged, and is made anew" in " ".join(transaction.warnings)
     assert not Path(base, ".hoodie/metadata").exists()
-    assert properties.load(STORAGE, base).metadata_partitions == ()
+    props = properties.load(STORAGE, base)
+    assert (props.metadata_partitions, begun_indexes(props)) == ((), ("files",))
 
 
 def test_a_delta_commit(base: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hoodie.errors import AlreadyExists, Fenced, StorageError
+from hoodie.errors import AlreadyExists, ConfigError, Fenced, StorageError
 from hoodie.storage import normalize
 from hoodie.storage.local import TMP_SUFFIX, LocalStorage
 
@@ -46,6 +46,14 @@ def test_of_racing_creators_one_wins_with_its_whole_content(tmp_path: Path) -> N
             won = [data for data in pool.map(create, range(4)) if data]
         assert won == [STORAGE.read(path)]
     assert len(names(tmp_path)) == 20
+
+
+def test_a_replacement_that_can_not_take_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "file")
+    version = STORAGE.put_if(path, b"1", None)
+    monkeypatch.setattr("hoodie.storage.local.locked", refuse(errno.EROFS))
+    with pytest.raises(StorageError, match=r"/file can't be written \(Read-only"):
+        STORAGE.put_if(path, b"2", version)
 
 
 @pytest.mark.parametrize("data", [b"", b"content"])
@@ -241,5 +249,5 @@ def test_normalize(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert normalize("file:///a/b/") == normalize("file:/a/b") == normalize("/a//b") == "/a/b"
     assert normalize("table") == str(tmp_path / "table")
-    with pytest.raises(StorageError, match="no storage for scheme 's3'"):
-        normalize("s3://bucket/table")
+    with pytest.raises(ConfigError, match="no storage for scheme 'ftp'"):
+        normalize("ftp://bucket/table")

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from hoodie.source import Source
 
 
+#: the one that YARN's pages lead to; Spark has no setting of its own for others
+_HISTORY_SERVER = "spark.yarn.historyServer.address"
+
+
 class SparkBackend(Backend):
     has_session = True
 
@@ -93,12 +97,19 @@ class SparkBackend(Backend):
         return sql_frame(self._session, text, tables)
 
     def application(self) -> dict[str, str]:
-        """Nothing with Spark Connect, which has no context."""
+        """Nothing with Spark Connect, which has no context.
+
+        `application_id`; `spark_ui` if it has one; `event_log` if it writes one; `history_server` if its
+        settings name one.
+        """
         context = spark_context(self._session)
         if context is None:
             return {}
-        address = context.uiWebUrl
-        return {
-            "application_id": str(context.applicationId),
-            **({"spark_ui": str(address)} if address else {}),
+        settings = context.getConf()
+        found = {
+            "application_id": context.applicationId,
+            "spark_ui": context.uiWebUrl,
+            "event_log": "true" if settings.get("spark.eventLog.enabled", "false") == "true" else None,
+            "history_server": settings.get(_HISTORY_SERVER, None),
         }
+        return {name: str(value) for name, value in found.items() if value and "${" not in str(value)}

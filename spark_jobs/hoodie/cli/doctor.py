@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -23,6 +24,8 @@ from hoodie.table.doctor import ERROR, NOTE, OK, WARNING, Finding, check_table, 
 _JAVAS = {3: (8, 11, 17), 4: (17, 21)}
 _SPARKS = "3.5 to 4.x"
 _LOCAL = ("pyarrow", "numpy", "fastavro")
+#: packages of the folder pyspark; Airflow's Spark provider needs the second one
+_ONE_FOLDER = ("pyspark", "pyspark-client")
 _TIMEOUT_S = 120
 _SIGNS = {OK: "ok  ", NOTE: "note", WARNING: "WARN", ERROR: "FAIL"}
 
@@ -32,11 +35,22 @@ def doctor(args: argparse.Namespace) -> Answer:
     known = [Finding(**item) for item in json.loads(args.known)]
     options = dict(args.option)
     repaired = _repair(args.table, options) if args.repair else []
-    table = [*repaired, *check_table(args.table, args.deep, options)] if args.table else []
+    table = [*repaired, *_checked(args.table, args.deep, options)] if args.table else []
     findings = [*known, *check_machine(args.spark_submit), *table]
     status = worst(findings)
     document = {"status": status, "findings": [finding.to_dict() for finding in findings]}
     return Answer.of(document, _report, code=1 if status == ERROR else 0)
+
+
+def _checked(path: str, deep: bool, options: Mapping[str, str]) -> list[Finding]:
+    found = check_table(path, deep, options)
+    try:
+        from hoodie.services.index.doctor import check_metadata_table
+    except ImportError as error:
+        text = f"not compared with the table's files: {error.name} is not installed here"
+        remedy = "pip install 'airflow-hoodie[local]'"
+        return [*found, Finding("metadata table", NOTE, text, remedy)]
+    return [*found, *check_metadata_table(path, deep, options)]
 
 
 def _repair(path: str | None, options: Mapping[str, str]) -> list[Finding]:
@@ -87,6 +101,27 @@ def _packages() -> Iterator[Finding]:
         )
     else:
         yield Finding("packages", OK, f"{', '.join(_LOCAL)} are there")
+    versions = {name: found for name in _ONE_FOLDER if (found := _installed(name)) is not None}
+    if len(set(versions.values())) > 1:
+        named = " and ".join(f"{name} {version}" for name, version in versions.items())
+        both = " ".join(f"{name}=={min(versions.values(), key=_numbers)}" for name in versions)
+        yield Finding(
+            "packages",
+            WARNING,
+            f"{named} write the same files, so that one breaks the other",
+            f"pip install --force-reinstall --no-deps {both}",
+        )
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def _spark(given: str | None, environ: Mapping[str, str]) -> tuple[Finding, tuple[int, int] | None]:

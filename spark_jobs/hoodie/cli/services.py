@@ -10,13 +10,13 @@ from typing import Any
 from hoodie.cli.engine import session
 from hoodie.cli.output import Answer
 from hoodie.services.description import Service
-from hoodie.services.request import choices_of, doc_of, metavar_of
+from hoodie.services.request import choices_of, doc_of, is_positional, metavar_of
 
 
 def add_fields(command: argparse.ArgumentParser, service: Service) -> None:
     """The options of what this service alone is asked."""
     for name, item in service.request.own().items():
-        _add(command, f"--{name.replace('_', '-')}", item)
+        _add(command, name if is_positional(item) else f"--{name.replace('_', '-')}", item)
 
 
 def _add(command: argparse.ArgumentParser, flag: str, item: Field[Any]) -> None:
@@ -28,7 +28,9 @@ def _add(command: argparse.ArgumentParser, flag: str, item: Field[Any]) -> None:
         given["choices"] = choices_of(item)
     if metavar_of(item):
         given["metavar"] = metavar_of(item)
-    if item.default is MISSING:
+    if is_positional(item):
+        command.add_argument(flag, **given)
+    elif item.default is MISSING:
         command.add_argument(flag, required=True, **given)
     else:
         command.add_argument(flag, default=item.default, **given)

@@ -6,13 +6,15 @@ import argparse
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import hoodie
 from hoodie.cli.output import Answer, grid, moment, rows_grid
 from hoodie.errors import ConfigError
-from hoodie.storage import normalize
+from hoodie.storage import normalize, storage_for
+from hoodie.storage.settings import options_of
 from hoodie.text import plural, size
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def read(args: argparse.Namespace) -> Answer:
 def rows_answer(reader: pa.RecordBatchReader, args: argparse.Namespace, about: dict[str, Any]) -> Answer:
     """Rows as --limit, --output and --json ask for them; `about` comes first in the document."""
     if args.output is not None:
-        return _saved(reader, args.limit, args.output)
+        return _saved(reader, args.limit, args.output, options_of(dict(args.option)))
     limit = _SHOWN if args.limit is None and not args.json else args.limit
     rows, total = _first(reader, limit)
     document = {
@@ -81,34 +83,59 @@ def _wanted(batch: pa.RecordBatch, limit: int | None, before: int) -> list[pa.Re
     return [batch.slice(0, limit - before)] if before < limit else []
 
 
-def _saved(reader: pa.RecordBatchReader, limit: int | None, output: str) -> Answer:
+def _saved(
+    reader: pa.RecordBatchReader, limit: int | None, output: str, options: Mapping[str, str]
+) -> Answer:
+    """`options`: settings of the output's storage."""
     import pyarrow.parquet as pq
 
-    path = normalize(output)
+    path, limited = normalize(output), _Saved(limit)
+    storage = storage_for(path, options)
+    if not storage.local:
+        with storage.output(path) as sink:
+            opened: Any = sink
+            with pq.ParquetWriter(opened, reader.schema, compression="zstd") as writer:
+                limited.write(reader, writer)
+            written = sink.tell()
+            sink.commit()
+        return limited.answer(path, written)
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise ConfigError(f"--output: no folder {folder}; make it first", path=folder)
     if os.path.isdir(path):
         raise ConfigError(f"--output: {path} is a folder; name a file", path=path)
     partial = os.path.join(folder, f".{os.path.basename(path)}.{uuid.uuid4().hex[:12]}")
-    total = saved = 0
     try:
         with pq.ParquetWriter(partial, reader.schema, compression="zstd") as writer:
-            pending: list[pa.RecordBatch] = []
-            for batch in reader:
-                pending += _wanted(batch, limit, total)
-                total += batch.num_rows
-                if sum(piece.num_rows for piece in pending) >= _ROW_GROUP:
-                    saved += _write(writer, reader.schema, pending)
-            saved += _write(writer, reader.schema, pending)
+            limited.write(reader, writer)
         os.replace(partial, path)
     finally:
         if os.path.exists(partial):
             os.unlink(partial)
-    written = os.path.getsize(path)
-    document = {"output": path, "num_rows": saved, "bytes": written}
-    note = "" if saved == total else f" of {total:,}"
-    return Answer(document, f"{plural(saved, 'row')}{note} written to {path} ({size(written)})")
+    return limited.answer(path, os.path.getsize(path))
+
+
+@dataclass
+class _Saved:
+    """Rows that were written to a file, up to a limit."""
+
+    limit: int | None
+    total: int = 0
+    saved: int = 0
+
+    def write(self, reader: pa.RecordBatchReader, writer: pq.ParquetWriter) -> None:
+        pending: list[pa.RecordBatch] = []
+        for batch in reader:
+            pending += _wanted(batch, self.limit, self.total)
+            self.total += batch.num_rows
+            if sum(piece.num_rows for piece in pending) >= _ROW_GROUP:
+                self.saved += _write(writer, reader.schema, pending)
+        self.saved += _write(writer, reader.schema, pending)
+
+    def answer(self, path: str, written: int) -> Answer:
+        note = "" if self.saved == self.total else f" of {self.total:,}"
+        document = {"output": path, "num_rows": self.saved, "bytes": written}
+        return Answer(document, f"{plural(self.saved, 'row')}{note} written to {path} ({size(written)})")
 
 
 def _write(writer: pq.ParquetWriter, schema: pa.Schema, pending: list[pa.RecordBatch]) -> int:

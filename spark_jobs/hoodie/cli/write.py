@@ -39,7 +39,8 @@ def write(args: argparse.Namespace) -> Answer:
 def source_and_options(args: argparse.Namespace) -> tuple[Source, dict[str, str]]:
     """What a write reads, and its settings. Raises ConfigError, InputError."""
     options = options_of(args)
-    source = Source.of({"path": args.source, "format": args.format, "options": dict(args.source_option)})
+    described = {"path": args.source, "format": args.format, "options": dict(args.source_option)}
+    source = Source.of(described, options)
     return source, options
 
 

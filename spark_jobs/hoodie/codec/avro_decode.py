@@ -7,6 +7,7 @@ lists go on, item by item. Then all items of all lists are read at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -208,13 +209,32 @@ def _ranges(starts: Longs, lengths: Longs, step: int) -> Longs:
 def _walk_one(item: Node, cursors: Cursors, owner: int, count: int) -> Longs:
     """The places of `count` items of one array; moves its cursor behind them."""
     walk = _Walk(cursors.raw.bytes, int(cursors.end[owner]), int(cursors.rows[owner]))
-    at = int(cursors.at[owner])
-    places = np.empty(count, np.int64)
-    for number in range(count):
-        places[number] = at
-        at = walk.behind(item, at)
+    at, steps = int(cursors.at[owner]), _steps(item)
+    places = []
+    for _ in range(count):
+        places.append(at)
+        at = walk.behind(item, at) if steps is None else walk.over(steps, at)
     cursors.at[owner] = at
-    return places
+    return np.array(places, np.int64)
+
+
+#: instead of bytes of a fixed number
+_NUMBER, _TEXT = -1, -2
+
+
+def _steps(node: Node) -> list[int] | None:
+    """What lies behind one another in a value, where it is always the same: bytes of a fixed number, numbers,
+    texts; None for others.
+    """
+    width = fixed_width(node)
+    if width is not None:
+        return [width]
+    if isinstance(node, Leaf):
+        return [_TEXT if node.kind in ("string", "bytes") else _NUMBER]
+    if not isinstance(node, Record):
+        return None
+    parts = [_steps(field.type) for field in node.fields]
+    return None if None in parts else [step for part in parts for step in part or ()]
 
 
 class _Walk:
@@ -222,6 +242,21 @@ class _Walk:
 
     def __init__(self, data: Bytes, end: int, row: int) -> None:
         self._data, self._end, self._row = memoryview(cast(Any, data)), end, row
+
+    def over(self, steps: Sequence[int], at: int) -> int:
+        """As `behind`, of a value that consists of such steps."""
+        for step in steps:
+            if step >= 0:
+                at += step
+                continue
+            length, at = self._long(at)
+            if step == _TEXT:
+                if length < 0:
+                    raise Damage("a text or binary value has a negative length", self._row)
+                at += length
+        if at > self._end:
+            raise Damage("the record ends inside an array or map", self._row)
+        return at
 
     def behind(self, node: Node, at: int) -> int:
         width = fixed_width(node)

@@ -7,19 +7,22 @@ the order of a commit (hoodie.write.commit).
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
 from hoodie.concurrency.heartbeats import ATTEMPTS, Heartbeats
+from hoodie.concurrency.inside import inside
 from hoodie.concurrency.queue import Queue, Rank
-from hoodie.concurrency.settings import CONCURRENCY_MODE, ConcurrencyMode
+from hoodie.concurrency.settings import CONCURRENCY_MODE, EARLY_DETECTION, ConcurrencyMode
 from hoodie.concurrency.table_lock import TableLock
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ConflictError, Fenced, HoodieError
 from hoodie.lock import lock_for
+from hoodie.lock.settings import PROVIDER
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile
@@ -28,6 +31,12 @@ from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant
 
 T = TypeVar("T")
+_EAGER = "failed writes are rolled back once their heartbeat has ended; leave it out, or set it to LAZY"
+#: settings that writers at once can't have
+_UNFIT = (
+    ("hoodie.cleaner.policy.failed.writes", "eager", _EAGER),
+    ("hoodie.clean.failed.writes.policy", "eager", _EAGER),
+)
 #: undoes failed writes; is given the heartbeats of dead processes
 Repair = Callable[[Sequence[HeartbeatFile]], None]
 
@@ -42,12 +51,15 @@ class WriterGate(ABC):
         self._table = table
         self._utc = utc
 
+    #: do writers work at once
+    optimistic = False
+
     @abstractmethod
-    def enter(self, rank: Rank, repair: Repair | None, *, alone: bool = False) -> None:
+    def enter(self, rank: Rank, repair: Repair | None, *, beside: bool, alone: bool = False) -> None:
         """Let this process begin. Without `repair` nothing of the table is changed.
 
         Raises ConflictError, with nothing changed, while another process is in the way; `alone`: a service,
-        too.
+        too. `beside`: where writers work at once, they are not in the way.
         """
 
     @abstractmethod
@@ -71,9 +83,9 @@ class WriterGate(ABC):
     def held(self) -> bool:
         """False once another process took this one for dead. Costs a request."""
 
-    def publishing(self) -> AbstractContextManager[None]:
+    def publishing(self, *, repairs: bool = False) -> AbstractContextManager[None]:
         """No other writer publishes, or begins, inside the block, which is short: where a lock is configured
-        it is held. Raises LockTimeout. Blocks may lie inside one another.
+        it is held. Raises LockTimeout. Blocks may lie inside one another. `repairs`: it undoes failed writes.
         """
         return self._lock.taken()
 
@@ -112,7 +124,7 @@ class ExclusiveGate(WriterGate):
         super().__init__(table, config, utc, progress)
         self._entered: list[Heartbeat] = []
 
-    def enter(self, rank: Rank, repair: Repair | None, *, alone: bool = False) -> None:
+    def enter(self, rank: Rank, repair: Repair | None, *, beside: bool, alone: bool = False) -> None:
         self.heartbeats.alone = alone
         self._entered.append(
             self.queue.turn(rank, partial(self._enter, repair), self.heartbeats.refuse_second_writer)
@@ -176,7 +188,7 @@ class ExclusiveGate(WriterGate):
         try:
             dead = self.heartbeats.refuse_second_writer()
             if repair is not None:
-                with self.publishing():
+                with self.publishing(repairs=True):
                     repair(dead)
         except ConflictError:
             self.heartbeats.release(announced)  # a waiting process must not keep others away
@@ -187,22 +199,87 @@ class ExclusiveGate(WriterGate):
         return self.heartbeats.announce(partial(new_instant_time, self._table.timeline.last_time, self._utc))
 
 
+class OptimisticGate(ExclusiveGate):
+    """Writers at once: the lock is held while one enters and undoes failed writes, takes its instant, and
+    publishes. What works without being `beside` others, such as a restore, excludes writers, and is excluded
+    by them, as with one writer at a time.
+
+    Apache Hudi's processes take instants without the lock.
+    """
+
+    optimistic = True
+    _inside = False
+
+    @contextlib.contextmanager
+    def publishing(self, *, repairs: bool = False) -> Iterator[None]:
+        with self._lock.taken():
+            if self._table.storage.fences or self._inside:
+                yield
+                return
+            self._inside = True
+            try:
+                with inside(self._table, self.heartbeats, self._lock.check, repairs=repairs):
+                    yield
+            finally:
+                self._inside = False
+
+    def enter(self, rank: Rank, repair: Repair | None, *, beside: bool, alone: bool = False) -> None:
+        self.heartbeats.shared = self._lock.name if beside else ""
+        super().enter(rank, repair, beside=beside, alone=alone)
+
+    def resume(self, planned: Instant, service: str) -> None:
+        self.heartbeats.shared = self._lock.name
+        super().resume(planned, service)
+
+    def leave(self, undo: Callable[[], object] | None, *, keep: bool, guard: bool) -> Exception | None:
+        """Under the lock, under which others undo failed writes; without it that is left to them."""
+        if undo is not None:
+            try:
+                with self.publishing():
+                    return super().leave(undo, keep=keep, guard=False)
+            except (OSError, HoodieError) as error:
+                return super().leave(None, keep=keep, guard=False) or error
+        return super().leave(None, keep=keep, guard=guard)
+
+    def _begin(self, request: Callable[[str], bool]) -> str:
+        self._table.refresh()
+        self._lock.check()
+        return super()._begin(request)
+
+
 def gate_for(table: Table, config: Config, utc: bool, progress: ProgressCallback) -> WriterGate:
     """The gate that the settings ask for. Raises ConfigError as `check_concurrency`; touches nothing."""
     check_concurrency(table, config)
-    return ExclusiveGate(table, config, utc, progress)
+    gate = OptimisticGate if is_optimistic(config) else ExclusiveGate
+    return gate(table, config, utc, progress)
+
+
+def is_optimistic(config: Config) -> bool:
+    """Do the settings ask for writers that work at once."""
+    return config[CONCURRENCY_MODE] is ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
 
 
 def check_concurrency(table: Table, config: Config) -> None:
-    """Raises ConfigError for a mode of concurrency, or a lock provider, that is not there."""
-    mode = config[CONCURRENCY_MODE]
-    if mode is not ConcurrencyMode.SINGLE_WRITER:
+    """Raises ConfigError for settings of concurrency that can't be followed, or exclude no other writer."""
+    lock = lock_for(table, config)
+    if not is_optimistic(config):
+        if config[EARLY_DETECTION]:
+            raise ConfigError(
+                f"{EARLY_DETECTION.name}=true is for writers at once: set {CONCURRENCY_MODE.name}="
+                f"{ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL.value}, too, or leave it out",
+                setting=EARLY_DETECTION.name,
+            )
+        return
+    mode = f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value}"
+    if lock is None:
         raise ConfigError(
-            f"{CONCURRENCY_MODE.name}={mode.value} is not supported yet; leave it out and run one writer at "
-            "a time",
-            value=mode.value,
+            f"{mode} needs a lock that all writers of the table take: set {PROVIDER.name}, such as to "
+            "filesystem or zookeeper, or leave the mode out and run one writer at a time",
+            setting=PROVIDER.name,
         )
-    lock_for(table, config)
+    for name, value, instead in _UNFIT:
+        if (config.text(name) or "").strip().lower() == value:
+            raise ConfigError(f"{mode} does not go with {name}={value}: {instead}", setting=name, value=value)
 
 
 def attempt(action: Callable[[], T], failures: list[Exception] | None = None) -> T | None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from hoodie.concurrency.settings import CONCURRENCY_MODE
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, TableBusy, TableError
+from hoodie.errors import AlreadyExists, ConfigError, Fenced, TableBusy, TableError
+from hoodie.lock.settings import PROVIDER
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import (
     Heartbeat,
@@ -25,11 +27,14 @@ from hoodie.timeline.active import clustering_plan, instant_path
 from hoodie.timeline.instant import Action, Instant, State, is_time
 
 ATTEMPTS = 20
+#: of a text that another process left
+_SHOWN = 200
 
 
 class Heartbeats:
     """`heartbeats` are this transaction's own; `service` is its work where it runs beside writers. `alone`:
-    services of others are refused, too.
+    services of others are refused, too. `shared`: the lock by which it excludes writers that it runs beside;
+    "" where it refuses them.
     """
 
     def __init__(self, table: Table, config: Config) -> None:
@@ -40,6 +45,7 @@ class Heartbeats:
         self.own: list[Heartbeat] = []
         self.service = ""
         self.alone = False
+        self.shared = ""
         #: was there something else beside the heartbeats that were looked at last: a killed run's
         self.litter = False
 
@@ -59,7 +65,10 @@ class Heartbeats:
         for _ in range(ATTEMPTS):
             try:
                 return self._beat(next_time())
-            except AlreadyExists:
+            except (
+                AlreadyExists,
+                Fenced,
+            ):  # Fenced: a writer that repairs the table swept the unfinished file
                 continue
         raise self.no_instant()
 
@@ -76,6 +85,8 @@ class Heartbeats:
                     if self.alive(beat):
                         raise self._busy(beat)
                     self.remove(planned.time)
+                elif beat.shared and self.alive(beat) and not self._beside(beat):
+                    raise self._busy_beside(beat)
             with contextlib.suppress(AlreadyExists):
                 self._beat(planned.time)
                 return
@@ -93,9 +104,28 @@ class Heartbeats:
         for beat in heartbeats_of(self.storage, listing, own):
             if not self.alive(beat):
                 dead.append(beat)
-            elif self.alone or not self.of_service(beat):
+            elif self.alone or not (self._beside(beat) or self._goes_with(beat)):
                 raise self._busy(beat)
         return dead
+
+    def _goes_with(self, beat: HeartbeatFile) -> bool:
+        """Is it a service, which writers may run beside: of writers at once it has to take the lock."""
+        return self.of_service(beat) and not self.shared
+
+    def _beside(self, beat: HeartbeatFile) -> bool:
+        """Is it a writer that this one may run beside: one with the same lock. Apache Hudi's say nothing.
+        Raises ConfigError for one with another lock.
+        """
+        if self.shared and beat.shared and beat.shared != self.shared:
+            raise ConfigError(
+                f"{beat.owner} writes {self.base_path} under the lock {beat.shared[:_SHOWN]}, and this one "
+                f"under {self.shared}: they would not exclude each other. Give all writers of a table the "
+                f"same settings of {PROVIDER.name}",
+                path=self.base_path,
+                lock=self.shared,
+                other=beat.shared[:_SHOWN],
+            )
+        return bool(self.shared) and (bool(beat.shared) or not beat.host)
 
     def alive(self, beat: HeartbeatFile) -> bool:
         return beat.alive(self.interval, self.misses)
@@ -127,10 +157,21 @@ class Heartbeats:
         )
 
     def _beat(self, time: str) -> Heartbeat:
-        heartbeat = Heartbeat(self._table, time, self.interval, self.misses, self.service)
+        heartbeat = Heartbeat(self._table, time, self.interval, self.misses, self.service, shared=self.shared)
         heartbeat.start()
         self.own.append(heartbeat)
         return heartbeat
+
+    def _busy_beside(self, beat: HeartbeatFile) -> TableBusy:
+        """The error of a service that does not take the lock of writers at once."""
+        return TableBusy(
+            f"{beat.owner} writes {self.base_path} beside others, under the lock {beat.shared[:_SHOWN]}: "
+            f"give {self.service} the same {CONCURRENCY_MODE.name} and {PROVIDER.name}, or wait until no "
+            "writer is at work",
+            path=self.base_path,
+            instant=beat.instant,
+            owner=beat.owner,
+        )
 
     def _busy(self, beat: HeartbeatFile) -> TableBusy:
         wait = max(0, beat.tolerance(self.interval, self.misses) - beat.age_ms) // 1000 + 1

@@ -55,6 +55,11 @@ class TableLock:
             self._lease = None
             self._release(lease, self._provider)
 
+    @property
+    def name(self) -> str:
+        """What the lock is, in words; "" without one."""
+        return "" if self._provider is None else self._provider.name
+
     def check(self) -> None:
         """Raises Fenced where the lock that is taken is another process's by now. Costs a request."""
         if self._lease is not None and self._provider is not None and not self._lease.held:
@@ -96,7 +101,7 @@ def _renewed(lease: Lease) -> Iterator[None]:
     if lease.lasts_s is None:
         yield
         return
-    done, period = threading.Event(), lease.lasts_s * _RENEWED
+    done, period = threading.Event(), lease.renewed_s or lease.lasts_s * _RENEWED
 
     def renew() -> None:
         while not done.wait(period):

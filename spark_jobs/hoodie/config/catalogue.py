@@ -18,10 +18,12 @@ MODULES = (
     "hoodie.metadata.settings",
     "hoodie.read.settings",
     "hoodie.write.settings",
+    "hoodie.sync.settings",
     "hoodie.callbacks.settings",
     "hoodie.services.settings",
     "hoodie.services.archive.settings",
     "hoodie.services.clean.settings",
     "hoodie.services.clustering.settings",
     "hoodie.services.compaction.settings",
+    "hoodie.services.ttl.settings",
 )

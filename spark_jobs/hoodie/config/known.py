@@ -17,7 +17,6 @@ _FILE = "hudi_settings.tsv"
 #: families whose members can't be listed
 PASS_THROUGH = (
     "hoodie.payload.",
-    "hoodie.datasource.hive_sync.",
     "hoodie.deltastreamer.",
     "hoodie.metrics.",
     "hoodie.streamer.",

@@ -48,7 +48,7 @@ def describe(key: Key[Any]) -> dict[str, Any]:
 def default_text(key: Key[Any]) -> str | None:
     """The default as a user would write it."""
     value = key.default
-    if value in (None, (), ""):
+    if value in (None, (), "", {}):
         return None
     if isinstance(value, bool):
         return str(value).lower()

@@ -118,24 +118,38 @@ _CHANGES_SAFETY: dict[str, tuple[tuple[str, ...], str]] = {
     "hoodie.auto.commit": (("true",), "a write commits itself"),
     "hoodie.assume.date.partitioning": (("false",), "partitions are found by their metadata files"),
     "hoodie.clean.failed.writes.policy": (
-        ("eager",),
-        "the next write rolls back what failed, and takes no turn before others are done",
+        ("eager", "lazy"),
+        "the next write rolls back what failed, once its heartbeat has ended",
     ),
     "hoodie.clean.partition.filter.regex": ((), "all partitions are cleaned; switch the cleaner off"),
     "hoodie.clean.partition.filter.selected": ((), "all partitions are cleaned; switch the cleaner off"),
     "hoodie.cleaner.partition.filter.regex": ((), "all partitions are cleaned; switch the cleaner off"),
     "hoodie.cleaner.partition.filter.selected": ((), "all partitions are cleaned; switch the cleaner off"),
     "hoodie.cleaner.policy.failed.writes": (
-        ("eager",),
-        "the next write rolls back what failed, and takes no turn before others are done",
+        ("eager", "lazy"),
+        "the next write rolls back what failed, once its heartbeat has ended",
     ),
     "hoodie.metaserver.enabled": (("false",), "the timeline is read from the table's storage"),
-    "hoodie.partition.ttl.inline": (("false",), "call delete_partition for what is to go"),
+    "hoodie.partition.ttl.inline": (("false",), "run `hoodie ttl` after the writes"),
+    "hoodie.partition.ttl.strategy.class": ((), "name it by hoodie.partition.ttl.management.strategy.type"),
     "hoodie.precommit.validators.failure.policy": (("fail",), "what a validator refuses is not committed"),
     "hoodie.prewrite.validators": ((), f"{_OWN_CODE}; check the rows in a task before the write"),
     "hoodie.rollback.instant.backup.enabled": (
         ("false",),
         "instants that are rolled back are deleted; copy them before",
+    ),
+    "hoodie.write.concurrency.early.conflict.detection.strategy": (
+        ("org.apache.hudi.table.marker.simpledirectmarkerbaseddetectionstrategy",),
+        "conflicts are detected early by direct markers, as SimpleDirectMarkerBasedDetectionStrategy does; "
+        "leave it out",
+    ),
+    "hoodie.write.lock.conflict.resolution.strategy": (
+        (
+            "org.apache.hudi.client.transaction.simpleconcurrentfilewritesconflictresolutionstrategy",
+            "org.apache.hudi.client.transaction.bucketindexconcurrentfilewritesconflictresolutionstrategy",
+        ),
+        "the first of two writers that change one file group wins, as with "
+        "SimpleConcurrentFileWritesConflictResolutionStrategy; leave it out",
     ),
 }
 
@@ -146,20 +160,43 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
         ("org.apache.hudi.io.filegroupreaderbasedmergehandle",),
         _OWN_CODE,
     ),
-    "hoodie.datasource.hive_sync.enable": (
+    "hoodie.datasource.hive_sync.assume_date_partitioning": (
         ("false",),
-        "sync with Apache Hudi's hive-sync tool in a task after the write",
+        "partitions are found by their metadata files",
     ),
-    "hoodie.datasource.meta.sync.enable": (
+    "hoodie.datasource.hive_sync.base_file_format": (("parquet",), "base files are Parquet"),
+    "hoodie.datasource.hive_sync.bucket_sync": (("false",), "entries have no buckets of Hive's"),
+    "hoodie.datasource.hive_sync.bucket_sync_spec": ((), "entries have no buckets of Hive's"),
+    "hoodie.datasource.hive_sync.create_managed_table": (
         ("false",),
-        "sync with Apache Hudi's sync tools in a task after the write",
+        "Hive would delete the files with the entry; entries are external tables",
     ),
+    "hoodie.datasource.hive_sync.recreate_table_on_error": (
+        ("false",),
+        "an entry is never dropped; drop it by hand, and sync again",
+    ),
+    "hoodie.datasource.hive_sync.use_pre_apache_input_format": (
+        ("false",),
+        "entries have the input formats of org.apache.hudi",
+    ),
+    "hoodie.datasource.hive_sync.use_spark_catalog": (("false",), "set hoodie.datasource.hive_sync.mode=hms"),
     "hoodie.io.factory.class": (
         (
             "org.apache.hudi.io.hadoop.hoodiehadoopiofactory",
             "org.apache.hudi.io.storage.hadoop.hoodiehadoopiofactory",
         ),
         _OWN_CODE,
+    ),
+    "hoodie.meta.sync.client.tool.class": (
+        ("org.apache.hudi.hive.hivesynctool",),
+        "Hive's metastore is the only one; run the other tool in a task after the write",
+    ),
+    "hoodie.meta.sync.no_partition_metadata": (("false",), "partitions are found by their metadata files"),
+    "hoodie.meta.sync.touch.partitions.enabled": (("false",), "a partition without a change stays as it is"),
+    "hoodie.meta_sync.global.replicate.timestamp": ((), "sync each metastore by itself"),
+    "hoodie.metadata.index.bloom.filter.column.list": (
+        (),
+        "bloom filters are of the record key; leave it out",
     ),
     "hoodie.parquet.spark.row.write.support.class": (
         ("org.apache.hudi.io.storage.row.hoodierowparquetwritesupport",),

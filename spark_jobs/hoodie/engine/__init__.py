@@ -32,20 +32,16 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Repeatable(ABC):
+class Repeatable:
     """A frame of which `columns`, a frame of some of its columns, are cheap to compute beforehand."""
 
     columns: Frame
 
-    @abstractmethod
-    def ordered(self, fields: Sequence[str]) -> Frame:
-        """Each partition has rows with the same values of the fields (dotted: nested) one after the other."""
-
-    @abstractmethod
-    def gathered(self, fields: Sequence[str], tasks: int | None) -> Frame:
-        """As `ordered`, and rows with the same values in as few partitions as their bytes allow, or in one of
-        `tasks`; without fields rows are spread evenly.
+    def ordered(self, fields: Sequence[str]) -> Frame | None:
+        """Each partition has rows with the same values of the fields (dotted: nested) one after the other;
+        None where tasks don't order them.
         """
+        return None
 
 
 class Engine(ABC):
@@ -80,7 +76,9 @@ class Engine(ABC):
         return None
 
     def scanned(self, frame: Frame) -> Frame:
-        """A scan of files whose rows are the frame; the frame itself where there is none."""
+        """A scan of files whose rows are the frame, or which tasks compute the frame's rows of; the frame
+        itself where there is none.
+        """
         return frame
 
     def select(self, frame: Frame, names: Sequence[str]) -> Frame:
@@ -144,13 +142,10 @@ class Engine(ABC):
     def collect(self, frame: Frame) -> list[dict[str, Any]]:
         """The rows, as dicts on the driver. Raises JobError where the engine fails at them."""
 
-    def batches(
-        self, *, rows: bool = False, blobs: bool = False, gathered: int = 0
-    ) -> AbstractContextManager[None]:
+    def batches(self, *, rows: bool = False, blobs: bool = False) -> AbstractContextManager[None]:
         """Arrow batches of many rows while rows are computed, of few while they are blobs of thousands.
 
         With both, steps have either: they begin with a frame that `apart` takes.
-        `gathered`: about the bytes at which a partition of a gathered frame is full.
         """
         return nullcontext()
 

@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hoodie.config.cores import usable_cores
+from hoodie.engine.expressions import Computation
 from hoodie.engine.task import BatchFunction, Task, task_numbers
 
 #: statistics of longer texts may be cut by the writer
@@ -29,6 +30,8 @@ _BATCH_ROWS, _BATCH_BYTES = 131072, 16 << 20
 _WHOLE_BYTES = 16 << 20
 #: compressed bytes that are read at once of each column of such a row group
 _BUFFER_BYTES = 1 << 20
+#: row groups that are looked at for the size of a row
+_SAMPLED = 16
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,10 @@ class FileScan:
 
     files: tuple[Any, ...]
     schema: pa.Schema
+
+    def only(self, names: Sequence[str]) -> FileScan:
+        """The same rows with these columns; nothing else is read then."""
+        return FileScan(self.files, pa.schema([self.schema.field(name) for name in names]))
 
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """Rows of the pieces in the frame's schema, piece after piece."""
@@ -93,10 +100,40 @@ def _column(batch: pa.RecordBatch, field: pa.Field[Any], in_path: Mapping[str, A
 
 
 @dataclass(frozen=True)
-class FileFrame:
-    """All row groups of a Parquet dataset. `footers` are in the order of `scan.files`."""
+class ComputedScan:
+    """Rows that are computed of those of a scan."""
 
-    scan: FileScan
+    stored: FileScan
+    computation: Computation
+
+    @property
+    def files(self) -> tuple[Any, ...]:
+        return self.stored.files
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.computation.schema
+
+    def only(self, names: Sequence[str]) -> ComputedScan:
+        """The same rows with these columns; what they don't need isn't read."""
+        computation = self.computation.only(names)
+        inputs, stored = computation.inputs(), self.stored.schema.names
+        # a batch without columns has no number of rows
+        read = [name for name in stored if name in inputs] or stored[:1]
+        return ComputedScan(self.stored.only(read), computation)
+
+    def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        """Rows of the pieces in the frame's schema, piece after piece."""
+        return self.computation.rows(self.stored.batches(pieces))
+
+
+@dataclass(frozen=True)
+class FileFrame:
+    """All row groups of a Parquet dataset, or rows computed of them, of which `pieces` and `footers` say
+    nothing. `footers` are in the order of `scan.files`.
+    """
+
+    scan: FileScan | ComputedScan
     pieces: tuple[Piece, ...]
     footers: tuple[pq.FileMetaData, ...] = field(repr=False)
 
@@ -136,10 +173,31 @@ class FileFrame:
     def rows(self) -> int:
         return sum(piece.rows for piece in self.pieces)
 
+    @property
+    def width(self) -> int:
+        """About the bytes of a row in memory: those of the columns that are read, in a few row groups."""
+        read = frozenset((self.scan if isinstance(self.scan, FileScan) else self.scan.stored).schema.names)
+        rows = size = 0
+        for piece in self.pieces[:: max(1, len(self.pieces) // _SAMPLED)]:
+            row_group: Any = self.footers[piece.file].row_group(piece.row_group)
+            columns = (row_group.column(number) for number in range(row_group.num_columns))
+            rows += piece.rows
+            size += sum(
+                column.total_uncompressed_size
+                for column in columns
+                if column.path_in_schema.split(".")[0] in read
+            )
+        return max(1, size // max(1, rows))
+
     def only(self, names: Sequence[str]) -> FileFrame:
         """The same rows with these columns; nothing else is read then."""
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return FileFrame(FileScan(self.scan.files, schema), self.pieces, self.footers)
+        return FileFrame(self.scan.only(names), self.pieces, self.footers)
+
+    def computed(self, computation: Computation) -> FileFrame:
+        """The rows that are computed of these."""
+        assert isinstance(self.scan, FileScan)
+        scan = ComputedScan(self.scan, computation).only(computation.schema.names)
+        return FileFrame(scan, self.pieces, self.footers)
 
     def tasks(self, parallelism: int) -> tuple[tuple[Piece, ...], ...]:
         """Pieces by task: neighbours together, at least one task."""
@@ -206,7 +264,7 @@ def read_footers(fragments: Sequence[Any]) -> list[pq.FileMetaData]:
 class OverFiles:
     """A batch function whose input is not the frame's rows, which are task numbers, but those of files."""
 
-    scan: FileScan
+    scan: FileScan | ComputedScan
     tasks: tuple[tuple[Piece, ...], ...]
     function: BatchFunction
 

@@ -1,8 +1,8 @@
-"""Which things one task does."""
+"""Which things are done together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -21,3 +21,17 @@ def packed(things: Iterable[_T], size: Callable[[_T], int]) -> tuple[tuple[_T, .
         tasks[-1].append(thing)
         held += size(thing)
     return tuple(map(tuple, tasks))
+
+
+def together(things: Iterable[_T], size: Callable[[_T], int], most: int) -> Iterator[list[_T]]:
+    """The things in their order, as many at a time as have `most` together, one at least."""
+    held: list[_T] = []
+    sum_ = 0
+    for thing in things:
+        if held and sum_ + size(thing) > most:
+            yield held
+            held, sum_ = [], 0
+        held.append(thing)
+        sum_ += size(thing)
+    if held:
+        yield held

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 #: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
 SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 
+_PANDAS = "PySpark does not yet fully support pandas"
+
 
 @contextlib.contextmanager
 def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
@@ -25,6 +29,8 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
     Settings without a value get SESSION_DEFAULTS. With `master` other than `local[...]` executors are sent
     this package; spark-submit does that by --py-files.
     """
+    # pyspark 4.2 beside pandas 3: it is given Arrow, never pandas
+    warnings.filterwarnings("ignore", _PANDAS, FutureWarning)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -79,24 +85,24 @@ def conf_set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
 def plan_text(frame: Any, logical: bool = False) -> str:
     """The physical plan of a DataFrame as Spark explains it, the logical ones before it if they are asked
     for; "" where it does not.
+
+    What is cached of it stays, which an EXPLAIN in SQL would drop with the name that it gives the DataFrame.
     """
-    kind = "EXTENDED" if logical else ""
-    try:  # Connect of 3.5 takes no DataFrame here
-        (found,) = frame.sparkSession.sql(f"EXPLAIN {kind} SELECT * FROM {{rows}}", rows=frame).collect()
+    kind = "extended" if logical else "simple"
+    try:
+        if spark_context(frame.sparkSession) is None:  # Connect
+            return str(frame._explain_string(mode=kind))
+        modes = frame.sparkSession._jvm.org.apache.spark.sql.execution.ExplainMode
+        return str(jvm_query(frame).explainString(modes.fromString(kind)))
     except Exception:  # noqa: BLE001  the caller knows nothing of the frame then, and goes on
         return ""
-    return str(found[0])
 
 
-def rebalanced(frame: Any, column: str = "") -> Any:
-    """Rows with equal values of the column together, as Spark's hint does it: small partitions are joined,
-    large ones split. Without one: rows spread evenly.
+def jvm_query(frame: Any) -> Any:
+    """The JVM's QueryExecution of a classic DataFrame: a new one, as that of the frame may be older than what
+    is cached of it. Raises pyspark's errors with Connect.
     """
-    hint = f"REBALANCE({column})" if column else "REBALANCE"
-    try:  # as SQL: before 4 the DataFrame's own hint takes no columns
-        return frame.sparkSession.sql(f"SELECT /*+ {hint} */ * FROM {{rows}}", rows=frame)
-    except TypeError:  # Connect of 3.5 takes no DataFrame there
-        return frame.repartition(column) if column else frame.hint("rebalance")
+    return frame.select("*")._jdf.queryExecution()
 
 
 def arrow_schema(schema: Any) -> pa.Schema:
@@ -108,6 +114,22 @@ def arrow_schema(schema: Any) -> pa.Schema:
     zone = {"timezone": "UTC"} if "timezone" in inspect.signature(convert).parameters else {}
     found: pa.Schema = convert(schema, **zone)
     return found
+
+
+def scanned_schema(text: str) -> pa.Schema | None:
+    """The Arrow schema of a StructType as JSON; None where Spark knows more of a column, such as a collation
+    or the length of texts, and for types that Arrow has not.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    fields = json.loads(text)
+    if any(name.startswith("__") for field in fields["fields"] for name in field["metadata"]):
+        return None
+    try:
+        return arrow_schema(StructType.fromJson(fields))
+    except (PySparkException, TypeError, ValueError):
+        return None
 
 
 def to_spark_schema(schema: pa.Schema) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +12,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from hoodie.engine import Engine, Repeatable
+from hoodie.engine.analysed import AnalysedPlan
 from hoodie.engine.files import FileFrame
+from hoodie.engine.frame_plan import computation
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.padding import BATCH_ROWS, PAD, Padding
 from hoodie.engine.repeatable import is_cheap, is_in_order, is_plain
-from hoodie.engine.session import arrow_schema, conf_set, plan_text, rebalanced, setting, spark_context
+from hoodie.engine.session import (
+    arrow_schema,
+    conf_set,
+    plan_text,
+    scanned_schema,
+    setting,
+    spark_context,
+)
 from hoodie.engine.spark_files import local_path, spark_dataset
 from hoodie.engine.task import BatchFunction, Task
 from hoodie.errors import ConfigError, HoodieError, JobError
@@ -28,16 +39,18 @@ from hoodie.errors import ConfigError, HoodieError, JobError
 _INPUT_ROWS = 131072
 _BLOB_ROWS = 8
 _BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_ADAPTIVE_CONF = "spark.sql.adaptive.enabled"
-_GATHERED_CONF = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_CALENDAR_CONF = "spark.sql.parquet.datetimeRebaseModeInRead"
 #: of persisted frames: Spark serializes a hundred of its batches at once where memory is short, so a batch is
 #: one blob; partitions of a shuffle are joined if they are small
 _CACHED = {
     "spark.sql.inMemoryColumnarStorage.batchSize": "1",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
-#: rows are gathered by the hash of their values in this column
-_GATHER = "_hoodie_gather"
+#: rows are ordered by the hash of their values in this column
+_ORDER = "_hoodie_order"
+
+#: the stubs lack its types
+_cloudpickle: Any = cloudpickle
 
 _TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
 
@@ -72,10 +85,12 @@ class SparkEngine(Engine):
             ) from error
 
     def repeatable(self, frame: Any, names: Sequence[str]) -> Repeatable | None:
-        if not _distinct(*frame.columns, _GATHER):
+        if (files := self.files(frame)) is not None:
+            return Repeatable(self.scan(files.only(names)))
+        if not _distinct(*frame.columns, _ORDER):
             return None
         columns = self.select(frame, names)
-        return _Repeatable(columns, self, frame) if is_cheap(plan_text(columns)) else None
+        return _Repeatable(columns, frame) if is_cheap(plan_text(columns)) else None
 
     def select(self, frame: Any, names: Sequence[str]) -> Any:
         if self.files(frame) is not None or not _distinct(*frame.columns):
@@ -83,20 +98,28 @@ class SparkEngine(Engine):
         return frame.select(*(_column(frame, name) for name in names))
 
     def scanned(self, frame: Any) -> Any:
-        if self.files(frame) is not None or not is_plain(plan_text(frame)):
+        if self.files(frame) is not None or not _distinct(*frame.columns):
             return frame
-        paths = [local_path(uri) for uri in frame.inputFiles()]
-        if not all(path and "=" not in path for path in paths):
+        if setting(self.spark, _CALENDAR_CONF) == "LEGACY":
             return frame
-        try:
-            dataset = spark_dataset([path for path in paths if path])
-        except (pa.ArrowException, OSError, ValueError):
-            return frame  # Spark says what is wrong
-        known = {} if dataset is None else {field.name: field.type for field in dataset.schema}
-        if dataset is None or any(known.get(field.name) != field.type for field in self.schema(frame)):
-            return frame
-        files = FileFrame.of(dataset)
-        return frame if files is None else self.scan(files.only(frame.columns))
+        files = self._plain(frame) or self._computed(frame)
+        return frame if files is None else self.scan(files)
+
+    def _plain(self, frame: Any) -> FileFrame | None:
+        """The files of a frame that is nothing but columns of them."""
+        files = _files(frame, self.schema(frame)) if is_plain(plan_text(frame)) else None
+        return None if files is None else files.only(frame.columns)
+
+    def _computed(self, frame: Any) -> FileFrame | None:
+        """The files of a frame whose filters and columns are computed here as Spark does."""
+        plan = AnalysedPlan.of(frame)
+        stored = None if plan is None else scanned_schema(plan.columns)
+        if plan is None or stored is None:
+            return None
+        types = {field.name: field.type for field in stored}
+        found = computation(plan.json(), types, self.schema(frame), plan.mode)
+        files = None if found is None else _files(frame, stored)
+        return None if found is None or files is None else files.computed(found)
 
     def apart(self, frame: Any, names: Sequence[str]) -> Any | None:
         if (files := self.files(frame)) is not None:
@@ -158,39 +181,38 @@ class SparkEngine(Engine):
         return [row.asDict() for row in rows]
 
     @contextlib.contextmanager
-    def batches(self, *, rows: bool = False, blobs: bool = False, gathered: int = 0) -> Iterator[None]:
+    def batches(self, *, rows: bool = False, blobs: bool = False) -> Iterator[None]:
         self._pads = rows and blobs
-        settings = {_BATCH_CONF: str(BATCH_ROWS if self._pads else _INPUT_ROWS if rows else _BLOB_ROWS)}
-        if gathered:
-            settings[_GATHERED_CONF] = str(gathered)
+        count = BATCH_ROWS if self._pads else _INPUT_ROWS if rows else _BLOB_ROWS
         try:
-            with conf_set(self.spark, settings):
+            with conf_set(self.spark, {_BATCH_CONF: str(count)}):
                 yield
         finally:
             self._pads = False
 
 
+def _files(frame: Any, schema: pa.Schema) -> FileFrame | None:
+    """The frame's files on this machine, if they have these columns."""
+    paths = [local_path(uri) for uri in sorted(frame.inputFiles())]
+    if not all(path and "=" not in path for path in paths):
+        return None
+    try:
+        dataset = spark_dataset([path for path in paths if path])
+    except (pa.ArrowException, OSError, ValueError):
+        return None  # Spark says what is wrong
+    known = {} if dataset is None else {field.name: field.type for field in dataset.schema}
+    if dataset is None or any(known.get(field.name) != field.type for field in schema):
+        return None
+    return FileFrame.of(dataset)
+
+
 @dataclass(frozen=True)
 class _Repeatable(Repeatable):
-    engine: SparkEngine
     frame: Any
 
     def ordered(self, fields: Sequence[str]) -> Any:
-        return self._labelled(fields).sortWithinPartitions(_GATHER).drop(_GATHER)
-
-    def gathered(self, fields: Sequence[str], tasks: int | None) -> Any:
-        frame = self._labelled(fields) if fields else self.frame
-        by = [_GATHER] if fields else []
-        if tasks is None and self.engine.spark.conf.get(_ADAPTIVE_CONF) == "true":
-            frame = rebalanced(frame, *by)
-        elif tasks is None and fields:
-            frame = frame.repartition(*by)
-        else:
-            frame = frame.repartition(tasks or self.engine.parallelism, *by)
-        return frame.sortWithinPartitions(*by).drop(_GATHER) if fields else frame
-
-    def _labelled(self, fields: Sequence[str]) -> Any:
-        return self.frame.withColumn(_GATHER, F.hash(*(_column(self.frame, field) for field in fields)))
+        by = F.hash(*(_column(self.frame, field) for field in fields))
+        return self.frame.withColumn(_ORDER, by).sortWithinPartitions(_ORDER).drop(_ORDER)
 
 
 def _distinct(*names: str) -> bool:
@@ -219,6 +241,9 @@ def _at(values: Sequence[int], column: str) -> Any:
 
 
 def _with_task(function: BatchFunction) -> Any:
+    # Connect pickles a step again for every query of it, and knows a persisted frame by the bytes
+    pickled: bytes = _cloudpickle.dumps(function)
+
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
@@ -226,7 +251,8 @@ def _with_task(function: BatchFunction) -> Any:
         assert context is not None
         keep_freed_memory()
         task = Task(context.partitionId(), context.stageId(), int(context.taskAttemptId()))
-        return function(batches, task)
+        step: BatchFunction = pickle.loads(pickled)
+        return step(batches, task)
 
     return call
 

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.fs as pafs
 
 from hoodie.engine.files import read_footers
 
@@ -20,12 +21,13 @@ def local_path(uri: str) -> str | None:
     return unquote(parts.path)
 
 
-def spark_dataset(paths: Sequence[str]) -> ds.Dataset | None:
-    """None for files whose types differ, and for types or old calendars that Spark converts on its own.
+def spark_dataset(paths: Sequence[str], files: pafs.FileSystem | None = None) -> ds.Dataset | None:
+    """Of files of this machine, or of a file system. None for files whose types differ, and for types or old
+    calendars that Spark converts on its own.
 
     Raises Arrow's errors, OSError and ValueError for files that are none.
     """
-    dataset: Any = ds.dataset(list(paths), format="parquet")
+    dataset: Any = ds.dataset(list(paths), format="parquet", filesystem=files)
     fragments = list(dataset.get_fragments())
     types: dict[str, pa.DataType] = {}
     for footer, schema in zip(

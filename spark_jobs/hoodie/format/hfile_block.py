@@ -5,7 +5,8 @@
 
 All numbers are big-endian. `size` is the content's as it is read, `stored` counts the compressed content and
 the checksums, `end` the header and the compressed content. `previous` is the place of the last block of the
-kind, or -1.
+kind, or -1. Gzip has a checksum of the content of its own: of data blocks that begin as Java's gzip does that
+alone is computed.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ _CHUNK = 1 << 14
 _LEAST_CHUNK = 512
 #: deflate makes at most about so many bytes of one
 _MOST_EXPANSION = 1100
+#: of gzip: blocks are a little larger than at Apache Hudi's, 6, in three fifths of the time
+LEVEL = 4
 #: as Java writes it
 _GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+#: what is the same of all releases of Java
+_PLAIN_HEAD = _GZIP_HEAD[:-1]
 
 
 class Kind(bytes, enum.Enum):
@@ -93,22 +98,28 @@ def decode_block(
         raise Damage(f"the block at {place} has impossible sizes: {size:,} bytes, at most {most:,} are read")
     if chunk < _LEAST_CHUNK or whole - end != 4 * -(-end // chunk):
         raise Damage(f"the block at {place} lacks checksums, or has bytes behind them")
+    packed, zipped = data[HEADER.size : end], compression is Compression.GZIP
     if checksum in _SUMS:
-        if _packed(_SUMS[checksum](bytes(data[:end]), chunk)) != data[end:whole]:
+        told_by_gzip = zipped and kind is Kind.DATA and packed[: len(_PLAIN_HEAD)] == _PLAIN_HEAD
+        if not told_by_gzip and _packed(_SUMS[checksum](bytes(data[:end]), chunk)) != data[end:whole]:
             raise Damage(f"the checksum of the block at {place} is wrong")
     elif checksum != Checksum.UNCHECKED:
         raise Damage(f"the block at {place} has checksums of kind {checksum}, known are 0, 1 and 2")
-    packed = data[HEADER.size : end]
-    content = _unzipped(packed, size, place) if compression is Compression.GZIP else bytes(packed)
+    content = _unzipped(packed, size, place) if zipped else bytes(packed)
     if len(content) != size:
         raise Damage(f"the block at {place} has {len(content)} bytes, its header says {size}")
     return Block(content, whole)
 
 
 def encode_block(
-    kind: Kind, content: bytes, previous: int, compression: Compression, checksum: Checksum
+    kind: Kind,
+    content: bytes,
+    previous: int,
+    compression: Compression,
+    checksum: Checksum,
+    level: int = LEVEL,
 ) -> bytes:
-    packed = _zipped(content) if compression is Compression.GZIP else content
+    packed = _zipped(content, level) if compression is Compression.GZIP else content
     end = HEADER.size + len(packed)
     sums = 4 * -(-end // _CHUNK)
     data = HEADER.pack(kind, len(packed) + sums, len(content), previous, checksum, _CHUNK, end) + packed
@@ -121,8 +132,8 @@ def _packed(sums: list[int]) -> bytes:
     return struct.pack(f">{len(sums)}I", *sums)
 
 
-def _zipped(content: bytes) -> bytes:
-    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+def _zipped(content: bytes, level: int) -> bytes:
+    deflate = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)
     packed = deflate.compress(content) + deflate.flush()
     return _GZIP_HEAD + packed + struct.pack("<II", zlib.crc32(content), len(content))
 

@@ -5,8 +5,9 @@
 The row is the key; a cell of HBase also has a column family, here empty, a time, here the latest one, a type,
 here Put, and a version for its concurrency control, here 0. Keys are sorted as unsigned bytes.
 
-Where a cell begins follows from the one before it, so that a step of Python is made for each; all else is
-done for all cells at once. Cells of one size are found without these steps.
+Where a cell begins follows from the one before it. Cells are found all at once nevertheless, by their size
+where it is one, or by what ends their keys; whether each ends where the next one begins is checked then. A
+block in which that does not hold is walked, cell by cell.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ MAX_KEY = 2**15 - 1
 CELL_OVERHEAD = 4 + 4 + 2 + len(KEY_END) + 1
 _PUT = 4
 _HEAD = 10
+_KEY_OVERHEAD = 2 + len(KEY_END)
 _LENGTHS = struct.Struct(">ii")
+#: lengths of keys in a block whose cells are found by the ends of their keys
+_MOST_SIZES = 64
 
 
 def full_key(row: bytes) -> bytes:
@@ -63,7 +67,7 @@ def decode_cells(content: bytes, place: int) -> pa.RecordBatch:
     keys = starts + _HEAD
     values = starts + 8 + key_lengths
     ends = values + value_lengths
-    wrong = rows != key_lengths - 2 - len(KEY_END)
+    wrong = rows != key_lengths - _KEY_OVERHEAD
     if not wrong.any():
         wrong = (data[keys + rows] != 0) | (data[values - 1] != _PUT) | (data[ends] != 0)
     if wrong.any():
@@ -93,7 +97,7 @@ def encode_cells(keys: Any, values: Any) -> Array:
     """The bytes of each cell, one after the other in the result; of binary arrays without nulls."""
     heads = np.empty(len(keys), np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")]))
     heads["row"] = pc.binary_length(keys)
-    heads["key"] = heads["row"].astype(np.int32) + (2 + len(KEY_END))
+    heads["key"] = heads["row"].astype(np.int32) + _KEY_OVERHEAD
     heads["value"] = pc.binary_length(values)
     bounds = np.arange(len(keys) + 1, dtype=np.int32) * np.int32(_HEAD)
     head: Any = pa.Array.from_buffers(
@@ -108,15 +112,21 @@ def _starts(content: bytes, place: int) -> Ints:
     end = len(content)
     if end < _LENGTHS.size:
         raise Damage(f"the block at {place} has no cells")
-    even = _of_one_size(content)
-    if even is not None:
-        return even
+    found = _of_one_size(content)
+    if found is None:
+        found = _by_key_ends(content)
+    return _walked(content, place) if found is None else found
+
+
+def _walked(content: bytes, place: int) -> Ints:
+    """The starts, one from the other. Raises Damage."""
     starts: list[int] = []
+    end = len(content)
     at, unpack = 0, _LENGTHS.unpack_from
     try:
         while at < end:
             key, value = unpack(content, at)
-            if key < CELL_OVERHEAD - 9 or value < 0:
+            if key < _KEY_OVERHEAD or value < 0:
                 raise Damage(f"cell {len(starts)} of the block at {place} has impossible lengths")
             starts.append(at)
             at += key + value + 9
@@ -131,10 +141,60 @@ def _of_one_size(content: bytes) -> Ints | None:
     """The starts, if all cells have the lengths of the first one."""
     key, value = _LENGTHS.unpack_from(content)
     size = key + value + 9
-    if key < CELL_OVERHEAD - 9 or value < 0 or len(content) % size:
+    if key < _KEY_OVERHEAD or value < 0 or len(content) % size:
         return None
     heads = np.ndarray((len(content) // size,), ">u8", content, strides=(size,))
     return np.arange(heads.size, dtype=np.int64) * size if (heads == heads[0]).all() else None
+
+
+def _by_key_ends(content: bytes) -> Ints | None:
+    """The starts, if nothing but the end of a key is like one; None also for keys of too many lengths.
+
+    A row of as many bytes as one that is known is looked for before the end of each key; the first of those
+    that have other lengths begins behind the cell before it.
+    """
+    ends = _key_ends(content)
+    if not ends.size or ends[0] < _HEAD:
+        return None
+    numbers, lengths = _view(content, ">i4"), _view(content, ">i2")
+    starts = np.full(ends.size, -1, np.int64)
+    left, size = np.arange(ends.size), int(ends[0]) - _HEAD
+    for _ in range(_MOST_SIZES):
+        begin = ends[left] - (_HEAD + size)
+        fits = begin >= 0
+        at = np.where(fits, begin, 0)
+        fits &= (lengths[at + 8] == size) & (numbers[at] == size + _KEY_OVERHEAD)
+        starts[left[fits]] = begin[fits]
+        if not fits[0]:
+            break
+        left = left[~fits]
+        if not left.size:
+            return starts if _is_chain(starts, ends, numbers, len(content)) else None
+        number = int(left[0])
+        value = int(numbers[starts[number - 1] + 4])
+        size = int(ends[number] - ends[number - 1]) - (len(KEY_END) + value + 1 + _HEAD)
+        if size < 0:
+            break
+    return None
+
+
+def _key_ends(content: bytes) -> Ints:
+    """The places of all KEY_ENDs."""
+    data = np.frombuffer(content, np.uint8)
+    found: Ints = np.flatnonzero(data[: len(content) - len(KEY_END) + 2] == KEY_END[1]) - 1
+    found = found[found >= 0]
+    for at, kind in ((0, ">u8"), (8, ">u2")):
+        part = int.from_bytes(KEY_END[at : at + np.dtype(kind).itemsize], "big")
+        found = found[_view(content, kind)[found + at] == part]
+    return found
+
+
+def _is_chain(starts: Ints, ends: Ints, numbers: npt.NDArray[Any], size: int) -> bool:
+    """Does the first cell begin the block, every other one behind the one before, and the last one end it."""
+    values = numbers[starts + 4]
+    behind = ends + (len(KEY_END) + 1) + values
+    chained = starts[0] == 0 and behind[-1] == size and (starts[1:] == behind[:-1]).all()
+    return bool(chained and (values >= 0).all())
 
 
 def _view(content: bytes, dtype: str) -> npt.NDArray[Any]:

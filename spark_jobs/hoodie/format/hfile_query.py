@@ -31,29 +31,31 @@ class Query(ABC):
 
 class Keys(Query):
     def __init__(self, keys: Iterable[bytes]) -> None:
-        self._keys = sorted(set(keys))
+        """An iterable, or an array of binary, in any order."""
+        given: Any = keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.binary())
+        distinct = pc.unique(given)
+        self._keys: Any = distinct.take(pc.sort_indices(distinct))
 
     @classmethod
-    def _of(cls, keys: list[bytes]) -> Keys:
-        made = cls(())
+    def _of(cls, keys: Any) -> Keys:
+        made = cls.__new__(cls)
         made._keys = keys
         return made
 
     def hits(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
         keys = self._keys
-        at = bisect_left(keys, firsts[0]) if firsts else len(keys)
+        at = _count_before(keys, firsts[0]) if firsts else len(keys)
         while at < len(keys):
-            block = bisect_right(firsts, keys[at]) - 1
+            block = bisect_right(firsts, keys[at].as_py()) - 1
             end = end_of(firsts, block, limit)
-            stop = len(keys) if end is None else bisect_left(keys, end, at)
+            stop = len(keys) if end is None else _count_before(keys, end)
             if stop == at:
                 return
             yield block, Keys._of(keys[at:stop])
             at = stop
 
     def pick(self, cells: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        wanted: Any = pa.array(self._keys, pa.binary())
-        found = cells.filter(pc.is_in(cells.column(0), value_set=wanted))
+        found = cells.filter(pc.is_in(cells.column(0), value_set=self._keys))
         if found.num_rows:
             yield found
 

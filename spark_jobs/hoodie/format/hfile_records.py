@@ -1,6 +1,6 @@
 """Records of Apache Hudi in HFiles (format.md 9.7): base files and log blocks of metadata tables.
 
-A value is the record in Avro binary, without the text of its field `key`, which is the key of the cell; the
+A value is the record in Avro binary, mostly without the text of its field `key`, the key of the cell; the
 schema is in the file info, and in a log block's header. What is deleted is in DELETE blocks.
 """
 
@@ -73,13 +73,17 @@ def _rows(keys: Any, values: Any, schema_text: str, columns: Sequence[str] | Non
         return rows
     stored = whole(rows.column(place))
     try:
+        if not (pa.types.is_string(stored.type) or pa.types.is_binary(stored.type)):
+            raise pa.ArrowInvalid
         texts = keys.cast(stored.type)
     except pa.ArrowInvalid:
         raise TableError(
             f"a block of records is damaged: a key is no {stored.type}", column=KEY_FIELD
         ) from None
-    blank = pc.fill_null(pc.equal(pc.binary_length(stored), 0), False)
-    return rows.set_column(place, rows.schema.field(place), pc.if_else(blank, texts, stored))
+    blank = pc.equal(pc.binary_length(stored), 0)
+    if not pc.all(pc.fill_null(pc.or_(blank, pc.equal(stored, texts)), False), min_count=0).as_py():
+        raise TableError("a record has another key than its cell", column=KEY_FIELD)
+    return rows.set_column(place, rows.schema.field(place), texts)
 
 
 def cells_of(rows: pa.Table, schema_text: str) -> pa.RecordBatch:

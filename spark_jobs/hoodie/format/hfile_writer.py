@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Ints, pc, whole
 from hoodie.errors import InputError
-from hoodie.format.hfile_block import HEADER, Checksum, Compression, Kind, encode_block
+from hoodie.format.hfile_block import HEADER, LEVEL, Checksum, Compression, Kind, encode_block
 from hoodie.format.hfile_cells import (
     CELL_OVERHEAD,
     CELLS,
@@ -39,7 +39,7 @@ class Sink(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class HFileOptions:
     """`index_bytes`: an index of more bytes is cut into leaf indexes, which HBase's reader and that of Apache
-    Hudi 1.x know; None: never. `created_ms`: time in the file, which no reader uses.
+    Hudi 1.x know; None: never. `created_ms`: time in the file, which no reader uses. `level` is gzip's.
     """
 
     compression: Compression = Compression.GZIP
@@ -47,6 +47,7 @@ class HFileOptions:
     block_bytes: int = BLOCK_BYTES
     index_bytes: int | None = None
     created_ms: int = 0
+    level: int = LEVEL
 
 
 @dataclass
@@ -231,7 +232,8 @@ class HFileWriter:
     def _write(self, kind: Kind, content: bytes) -> tuple[int, int]:
         """(place, bytes in the file) of the block."""
         previous = self._previous.get(kind, -1)
-        data = encode_block(kind, content, previous, self._options.compression, self._options.checksum)
+        options = self._options
+        data = encode_block(kind, content, previous, options.compression, options.checksum, options.level)
         place = self._previous[kind] = self._place
         self._sink.write(data)
         self._place += len(data)

@@ -87,7 +87,7 @@ class LogFileReader:
         start, length = block.content_offset, block.content_length
         if not 0 <= start <= start + length <= self._file.size:
             raise self._damaged(block.offset, "the block is not of this file")
-        data = self._file.read_through(start, length)
+        data = self._file.read(start, length)  # what is small is in the pages of the headers
         if len(data) != length:
             raise self._damaged(block.offset, "the file became shorter while it was read")
         return data

@@ -52,6 +52,13 @@ class Index(ABC):
         """
         return True
 
+    def for_write(self, table: Table, config: Config) -> Index:
+        """The index for one write of a table that has commits, before anything else is asked of it: what
+        `locate` has to know of the table, it may keep, where it is picklable. Called on the driver, again
+        where another writer came before; not for an index that places keys, which is `opened`.
+        """
+        return self
+
     def requires_tagging(self, operation: Operation) -> bool:
         """Does the writer bring the operation's records to where their keys are stored? For upserts and
         deletes the answer is yes. Records of other operations are new ones, unless the index says so.
@@ -67,6 +74,17 @@ class Index(ABC):
         Called once a write for each partition (TABLE: once), or, `by_slice`, for parts of its slices; several
         times for keys that do not fit in memory. On the driver where keys are few, else on executors.
         """
+
+    @property
+    def key_parts(self) -> int:
+        """Into how many parts keys can be cut, so that several tasks are asked, each about all slices and the
+        keys of some parts. 1: a task asks about all keys that it has for its slices.
+        """
+        return 1
+
+    def key_part(self, keys: pa.Array[Any]) -> Positions:
+        """The number of the part of each key, where there are several parts. Called on executors."""
+        raise NotImplementedError("keys are not cut into parts")
 
     def behind(self, table: Table, timeline: Timeline) -> bool:
         """Is there an index outside of the table that does not follow it: the writer then takes the table
@@ -152,6 +170,7 @@ INDEXES = Plugins(
         IndexType.GLOBAL_SIMPLE.value: "hoodie.index.simple:GlobalSimpleIndex",
         IndexType.BUCKET.value: "hoodie.index.bucket:BucketIndex",
         IndexType.HBASE.value: "hoodie.index.hbase.index:HBaseIndex",
+        IndexType.RECORD_INDEX.value: "hoodie.index.record_index:RecordIndex",
     },
 )
 #: those of the type BUCKET, by their engine

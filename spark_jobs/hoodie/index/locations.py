@@ -13,6 +13,9 @@ import pyarrow.compute as pc
 
 from hoodie.codec.arrays import whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.table.handle import TableRef
+from hoodie.table.skeleton import open_base
+from hoodie.table.view import FileSlice
 
 Positions = npt.NDArray[np.int32]
 
@@ -128,3 +131,13 @@ class KeySearch:
             self._found.append((self._number, keys, self._rows[keys]))
             self._rows[keys] = NOWHERE
         self._pieces, self._repeated = [], False
+
+
+def search_slices(table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
+    """Where the keys are in the base files of all these slices."""
+    storage, search = table.storage(), KeySearch(keys)
+    for number, slice_ in enumerate(slices):
+        if slice_.base is not None:
+            with open_base(storage, slice_.base, None) as reader:
+                search.look(reader, number)
+    return search.locations()

@@ -91,7 +91,8 @@ INDEX_TYPE = enum_key(
     "files by key range and bloom filter first; both give the same table. With GLOBAL_SIMPLE and "
     "GLOBAL_BLOOM a key names one record in the whole table: they look into all partitions. BUCKET reads no "
     "keys: the hash of its key says which file group a record is in; a table is made with it, and remembers "
-    "it. HBASE asks a table in HBase which file of the whole table may have a key.",
+    "it. HBASE asks a table in HBase which file of the whole table may have a key, RECORD_INDEX the record "
+    "index of the metadata table, which hoodie.metadata.record.index.enable makes.",
     group="index",
 )
 INDEX_CLASS: Key[str | None] = Key(
@@ -106,6 +107,14 @@ PRUNE_BY_RANGES = bool_key(
     "hoodie.bloom.index.prune.by.ranges",
     True,
     "Skip files whose key range holds none of the incoming keys; pays for keys that grow with time.",
+    group="index",
+)
+BY_METADATA = bool_key(
+    "hoodie.bloom.index.use.metadata",
+    False,
+    "BLOOM and GLOBAL_BLOOM: take key ranges and bloom filters from the indexes column_stats and "
+    "bloom_filters of the metadata table, and open no file to leave it out. Files that these do not know are "
+    "opened, with a warning.",
     group="index",
 )
 BUCKETS: Key[int] = Key(
@@ -138,6 +147,10 @@ BLOOM_MOVES = bool_key(
 )
 SIMPLE_MOVES = bool_key(
     "hoodie.simple.index.update.partition.path", True, f"With GLOBAL_SIMPLE, {_MOVES}", group="index"
+)
+
+RECORD_INDEX_MOVES = bool_key(
+    "hoodie.record.index.update.partition.path", False, f"With RECORD_INDEX, {_MOVES}", group="index"
 )
 
 _HBASE = "Index HBASE: "

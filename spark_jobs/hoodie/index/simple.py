@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.index import Index, Scope
-from hoodie.index.locations import KeySearch, Locations
+from hoodie.index.locations import Locations, search_slices
 from hoodie.index.settings import SIMPLE_MOVES
 from hoodie.table.handle import TableRef
-from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
 
 
@@ -26,12 +25,7 @@ class SimpleIndex(Index):
         return cls()
 
     def locate(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:
-        storage, search = table.storage(), KeySearch(keys)
-        for number, slice_ in enumerate(slices):
-            if slice_.base is not None:
-                with open_base(storage, slice_.base, None) as reader:
-                    search.look(reader, number)
-        return search.locations()
+        return search_slices(table, slices, keys)
 
 
 @dataclass(frozen=True)

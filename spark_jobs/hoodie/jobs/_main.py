@@ -10,12 +10,13 @@ of the same source is done already (hoodie.timeline.tokens), whatever its engine
 Request of `delete_partition`: {"table": path, "operation": "delete_partition", "partitions": [paths],
 "missing_ok": bool, "options", "extra_metadata", "token", "force", "dry_run"}; table and partitions are
 required.
-Request of a table service: {"table": path, "operation": name, "options": {settings}} and what the service's
-description has (hoodie.services.description), such as "mode", "instant", for compactions and clusterings
-"extra_metadata": {texts} and "engine", as of a write.
+Request of a table service: {"table": path, "operation": name, "options": {settings}, "dry_run": bool} and
+what the service's description has (hoodie.services.description), such as "mode", "instant", for compactions
+and clusterings "extra_metadata": {texts} and "engine", as of a write.
 Request of `services`: {"table": path, "operation": "services", "services": [names], "engine": "spark" or
-"local" (default), "options": {settings}, "extra_metadata": {texts}}; only table is required. Spark starts
-when a service has work for it. The exit code is 0, and the result names the services that failed.
+"local" (default), "options": {settings}, "extra_metadata": {texts}, "dry_run": bool}; only table is required.
+Spark starts when a service has work for it. The exit code is 0, and the result names the services that
+failed.
 Jobs whose engine is local, and those that distribute no work, need no Spark: they run as well as
 `python -m hoodie.jobs.clean --request JSON`.
 
@@ -147,22 +148,21 @@ def run(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback
 
 
 def _write(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
-    source = Source.of(request["source"])
+    options = request["options"] or {}
+    source = Source.of(request["source"], options)
     progress("source", f"{source.format.value} {source}")
     described = request["source"]
     if not isinstance(described, Mapping):
         described = {"path": described}
-    rows = backend.read_source(source, target_schema(request["table"], request["options"] or {}))
+    token = token_metadata(request["token"], request["operation"], described, options)
+    rows = backend.read_source(source, target_schema(request["table"], options))
     return hoodie.write_table(
         rows,
         request["table"],
         spark=backend,
         operation=request["operation"],
-        options=request["options"] or {},
-        extra_metadata={
-            **(request["extra_metadata"] or {}),
-            **token_metadata(request["token"], request["operation"], described),
-        },
+        options=options,
+        extra_metadata={**(request["extra_metadata"] or {}), **token},
         force=bool(request["force"]),
         dry_run=bool(request["dry_run"]),
         progress=progress,
@@ -200,6 +200,7 @@ def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCa
             only=request["services"],
             options=request["options"] or {},
             extra_metadata=request["extra_metadata"] or {},
+            dry_run=bool(request["dry_run"]),
             spark=started,
             progress=progress,
         ).to_dict()
@@ -233,9 +234,9 @@ _OTHERS = {
         distributed=False,
     ),
     "services": Kind(
-        ("table", "operation", "services", "engine", "options", "extra_metadata"),
+        ("table", "operation", "services", "engine", "options", "extra_metadata", "dry_run"),
         ("table",),
-        {"services": None, "engine": "local", "options": {}, "extra_metadata": {}},
+        {"services": None, "engine": "local", "options": {}, "extra_metadata": {}, "dry_run": False},
         _services,
         distributed=False,
     ),
@@ -259,11 +260,12 @@ def _of_service(service: Service) -> Kind:
     own = service.request.own()
     extra: dict[str, Any] = {"extra_metadata": {}, "engine": "spark"} if service.needs_engine else {}
     return Kind(
-        ("table", "operation", *own, "options", *extra),
+        ("table", "operation", *own, "options", "dry_run", *extra),
         ("table", *(name for name, item in own.items() if item.default is MISSING)),
         {
             **{name: item.default for name, item in own.items() if item.default is not MISSING},
             "options": {},
+            "dry_run": False,
             **extra,
         },
         partial(_run_service, service),
@@ -279,7 +281,11 @@ def _run_service(
         given["extra_metadata"] = request["extra_metadata"] or {}
         given["engine"] = backend.engine
     asked = service.request(
-        table=request["table"], options=request["options"] or {}, progress=progress, **given
+        table=request["table"],
+        options=request["options"] or {},
+        dry_run=bool(request["dry_run"]),
+        progress=progress,
+        **given,
     )
     return _without_files(service.run(asked).to_dict())
 

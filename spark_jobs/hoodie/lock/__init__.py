@@ -5,21 +5,29 @@ Who takes a lock, and when, is the gate's affair (hoodie.concurrency.gate).
 
 from __future__ import annotations
 
+import os
 import random
+import socket
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
-from hoodie.config.key import Config
+from hoodie.config.key import Config, Key
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError, LockTimeout
-from hoodie.lock.settings import FILESYSTEM_EXPIRE, FILESYSTEM_PATH, PROVIDER
+from hoodie.lock.settings import OF_PROVIDERS, PROVIDER
+from hoodie.table.settings import INTERVAL_MS
 
 if TYPE_CHECKING:
     from hoodie.table.handle import Table
 
 _SHORTEST_S, _LONGEST_S = 0.01, 1.0
+#: characters of what another process left in a lock
+_SHOWN = 200
+#: the end of Python's calendar
+_LAST_MS = 253_402_300_799_999
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +43,46 @@ class Holder:
         since = f" since {self.since}" if self.since else ""
         return f"{self.process or 'an unknown process'}{where}{since}"
 
+    @classmethod
+    def this_process(cls) -> Holder:
+        return cls.here(f"process {os.getpid()}")
+
+    @classmethod
+    def here(cls, process: str) -> Holder:
+        """On this machine, from now on."""
+        since = datetime.now().isoformat(" ", "milliseconds")
+        return cls(process=process, host=socket.gethostname(), since=since)
+
+    def owner(self, token: str) -> str:
+        """One line for a lock that keeps its owner as a text; see `of_owner`."""
+        return f"{token} {self.process} on {self.host} since {self.since}"
+
+    @classmethod
+    def of_owner(cls, text: str) -> Holder:
+        """As `owner` wrote it; a text of another program's as the process."""
+        token, _, rest = text.partition(" ")
+        process, on, rest = rest.partition(" on ")
+        host, _, since = rest.partition(" since ")
+        if on and since:
+            return cls.found(process=process, host=host, since=since)
+        return cls(process=f"owner {shown(text if rest else token)}")
+
+    @classmethod
+    def found(cls, *, process: object, host: object, since: object) -> Holder:
+        """As a lock names it that another process left."""
+        return cls(process=shown(process), host=shown(host), since=shown(since))
+
+
+def shown(text: object) -> str:
+    """One line of at most 200 characters, for messages."""
+    return " ".join(str(text)[:_SHOWN].split())
+
+
+def time_of(epoch_ms: int) -> str:
+    """The time, in UTC, for messages; the last one is that of the year 9999."""
+    found = datetime.fromtimestamp(min(epoch_ms, _LAST_MS) / 1000, timezone.utc)
+    return found.isoformat(" ", "milliseconds")
+
 
 class Lease(ABC):
     """A lock that was acquired, until `release`. `token` differs from that of every other lease."""
@@ -42,6 +90,8 @@ class Lease(ABC):
     #: seconds after which others may take the lock, counted from the acquisition or the last `renew`; None:
     #: they never do
     lasts_s: float | None = None
+    #: seconds between two renewals; None: a part of `lasts_s`
+    renewed_s: float | None = None
 
     def __init__(self, *, holder: Holder, token: str) -> None:
         self.holder = holder
@@ -71,9 +121,20 @@ class LockProvider(ABC):
     waits = True
     #: what else may be done about a lock that does not get free
     advice = ""
+    #: `lasts_s` of the leases, where the settings say it
+    expires_s: float | None = None
+    #: settings that say where the lock is
+    needed: tuple[Key[Any], ...] = ()
 
     def __init__(self, *, table: Table, config: Config) -> None:
         """Checks the settings; the lock is not touched."""
+        for key in self.needed:
+            if not config[key]:
+                raise ConfigError(
+                    f"{PROVIDER.name}={config[PROVIDER]} needs {key.name}; set it as the table's other "
+                    "writers do",
+                    setting=key.name,
+                )
         self.table = table
         self.config = config
 
@@ -122,16 +183,41 @@ class LockProvider(ABC):
         )
 
 
+class WaitingLock(LockProvider):
+    """A lock of a server that has those wait which ask for it."""
+
+    def try_acquire(self) -> Lease | None:
+        return self._acquire(0.0)
+
+    def acquire(self, timeout: float) -> Lease:
+        lease = self._acquire(timeout)
+        if lease is None:
+            raise self.timed_out(timeout)
+        return lease
+
+    @abstractmethod
+    def _acquire(self, timeout: float) -> Lease | None:
+        """The lease, within `timeout` seconds; None where it is not free until then."""
+
+
 LOCKS: Plugins[LockProvider] = Plugins(
     kind="lock provider",
     base=LockProvider,  # type: ignore[type-abstract]
     places={
         "in_process": "hoodie.lock.in_process:InProcessLock",
         "filesystem": "hoodie.lock.filesystem:FilesystemLock",
+        "zookeeper": "hoodie.lock.zookeeper:ZookeeperLock",
+        "storage": "hoodie.lock.storage_based:StorageLock",
+        "hivemetastore": "hoodie.lock.hivemetastore:HiveMetastoreLock",
+        "dynamodb": "hoodie.lock.dynamodb:DynamoDBLock",
     },
     aliases={
         "in_process": ("org.apache.hudi.client.transaction.lock.InProcessLockProvider",),
         "filesystem": ("org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",),
+        "zookeeper": ("org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",),
+        "storage": ("org.apache.hudi.client.transaction.lock.StorageBasedLockProvider",),
+        "hivemetastore": ("org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",),
+        "dynamodb": ("org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",),
     },
 )
 
@@ -140,13 +226,26 @@ def lock_for(table: Table, config: Config) -> LockProvider | None:
     """The lock that the settings name, None where they name none. Raises ConfigError; touches nothing."""
     name = config[PROVIDER]
     if name:
-        return LOCKS.load(PROVIDER.name, name)(table=table, config=config)
-    for key in (FILESYSTEM_PATH, FILESYSTEM_EXPIRE):
+        made = LOCKS.load(PROVIDER.name, name)(table=table, config=config)
+        _refuse_short(made, config)
+        return made
+    for key in OF_PROVIDERS:
         if config.given(key):
             raise ConfigError(
                 f"{key.name}={config.text(key.name)!r} is of a lock, and {PROVIDER.name} names none; set "
-                "that to filesystem, or leave this out",
+                f"that to {key.name.split('.')[3]}, or leave this out",
                 setting=key.name,
                 value=config.text(key.name),
             )
     return None
+
+
+def _refuse_short(lock: LockProvider, config: Config) -> None:
+    """Raises ConfigError for a lock that expires sooner than its process is known to be alive."""
+    if lock.expires_s is not None and lock.expires_s * 1000 < config[INTERVAL_MS]:
+        raise ConfigError(
+            f"the lock {lock.name} expires after {lock.expires_s:g} s, sooner than a writer beats "
+            f"({INTERVAL_MS.name}={config[INTERVAL_MS]}); let it expire later, or the writer beat more often",
+            setting=INTERVAL_MS.name,
+            value=config[INTERVAL_MS],
+        )

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import posixpath
-import socket
 import threading
 import uuid
-from datetime import datetime, timezone
 
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, ConflictError, HoodieError
-from hoodie.lock import Holder, Lease, LockProvider
+from hoodie.errors import AlreadyExists, ConfigError, ConflictError, HoodieError
+from hoodie.lock import Holder, Lease, LockProvider, time_of
 from hoodie.lock.settings import FILESYSTEM_EXPIRE, FILESYSTEM_PATH
 from hoodie.storage import PARTIAL_SUFFIX, FileInfo, Storage, is_below, storage_for
 from hoodie.table.handle import Table
@@ -34,7 +31,6 @@ _NAME = "lock"
 #: that is killed meanwhile leaves this file as an unfinished one, which the next writer sweeps
 _TAKEOVER = f".{_NAME}{PARTIAL_SUFFIX}"
 _READ_BYTES = 1 << 16
-_SHOWN = 200
 
 
 class FilesystemLock(LockProvider):
@@ -47,6 +43,7 @@ class FilesystemLock(LockProvider):
     def __init__(self, *, table: Table, config: Config) -> None:
         super().__init__(table=table, config=config)
         folder = config[FILESYSTEM_PATH] or meta_path(table.base_path)
+        _refuse_elsewhere(folder, table.base_path)
         self._takeover = f"{folder}/{_TAKEOVER}"
         own = is_below(folder, [table.base_path])
         self._file = LockFile(
@@ -54,6 +51,7 @@ class FilesystemLock(LockProvider):
             path=f"{folder}/{_NAME}",
             expire_s=config[FILESYSTEM_EXPIRE] * 60.0,
         )
+        self.expires_s = self._file.expire_s or None
 
     @property
     def name(self) -> str:
@@ -103,7 +101,7 @@ class LockFile:
     def create(self) -> Lease | None:
         """The lease of the new file; None where the name was taken meanwhile."""
         token = uuid.uuid4().hex
-        holder = _this_process()
+        holder = Holder.this_process()
         content = _content(holder, token)
         try:
             self.storage.create(self.path, content)
@@ -132,18 +130,17 @@ class LockFile:
         content, info = self.read(), self.storage.info(self.path)
         if content is None or info is None:
             return None
-        changed = datetime.fromtimestamp(info.mtime_ms / 1000, timezone.utc).isoformat(" ", "milliseconds")
         try:
             found = json.loads(content)
             lines = [str(line).partition(": ") for line in found["lockStacksInfo"]]
             values = {name: value for name, _, value in lines}
-            return Holder(
-                process=_shown(values.get("process") or f"thread {found['lockThreadName']}"),
-                host=_shown(values.get("host", "")),
-                since=_shown(found["lockCreateTime"]),
+            return Holder.found(
+                process=values.get("process") or f"thread {found['lockThreadName']}",
+                host=values.get("host", ""),
+                since=found["lockCreateTime"],
             )
         except (ValueError, TypeError, KeyError, RecursionError):
-            return Holder(since=changed)
+            return Holder(since=time_of(info.mtime_ms))
 
 
 class _Lease(Lease):
@@ -168,9 +165,15 @@ class _Lease(Lease):
         self._released = True
 
 
-def _this_process() -> Holder:
-    since = datetime.now().isoformat(" ", "milliseconds")
-    return Holder(process=f"process {os.getpid()}", host=socket.gethostname(), since=since)
+def _refuse_elsewhere(folder: str, base_path: str) -> None:
+    """Raises ConfigError for a folder of another storage: writers that reach the table may not reach it."""
+    if folder.rpartition("://")[0] != base_path.rpartition("://")[0]:
+        raise ConfigError(
+            f"{FILESYSTEM_PATH.name}={folder} is on another storage than the table {base_path}; use a folder "
+            "there, or leave this out",
+            setting=FILESYSTEM_PATH.name,
+            value=folder,
+        )
 
 
 def _content(holder: Holder, token: str) -> bytes:
@@ -181,7 +184,3 @@ def _content(holder: Holder, token: str) -> bytes:
         "lockStacksInfo": [f"process: {holder.process}", f"host: {holder.host}", f"token: {token}"],
     }
     return json.dumps(found, indent=2).encode()
-
-
-def _shown(text: object) -> str:
-    return " ".join(str(text)[:_SHOWN].split())

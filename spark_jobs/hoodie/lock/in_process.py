@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import uuid
-from datetime import datetime
 
 from hoodie.lock import Holder, Lease, LockProvider
 
@@ -48,8 +46,7 @@ class InProcessLock(LockProvider):
 class _Lease(Lease):
     def __init__(self, path: str) -> None:
         thread = threading.current_thread().name
-        since = datetime.now().isoformat(" ", "milliseconds")
-        holder = Holder(process=f"thread {thread}", host=socket.gethostname(), since=since)
+        holder = Holder.here(f"thread {thread}")
         super().__init__(holder=holder, token=uuid.uuid4().hex)
         self._path = path
 

@@ -123,6 +123,11 @@ class Merger(ABC):
         return True
 
     @property
+    def takes_whole_rows(self) -> bool:
+        """True where every merged row is one of those that it is made of."""
+        return False
+
+    @property
     def ignores_stored(self) -> bool:
         """True where `merge` takes every incoming row whole."""
         return False

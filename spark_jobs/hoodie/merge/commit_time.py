@@ -18,6 +18,7 @@ from hoodie.merge.ordering import OrderedRows, checked
 @dataclass(frozen=True)
 class CommitTime(OrderedRows):
     java_class = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+    takes_whole_rows = True
     ignores_stored = True
 
     @classmethod

@@ -23,6 +23,7 @@ from hoodie.merge.settings import DELETE_FIELD, DELETE_MARKER
 @dataclass(frozen=True)
 class EventTime(OrderedRows):
     java_class = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+    takes_whole_rows = True
 
     delete_field: str | None = None
     delete_marker: str | None = None

@@ -19,6 +19,7 @@ class HardDelete(Merger):
     """Looks at no column but the key, so that the incoming rows need no other."""
 
     java_class = "org.apache.hudi.common.model.EmptyHoodieRecordPayload"
+    takes_whole_rows = True
     ignores_stored = True
 
     def columns(self, schema: pa.Schema) -> tuple[str, ...]:

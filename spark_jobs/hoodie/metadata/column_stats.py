@@ -12,9 +12,9 @@ import pyarrow as pa
 from hoodie.codec.arrays import whole
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.metadata.keys import column_key, file_key
+from hoodie.metadata.records.column_stats import MARK, STATS, TRUE_BOUNDS
 from hoodie.metadata.table import MetadataTable, Partition
 
-_STATS = "ColumnStatsMetadata"
 _PLAIN = ("fileName", "columnName", "valueCount", "nullCount", "totalUncompressedSize", "isDeleted")
 #: (partition path, name)
 File: TypeAlias = tuple[str, str]
@@ -24,6 +24,8 @@ File: TypeAlias = tuple[str, str]
 class ColumnStats:
     """What one record says. `low` and `high` are None where it has none; `kind` is the name of their type,
     such as IntWrapper. `values` counts nulls, too, `size` are bytes before compression; None: not known.
+    `true`: the bounds, where there are any, are those of all values (`records.column_ranges`); Apache Hudi
+    does not always say so.
     """
 
     low: Any
@@ -32,6 +34,7 @@ class ColumnStats:
     values: int | None
     nulls: int | None
     size: int | None = None
+    true: bool = False
 
 
 def column_stats(
@@ -46,10 +49,11 @@ def column_stats(
     length = len(next(iter(begins), ""))
     keys = pa.array([begin + end for begin in begins for end in ends], pa.string())
     found: dict[tuple[File, str], list[ColumnStats]] = {}
-    for rows in metadata.look_up(Partition.COLUMN_STATS, keys, [_STATS]):
+    for rows in metadata.look_up(Partition.COLUMN_STATS, keys, [STATS, MARK]):
         there: Any = whole(rows.column(KEY_FIELD)).to_pylist()
+        marks: Any = whole(rows.column(MARK)).to_pylist()
         for key, (name, column, deleted, stats) in zip(
-            there, _decoded(whole(rows.column(_STATS))), strict=True
+            there, decoded(whole(rows.column(STATS)), marks), strict=True
         ):
             file, wanted = ends[key[length:]], begins[key[:length]]
             if deleted or (name, column) != (file[1], wanted):
@@ -59,8 +63,12 @@ def column_stats(
     return found
 
 
-def _decoded(records: Any) -> Iterable[tuple[str | None, str | None, bool, ColumnStats]]:
-    """(name of the file, column, whether the statistics were deleted, what they are)"""
+def decoded(
+    records: Any, marks: Sequence[str | None]
+) -> Iterable[tuple[str | None, str | None, bool, ColumnStats]]:
+    """(name of the file, column, whether the statistics were deleted, what they are) of an array of
+    HoodieMetadataColumnStats, and of the marks beside them.
+    """
 
     low_kinds, lows = _values(records.field("minValue"))
     high_kinds, highs = _values(records.field("maxValue"))
@@ -68,7 +76,12 @@ def _decoded(records: Any) -> Iterable[tuple[str | None, str | None, bool, Colum
     for place, (name, column, values, nulls, size, deleted) in enumerate(zip(*plain, strict=True)):
         kind = low_kinds[place]
         low, high = (lows[place], highs[place]) if kind == high_kinds[place] else (None, None)
-        yield name, column, deleted is not False, ColumnStats(low, high, kind, values, nulls, size)
+        yield (
+            name,
+            column,
+            deleted is not False,
+            ColumnStats(low, high, kind, values, nulls, size, marks[place] == TRUE_BOUNDS),
+        )
 
 
 def _values(union: Any) -> tuple[list[str], list[Any]]:

@@ -25,6 +25,7 @@ from hoodie.format.log_data import hfile_of, read_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.deltacommit import committed
 from hoodie.metadata.instants import Own
+from hoodie.metadata.lost_blocks import refuse_lost_blocks
 from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics, merge, recoded
 from hoodie.metadata.record_schema import is_current, record_schema
 from hoodie.metadata.records.files import FILES
@@ -32,7 +33,7 @@ from hoodie.metadata.table import Partition, naming
 from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.written_table import WrittenTable, at_once, new_options
 from hoodie.table.compaction_operation import compaction_operation
-from hoodie.table.log_scan import LogScan, contents, scan_slice
+from hoodie.table.log_scan import SMALL, LogScan, contents, scan_slice
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import NO_COMMIT, RuntimeStats, WriteStat
@@ -134,7 +135,8 @@ def _write(
     """The new base file of a slice; None where there is no record."""
     number, item = numbered
     kind = Partition(item.partition)
-    scan = scan_slice(table.storage, item, blocks)
+    scan = scan_slice(table.storage, item, blocks, keep=SMALL)
+    refuse_lost_blocks(scan, table.timeline, blocks, table.storage)
     changes, records = _changes(table, kind, scan)
     if item.base is None and not len(changes.keys):
         return None

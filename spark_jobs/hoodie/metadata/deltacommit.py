@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Ints, pc, rows_of, whole
-from hoodie.format.hfile_records import KEY_FIELD, encode_rows
+from hoodie.codec.arrays import Array
+from hoodie.engine.spool import Room
+from hoodie.format.hfile_records import write_cells
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import LogFileName, join
-from hoodie.metadata.keys import file_groups
-from hoodie.metadata.record_schema import commit_schema, record_schema, whole_records
-from hoodie.metadata.records import Records
+from hoodie.metadata.record_schema import commit_schema, record_schema
+from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import Partition
 from hoodie.metadata.written_table import WrittenTable, at_once, new_options
 from hoodie.table.view import FileSlice
@@ -32,6 +33,8 @@ from hoodie.timeline.commit import (
 )
 from hoodie.timeline.instant import Action, Instant, State
 
+#: puts the records of partitions into their spools
+Fill: TypeAlias = Callable[[Mapping[Partition, RecordSpool]], None]
 #: bytes of rows in memory that are one block
 _BLOCK_BYTES = 128 << 20
 #: what Apache Hudi calls the writing of records that know their file groups
@@ -42,20 +45,40 @@ _NO_STATISTICS = {"recordsStats": {"val": None}}
 
 @dataclass(frozen=True)
 class _Part:
-    """What one file group gets."""
+    """What one file group gets: that of `number` in the spool."""
 
     slice: FileSlice
-    rows: pa.Table
-    deletes: Array
+    spool: RecordSpool
+    number: int
+
+    @property
+    def count(self) -> int:
+        return self.spool.count(self.number)
 
 
-def write_deltacommit(table: WrittenTable, instant: str, records: Mapping[Partition, Records]) -> None:
+def write_deltacommit(
+    table: WrittenTable, instant: str, partitions: Iterable[Partition], fill: Fill, room: Room | None
+) -> None:
     """Raises TableError where a partition has no file groups, with nothing written."""
-    listing, view = table.listing(), table.view()
-    parts: list[_Part] = []
-    for partition, given in records.items():
-        slices = [group[0] for group in table.groups(partition, view, listing)]
-        parts += [_Part(slices[number], *found) for number, found in split(given, len(slices))]
+    listing, shown, ready = table.listing(), table.view(), table.partitions
+    slices: dict[Partition, list[FileSlice]] = {}
+    for name in partitions:
+        view = shown if name in ready else table.indexing_view() or shown
+        slices[name] = [group[0] for group in table.groups(name, view, listing)]
+    with ExitStack() as stack:
+        spools = {name: stack.enter_context(RecordSpool(len(found), room)) for name, found in slices.items()}
+        fill(spools)
+        for spool in spools.values():
+            spool.close()
+        parts = [
+            _Part(slices[name][number], spool, number)
+            for name, spool in spools.items()
+            for number in spool.filled
+        ]
+        _write_parts(table, instant, parts)
+
+
+def _write_parts(table: WrittenTable, instant: str, parts: list[_Part]) -> None:
     requested = Instant(instant, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
     table.begin(requested)
@@ -74,34 +97,10 @@ def committed(stats: list[WriteStat], operation: str, compacted: bool = False) -
     return CommitMetadata(found, compacted, extra, operation)
 
 
-def split(records: Records, groups: int) -> Iterator[tuple[int, tuple[pa.Table, Array]]]:
-    """(number of a file group, (its rows, its deletes)) of those that have any."""
-    nothing: Any = pa.array([], pa.string())
-    keys: Any = whole(records.rows.column(KEY_FIELD))
-    deletes: Any = nothing if records.deletes is None else whole(records.deletes)
-    if groups == 1:
-        if len(keys) or len(deletes):
-            yield 0, (records.rows, deletes)
-        return
-    mine, gone = _places(keys, groups), _places(deletes, groups)
-    none: Ints = np.empty(0, np.int64)
-    for number in sorted({*mine, *gone}):
-        rows = records.rows.take(mine.get(number, none))
-        yield number, (rows, deletes.take(pa.array(gone.get(number, none))))
-
-
-def _places(keys: Any, groups: int) -> dict[int, Ints]:
-    """The places of the keys of each file group, in their order."""
-    numbers = file_groups(keys, groups)
-    order = np.argsort(numbers, kind="stable")
-    found, starts = np.unique(numbers[order], return_index=True)
-    return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True)) if len(found) else {}
-
-
 def _intended(parts: list[_Part]) -> CommitMetadata:
     files: dict[str, list[PlannedFile]] = {}
     for part in parts:
-        planned = PlannedFile(part.slice.file_id, part.slice.instant, part.rows.num_rows)
+        planned = PlannedFile(part.slice.file_id, part.slice.instant, part.count)
         files.setdefault(part.slice.partition, []).append(planned)
     return inflight_metadata(_OPERATION, {}, files)
 
@@ -118,9 +117,9 @@ def _write(table: WrittenTable, instant: str, numbered: tuple[int, _Part]) -> Wr
         file_id=slice_.file_id,
         path=join(slice_.partition, str(name)),
         prev_commit=slice_.instant,
-        num_writes=part.rows.num_rows,
-        num_update_writes=part.rows.num_rows,
-        num_deletes=len(part.deletes),
+        num_writes=part.count,
+        num_update_writes=part.count,
+        num_deletes=part.spool.deleted(part.number),
         total_write_bytes=size,
         partition_path=slice_.partition,
         file_size_in_bytes=size,
@@ -136,14 +135,15 @@ def _write(table: WrittenTable, instant: str, numbered: tuple[int, _Part]) -> Wr
 def _write_blocks(instant: str, part: _Part, log: LogFileWriter) -> None:
     schema, options = record_schema(), new_options()
     headers: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema}
-    rows = whole_records(part.rows)
-    step = rows_of(rows, _BLOCK_BYTES)
-    for start in range(0, rows.num_rows, step):
-        log.append(BlockType.HFILE_DATA, headers, encode_rows(rows.slice(start, step), schema, options))
-    if len(part.deletes):
-        log.append(BlockType.DELETE, headers, encode_delete_block(_deletes(part)))
+    for turn in part.spool.blocks(part.number, _BLOCK_BYTES):
+        if isinstance(turn, pa.RecordBatch):
+            content = io.BytesIO()
+            write_cells(content, [turn], schema, options)
+            log.append(BlockType.HFILE_DATA, headers, content.getvalue())
+        else:
+            log.append(BlockType.DELETE, headers, encode_delete_block(_deletes(part.slice.partition, turn)))
 
 
-def _deletes(part: _Part) -> DeleteRecords:
-    folder: Any = pa.array([part.slice.partition]).take(pa.array([0] * len(part.deletes), pa.int8()))
-    return DeleteRecords(pc.cast(part.deletes, pa.string()), folder)
+def _deletes(partition: str, keys: Array) -> DeleteRecords:
+    folder: Any = pa.array([partition]).take(pa.array([0] * len(keys), pa.int8()))
+    return DeleteRecords(keys, folder)

@@ -6,20 +6,29 @@ deleted. Of several records of a key, what later ones say counts; of several siz
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Ints, whole
+from hoodie.codec.arrays import Array, Ints, pc, whole
 from hoodie.errors import TableError
 from hoodie.format.hfile_records import KEY_FIELD
-from hoodie.format.names import data_file, join, relative_path
+from hoodie.format.log_data import Find
+from hoodie.format.names import data_file, relative_path
 from hoodie.metadata.records.files import ALL, FILES, NOT_PARTITIONED
 from hoodie.metadata.table import MetadataTable, Partition, by_keys
 from hoodie.storage import FileInfo
 from hoodie.table.listing import Possible
+
+#: matches names that no file with rows has, as `data_file` refuses them
+_NO_FILE = r"^$|[/\x00]|^\.hoodie|^\.\.?$"
+_A_PARTITION = "a partition of the metadata table"
 
 
 class MetadataListing:
@@ -32,16 +41,26 @@ class MetadataListing:
         self._metadata = metadata
         self._base_path = base_path
         self._known: dict[str, Sequence[FileInfo]] = {}
+        self._partitions: list[str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_known": {}}
+        return {**self.__dict__, "_known": {}, "_partitions": None}
 
     def partitions(self, possible: Possible | None = None) -> list[str]:
-        _, names, _ = self._live([ALL])
-        if names == [NOT_PARTITIONED]:
-            return [""]
-        found = sorted(relative_path(name, "a partition of the metadata table") for name in names)
-        return found if possible is None else [name for name in found if all(map(possible, _folders(name)))]
+        """Without `possible` the files of all of them are read as well, so that the index is read once."""
+        if self._partitions is None:
+            every = possible is None and not self._known
+            entries = list(self._entries(None if every else by_keys([ALL])))
+            names = [name for found in entries for name in found.names_of(ALL)]
+            self._partitions = (
+                [""]
+                if names == [NOT_PARTITIONED]
+                else sorted(relative_path(name, _A_PARTITION) for name in names)
+            )
+            if every:
+                self._known.update(self._listed(self._partitions, entries))
+        found = self._partitions
+        return [name for name in found if possible is None or all(map(possible, _folders(name)))]
 
     def files(self, partition: str) -> Sequence[FileInfo]:
         return self.many([partition])[partition]
@@ -50,34 +69,68 @@ class MetadataListing:
         wanted = list(partitions)
         missing = [name for name in dict.fromkeys(wanted) if name not in self._known]
         if missing:
-            listed: dict[str, list[FileInfo]] = {name: [] for name in missing}
-            for key, name, size in zip(
-                *self._live([name or NOT_PARTITIONED for name in missing]), strict=True
-            ):
-                partition = "" if key == NOT_PARTITIONED else key
-                if not name or "/" in name or size < 0:
-                    raise TableError(
-                        f"the metadata table lists {name!r} of {size} bytes as a file of {key!r}; it is "
-                        "damaged: delete it with Apache Hudi, or write to the table from here",
-                        file=name,
-                    )
-                path = data_file(join(partition, name), "a file of the metadata table")
-                listed[partition].append(FileInfo(join(self._base_path, path), name, size, 0, False))
-            for partition, items in listed.items():
-                self._known[partition] = sorted(items, key=lambda item: item.name)
+            keys = [relative_path(name, "a partition") or NOT_PARTITIONED for name in missing]
+            self._known.update(self._listed(missing, self._entries(by_keys(keys))))
         return {name: self._known[name] for name in wanted}
 
-    def _live(self, keys: list[str]) -> tuple[list[str], list[str], list[int]]:
-        """(keys, names, sizes) of what is there."""
-        owners, names, sizes = list[str](), list[str](), list[int]()
+    def _listed(self, partitions: Iterable[str], entries: Iterable[Entries]) -> dict[str, list[FileInfo]]:
+        """The files of these partitions."""
+        listed: dict[str, list[FileInfo]] = {name or NOT_PARTITIONED: [] for name in partitions}
+        for found in entries:
+            keys: list[str] = np.asarray(found.keys).tolist()
+            there = np.array([key in listed for key in keys], np.bool_)
+            files = found if there.all() else found.take(np.flatnonzero(there[found.owners]))
+            _check(files)
+            infos = self._infos(keys, files)
+            bounds = np.searchsorted(files.owners, np.arange(len(keys) + 1)).tolist()
+            for key, start, end in zip(keys, bounds[:-1], bounds[1:], strict=True):
+                if start < end:
+                    listed[key] += infos[start:end]
+                    listed[key].sort()
+        return {"" if key == NOT_PARTITIONED else key: infos for key, infos in listed.items()}
+
+    def _infos(self, keys: Sequence[str], files: Entries) -> list[FileInfo]:
+        base = self._base_path
+        places = [f"{base}/" if key == NOT_PARTITIONED else f"{base}/{key}/" for key in keys]
+        folders = np.array(places, np.object_)
+        names, sizes = (np.asarray(each).tolist() for each in (files.names, files.sizes))
+        paths = map(operator.add, folders[files.owners].tolist(), names)
+        made: Any = partial(tuple.__new__, FileInfo)  # what FileInfo._make does, without its steps of Python
+        return list(map(made, zip(paths, names, sizes, repeat(0), repeat(False))))
+
+    def _entries(self, find: Find | None) -> Iterable[Entries]:
+        """What is there of the keys that `find` says, None for all."""
         for item in self._metadata.slices(Partition.FILES):
-            rows = self._metadata.records(item, by_keys(keys), [FILES])
+            rows = self._metadata.records(item, find or (lambda reader: reader.scan()), [FILES])
             if rows.num_rows:
-                found: Any = live_names(rows)
-                owners += found[0].to_pylist()
-                names += found[1].to_pylist()
-                sizes += found[2].to_pylist()
-        return owners, names, sizes
+                yield live_entries(rows)
+
+
+def _check(files: Entries) -> None:
+    """Raises TableError for what is no file in its partition."""
+    names: Any = files.names
+    if _are_plain(names) and not (files.sizes < 0).any():
+        return
+    wrong = np.asarray(pc.match_substring_regex(names, _NO_FILE)) | (files.sizes < 0)
+    for place in np.flatnonzero(wrong)[:1].tolist():
+        key = files.keys[int(files.owners[place])].as_py()
+        name, size = names[place].as_py(), int(files.sizes[place])
+        if name and "/" not in name and size >= 0:
+            data_file(name, "a file of the metadata table")
+        raise TableError(
+            f"the metadata table lists {name!r} of {size} bytes as a file of {key!r}; it is damaged: delete "
+            "it with Apache Hudi, or write to the table from here",
+            file=name,
+        )
+
+
+def _are_plain(names: Any) -> bool:
+    """Is surely none of them one of _NO_FILE: a look at all bytes at once."""
+    data = np.frombuffer(names.buffers()[2] or b"", np.uint8)
+    if (data == ord("/")).any() or not data.all():
+        return False
+    short = pc.less_equal(pc.binary_length(names), 2)
+    return not (pc.any(short).as_py() or pc.any(pc.starts_with(names, ".hoodie")).as_py())
 
 
 def _folders(partition: str) -> Iterable[str]:
@@ -86,18 +139,46 @@ def _folders(partition: str) -> Iterable[str]:
     return ("/".join(parts[: count + 1]) for count in range(len(parts)))
 
 
+@dataclass(frozen=True)
+class Entries:
+    """Names with their sizes, by key: `owners` are places in `keys`, which are distinct, and ascend."""
+
+    keys: Any
+    owners: Ints
+    names: Any
+    sizes: Ints
+
+    def take(self, places: Ints) -> Entries:
+        return Entries(self.keys, self.owners[places], self.names.take(pa.array(places)), self.sizes[places])
+
+    def names_of(self, key: str) -> list[str]:
+        place = pc.index(self.keys, key).as_py()
+        start, stop = np.searchsorted(self.owners, [place, place + 1]).tolist()
+        found: list[str] = self.names[start:stop].to_pylist()
+        return found if place >= 0 else []
+
+
 def live_names(rows: pa.Table) -> tuple[Array, Array, Array]:
-    """(keys, names, sizes) of the names that records, in their order, leave."""
+    """(keys, names, sizes) of `live_entries`."""
+    found = live_entries(rows)
+    return found.keys.take(pa.array(found.owners)), found.names, pa.array(found.sizes)
+
+
+def live_entries(rows: pa.Table) -> Entries:
+    """The names that records, in their order, leave; by key, in the order of first records."""
     maps: Any = whole(rows.column(FILES).combine_chunks())
     keys: Any = whole(rows.column(KEY_FIELD))
     names, infos = maps.keys, maps.items
     counts = np.diff(np.asarray(maps.offsets))
-    owners = np.repeat(np.arange(len(maps)), counts)
+    coded_keys = keys.dictionary_encode()
+    owners = np.repeat(np.asarray(coded_keys.indices).astype(np.int64), counts)
     sizes = np.asarray(infos.field("size"))
     deleted = np.asarray(infos.field("isDeleted").cast(pa.int8())) != 0
-    key_codes = np.asarray(keys.dictionary_encode().indices).astype(np.int64)[owners]
     coded = names.dictionary_encode()
-    codes = key_codes * max(1, len(coded.dictionary)) + np.asarray(coded.indices).astype(np.int64)
+    every = Entries(coded_keys.dictionary, owners, names, sizes)
+    if len(coded.dictionary) == len(names) and len(every.keys) == len(keys):  # each name once
+        return every.take(np.flatnonzero(~deleted)) if deleted.any() else every
+    codes = owners * max(1, len(coded.dictionary)) + np.asarray(coded.indices).astype(np.int64)
     _, first, groups = np.unique(codes, return_index=True, return_inverse=True)
     turn: Ints = np.arange(codes.size)
     gone = np.full(first.size, -1, np.int64)
@@ -106,8 +187,4 @@ def live_names(rows: pa.Table) -> tuple[Array, Array, Array]:
     largest = np.full(first.size, -1, np.int64)
     np.maximum.at(largest, groups[there], sizes[there])
     left = np.flatnonzero(np.bincount(groups[there], minlength=first.size))
-    return (
-        keys.take(pa.array(owners[first[left]])),
-        names.take(pa.array(first[left])),
-        pa.array(largest[left]),
-    )
+    return Entries(every.keys, owners[first[left]], names.take(pa.array(first[left])), largest[left])

@@ -69,6 +69,11 @@ def is_making(time: str) -> bool:
     return time.startswith(NEW_TABLE) or (len(suffix) == 3 and suffix >= f"{_FIRST_MAKING:03d}")
 
 
+def is_indexing(time: str) -> bool:
+    """Is it the time at which an indexer of Apache Hudi fills a partition."""
+    return len(time) > _DIGITS and time[_DIGITS:] == Own.INDEXING.value
+
+
 def lacking(data: Timeline, metadata: Timeline, storage: Storage) -> str:
     """The first completed instant of the table that changed its files, and that the metadata table does not
     have; "" for none. Raises TableError for a commit that is damaged.

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hoodie.format.hfile_records import write_rows
+from hoodie.engine.spool import Room
+from hoodie.format.hfile_records import write_cells
 from hoodie.format.log_block import BlockType, HeaderKey, encode_block
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
-from hoodie.metadata.deltacommit import committed, split
+from hoodie.metadata.deltacommit import Fill, committed
 from hoodie.metadata.instants import is_making, making_time
-from hoodie.metadata.record_schema import record_schema, whole_records
-from hoodie.metadata.records import Records
+from hoodie.metadata.record_schema import record_schema
+from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import Partition
 from hoodie.metadata.written_table import WrittenTable, at_once, group_id, new_options
 from hoodie.table import properties
@@ -26,6 +28,8 @@ from hoodie.timeline.instant import Action, Instant, State
 _OPERATION = "BULK_INSERT_PREPPED"
 #: write token of the log files that begin file groups (format.md 5.5)
 _TOKEN = "0-0-0"
+#: bytes of records that are put in order at a time
+_STEP = 4 << 20
 #: of the table's name
 _SUFFIX = "_metadata"
 _PROPERTIES = {
@@ -42,19 +46,30 @@ _PROPERTIES = {
 class _Group:
     file_id: str
     number: int
-    rows: pa.Table
+    spool: RecordSpool
 
 
 def make_partitions(
-    table: WrittenTable, upto: str, partitions: Mapping[Partition, tuple[Records, int]]
+    table: WrittenTable, upto: str, groups: Mapping[Partition, int], fill: Fill, room: Room | None
 ) -> None:
+    """`groups`: the number of file groups of each."""
+    with ExitStack() as stack:
+        spools = {name: stack.enter_context(RecordSpool(count, room)) for name, count in groups.items()}
+        fill(spools)
+        make_filled(table, upto, spools)
+
+
+def make_filled(table: WrittenTable, upto: str, partitions: Mapping[Partition, RecordSpool]) -> None:
+    """Partitions whose records are in spools."""
+    for spool in partitions.values():
+        spool.close()
     if Partition.FILES in partitions:
         table.storage.delete_tree(table.base_path)
         name = f"{table.data.properties.name}{_SUFFIX}"
         properties.create(table.storage, table.base_path, {properties.NAME: name, **_PROPERTIES})
     _forget_killed(table)
     for partition in sorted(partitions, key=lambda item: item is not Partition.FILES):
-        _make(table, upto, partition, *partitions[partition])
+        _make(table, upto, partition, partitions[partition])
 
 
 def _forget_killed(table: WrittenTable) -> None:
@@ -65,7 +80,7 @@ def _forget_killed(table: WrittenTable) -> None:
     table.refresh()
 
 
-def _make(table: WrittenTable, upto: str, partition: Partition, records: Records, groups: int) -> None:
+def _make(table: WrittenTable, upto: str, partition: Partition, spool: RecordSpool) -> None:
     storage, folder = table.storage, join(table.base_path, partition.value)
     storage.delete_tree(folder)
     taken, number = {instant.time for instant in table.timeline}, 0
@@ -76,7 +91,7 @@ def _make(table: WrittenTable, upto: str, partition: Partition, records: Records
     empty = b"".join(
         bytes(part) for part in encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: time}, _no_deletes())
     )
-    ids = [group_id(partition, place) for place in range(groups)]
+    ids = [group_id(partition, place) for place in range(spool.file_groups)]
 
     def begin(file_id: str) -> None:
         storage.create(join(folder, str(LogFileName(file_id, time, 1, _TOKEN))), empty)
@@ -86,7 +101,7 @@ def _make(table: WrittenTable, upto: str, partition: Partition, records: Records
     inflight = requested.with_state(State.INFLIGHT)
     table.begin(requested)
     table.begin(inflight)
-    filled = [_Group(ids[place], place, rows) for place, (rows, _) in split(records, groups) if rows.num_rows]
+    filled = [_Group(ids[place], place, spool) for place in spool.filled if not spool.is_empty(place)]
     stats = at_once(filled, lambda group: _write(table, partition, time, group))
     table.complete(inflight, committed(stats, _OPERATION).to_json())
     table.refresh()
@@ -102,9 +117,9 @@ def _write(table: WrittenTable, partition: Partition, time: str, group: _Group) 
     name = str(BaseFileName(group.file_id, f"{group.number}-0-0", time, HFILE))
     path = join(partition.value, name)
     with table.new_file(join(table.base_path, path)) as sink:
-        size = write_rows(sink, whole_records(group.rows), record_schema(), new_options())
+        cells = group.spool.cells(group.number, _STEP)
+        count, size = write_cells(sink, cells, record_schema(), new_options())
         sink.commit()
-    count = group.rows.num_rows
     return WriteStat(
         file_id=group.file_id,
         path=path,

@@ -23,18 +23,22 @@ from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_cells import CELLS
 from hoodie.format.hfile_records import KEY_FIELD, cells_of, decode_rows, field_names, schema_of
 from hoodie.metadata.files import live_names
-from hoodie.metadata.record_schema import is_current, record_schema, whole_records
+from hoodie.metadata.record_schema import check_columns, is_current, record_schema, whole_records
+from hoodie.metadata.records.bloom_filters import FILTER
+from hoodie.metadata.records.column_stats import STATS
 from hoodie.metadata.records.files import ALL, FILES, TYPE_OF_FILES, TYPE_OF_LIST
+from hoodie.metadata.records.record_index import RECORD
 from hoodie.metadata.table import Partition
 
 _TYPE = "type"
 _ENTRY = pa.struct([pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.bool_(), False)])
 _CHANGES = pa.schema([CELLS.field(0), pa.field("value", pa.binary())])
-_FIELDS = {
+#: the column of HoodieMetadataRecord that a partition uses
+FIELDS = {
     Partition.FILES: FILES,
-    Partition.COLUMN_STATS: "ColumnStatsMetadata",
-    Partition.BLOOM_FILTERS: "BloomFilterMetadata",
-    Partition.RECORD_INDEX: "recordIndexMetadata",
+    Partition.COLUMN_STATS: STATS,
+    Partition.BLOOM_FILTERS: FILTER,
+    Partition.RECORD_INDEX: RECORD,
 }
 
 
@@ -72,31 +76,51 @@ class LastRecords(Changes):
 
 
 class Statistics(LastRecords):
-    """As `LastRecords`. Apache Hudi adds up what several records say of a column in one file; they are of
-    storages that append to files, which are not written here, so that such records are a TableError.
+    """As `LastRecords`. Apache Hudi adds up what several records say of a column in one file, unless it was
+    deleted between them; they are of storages that append to files, which are not written here, so that such
+    records are a TableError.
     """
 
     def __init__(self, cells: Sequence[pa.RecordBatch | Any]) -> None:
         super().__init__(cells)
-        keys = [item.column(0) for item in cells if isinstance(item, pa.RecordBatch)]
-        counts: Any = pc.value_counts(pa.chunked_array([*keys, _no_cells().column(0)]))
+        records = [item for item in cells if isinstance(item, pa.RecordBatch)]
+        table = pa.Table.from_batches(records, CELLS)
+        keys: Any = whole(table.column(0))
+        counts: Any = pc.value_counts(keys)
         several = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-        self._refuse(pc.is_in(self.keys, value_set=several), self._values)
+        again = table.filter(pc.is_in(keys, value_set=several))
+        #: keys whose first record deletes what was there, of those with several
+        self._begun_anew: list[bytes] = []
+        live: dict[bytes, bool] = {}
+        found: Any = whole(again.column(0))
+        for key, there in zip(found.to_pylist(), _are_live(whole(again.column(1))).to_pylist(), strict=True):
+            if key not in live and not there:
+                self._begun_anew.append(key)
+            if live.get(key) and there:
+                raise _several()
+            live[key] = there
 
     def merged(self, start: int, stop: int, old: pa.RecordBatch) -> pa.RecordBatch:
-        there = pc.is_in(self.keys[start:stop], value_set=old.column(0))
-        self._refuse(there, self._values[start:stop])
-        return super().merged(start, stop, old)
+        new = super().merged(start, stop, old)
+        both = pc.is_in(old.column(0), value_set=new.column(0).filter(_are_live(new.column(1))))
+        anew: Any = pa.array(self._begun_anew, pa.binary())
+        added = pc.and_(both, pc.invert(pc.is_in(old.column(0), value_set=anew)))
+        if pc.any(_are_live(old.column(1).filter(added))).as_py():
+            raise _several()
+        return new
 
-    def _refuse(self, again: Any, values: Any) -> None:
-        last = values.filter(pc.and_(again, values.is_valid()))
-        name = _FIELDS[Partition.COLUMN_STATS]
-        records: Any = whole(decode_values(last, record_schema(), [name]).column(name))
-        if len(last) and not pc.all(records.field("isDeleted")).as_py():
-            raise TableError(
-                "the metadata table has several statistics of one column in one file, as Apache Hudi writes "
-                "them on HDFS; remove its partition column_stats with Apache Hudi, or the metadata table"
-            )
+
+def _are_live(values: Any) -> Any:
+    """Which of some statistics were not deleted."""
+    records: Any = whole(decode_values(values, record_schema(), [STATS]).column(STATS))
+    return pc.invert(records.field("isDeleted"))
+
+
+def _several() -> TableError:
+    return TableError(
+        "the metadata table has several statistics of one column in one file, as Apache Hudi writes "
+        "them on HDFS; remove its partition column_stats with Apache Hudi, or the metadata table"
+    )
 
 
 class FileNames(Changes):
@@ -147,8 +171,10 @@ def _base_cells(base: HFileReader | None, partition: Partition) -> Iterator[pa.R
 def recoded(cells: pa.RecordBatch, schema_text: str, partition: Partition) -> pa.RecordBatch:
     """Cells of another release's schema with values of `record_schema`."""
     there = frozenset(field_names(schema_text))
-    names = [name for name in (KEY_FIELD, _TYPE, _FIELDS[partition]) if name in there]
-    return cells_of(whole_records(decode_rows([cells], schema_text, names)), record_schema())
+    names = [name for name in (KEY_FIELD, _TYPE, FIELDS[partition]) if name in there]
+    rows = decode_rows([cells], schema_text, names)
+    check_columns(rows, names)
+    return cells_of(whole_records(rows), record_schema())
 
 
 def _cells_of_files(keys: Any, rows: pa.Table) -> pa.RecordBatch:

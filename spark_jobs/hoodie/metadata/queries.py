@@ -13,7 +13,7 @@ from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.settings import METADATA_ENABLE
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.storage import FileInfo
-from hoodie.table.handle import Table
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import Possible
 
 
@@ -22,7 +22,7 @@ class Unusable(Exception):
 
 
 class MetadataTableIgnored(UserWarning):
-    """A query did without the metadata table, or without an index in it."""
+    """A query, or the look-up of keys, did without the metadata table, or without an index in it."""
 
 
 @contextlib.contextmanager
@@ -36,8 +36,9 @@ def using() -> Iterator[None]:
         raise Unusable(error.message) from None
 
 
-def ignored(table: Table, why: str) -> None:
-    text = masked(f"the metadata table of {table.base_path} can't be used: {why}")
+def ignored(table: Table | TableRef, why: str) -> None:
+    path = table.ref.uri if isinstance(table, Table) else table.uri
+    text = masked(f"the metadata table of {path} can't be used: {why}")
     warnings.warn(MetadataTableIgnored(text), stacklevel=2)
 
 

@@ -13,12 +13,11 @@ from hoodie.codec.avro_cursor import arrow_buffer
 from hoodie.errors import TableError
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.format.names import file_id, relative_path
+from hoodie.metadata.records.record_index import PLAIN_ID, RECORD, UUID_ID, last_places
 from hoodie.metadata.table import MetadataTable, Partition
 
 LOCATIONS = pa.schema([pa.field(name, pa.string(), False) for name in ("key", "partition", "file_id")])
-_RECORD = "recordIndexMetadata"
-#: of a file id that is no UUID with a number
-_PLAIN = 1
+_ENCODINGS: Any = pa.array([UUID_ID, PLAIN_ID, None], pa.int32())
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 _UUID = 36
 #: where a UUID's text has its digits
@@ -31,20 +30,17 @@ def locate(metadata: MetadataTable, keys: Array) -> pa.Table:
     Of each file group the blocks that can hold its keys are read. Raises TableError for a damaged index, and
     where the table has none for readers.
     """
-    found = metadata.look_up(Partition.RECORD_INDEX, keys, [_RECORD])
+    found = metadata.look_up(Partition.RECORD_INDEX, keys, [RECORD])
     return pa.concat_tables([LOCATIONS.empty_table(), *map(_located, found)])
 
 
 def _located(rows: pa.Table) -> pa.Table:
     found = whole(rows.column(KEY_FIELD))
-    # the last record of a key counts
-    codes = np.asarray(found.dictionary_encode().indices).astype(np.int64)
-    last = np.zeros(int(codes.max()) + 1, np.int64)
-    np.maximum.at(last, codes, np.arange(codes.size))
-    newest: Any = pa.array(last)
-    record: Any = whole(rows.column(_RECORD)).take(newest)
+    newest: Any = pa.array(last_places(found))  # the last record of a key counts
+    record: Any = whole(rows.column(RECORD)).take(newest)
     partitions, ids = record.field("partitionName"), file_ids(record)
-    if record.null_count or partitions.null_count or ids.null_count:
+    unknown = pc.invert(pc.is_in(record.field("fileIdEncoding"), value_set=_ENCODINGS))
+    if record.null_count or partitions.null_count or ids.null_count or pc.any(unknown).as_py():
         raise TableError(
             "the record index has a key without a location; delete the index with Apache Hudi, or write to "
             "the table from here"
@@ -58,7 +54,7 @@ def _located(rows: pa.Table) -> pa.Table:
 
 def file_ids(record: Any) -> Any:
     """The file ids of an array of HoodieRecordIndexInfo."""
-    plain = pc.fill_null(pc.equal(record.field("fileIdEncoding"), _PLAIN), False)
+    plain = pc.fill_null(pc.equal(record.field("fileIdEncoding"), PLAIN_ID), False)
     bits = [pc.fill_null(record.field(name), 0) for name in ("fileIdHighBits", "fileIdLowBits")]
     uuids = _uuids(*(np.asarray(part) for part in bits))
     numbers = pc.fill_null(record.field("fileIndex"), -1)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
+from hoodie.codec.arrow_avro import decode_values
 from hoodie.codec.avro import schema_json
 from hoodie.codec.avro_types import parse_text
+from hoodie.errors import TableError
 from hoodie.format.meta_fields import META_COLUMNS
 
 _MODEL = "HoodieMetadataRecord"
+#: how the names of the branches of a union end
+_BRANCH = "Wrapper"
 
 
 @functools.cache
@@ -34,9 +39,44 @@ def is_current(schema_text: str) -> bool:
     return parse_text(schema_text) == parse_text(record_schema())
 
 
+def check_columns(rows: pa.Table, columns: Iterable[str]) -> None:
+    """Raises TableError for columns of other types than those of `record_schema`. Other releases may have
+    more fields in them.
+    """
+    for name in columns:
+        found = rows.schema.field(name).type
+        if not _fits(found, column_type(name)):
+            raise TableError(
+                f"records of the metadata table have a column {name} of type {str(found)[:200]}; delete the "
+                "metadata table, and write with it again",
+                column=name,
+            )
+
+
+def _fits(found: Any, wanted: Any) -> bool:
+    if pa.types.is_map(wanted):
+        return pa.types.is_map(found) and _fits(found.item_type, wanted.item_type)
+    if not pa.types.is_struct(wanted):
+        return bool(found == wanted)
+    if not pa.types.is_struct(found):
+        return False
+    if all(field.name.endswith(_BRANCH) for field in wanted):
+        return True  # a value of one of several types
+    there = {field.name: field.type for field in found}
+    return all(field.name in there and _fits(there[field.name], field.type) for field in wanted)
+
+
 def whole_records(rows: pa.Table) -> pa.Table:
     """The rows with all columns of `record_schema`; those that they lack are null."""
     nothing: Any = pa.nulls(rows.num_rows)
     names = [field.name for field in parse_text(record_schema()).fields]
     there = frozenset(rows.schema.names)
     return pa.table({name: rows.column(name) if name in there else nothing for name in names})
+
+
+@functools.cache
+def column_type(name: str) -> pa.DataType:
+    """The Arrow type of a column of `record_schema`, a union of several types as `decode_values` reads it."""
+    nothing: Any = pa.array([], pa.binary())
+    found: pa.DataType = decode_values(nothing, record_schema(), [name]).schema.field(name).type
+    return found

@@ -16,7 +16,7 @@ from contextlib import suppress
 from hoodie.errors import AlreadyExists
 from hoodie.format.log_block import BlockType, rollback_headers
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, instant_time, join
-from hoodie.metadata.instants import is_making
+from hoodie.metadata.instants import is_indexing, is_making
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.active import delete_instant, delete_states
@@ -65,8 +65,13 @@ def finish_rollbacks(table: WrittenTable, of: str | None = None) -> None:
 
 
 def roll_back_pending(table: WrittenTable) -> None:
-    """Every deltacommit that is not completed, newest first."""
+    """Every deltacommit that is not completed, newest first; not those of Apache Hudi's indexer while an
+    indexing instant of the table is pending.
+    """
+    indexing = bool(table.data.timeline.filter((Action.INDEXING,), completed=False))
     for instant in reversed(table.timeline.filter((Action.DELTACOMMIT,), completed=False)):
+        if indexing and is_indexing(instant.time):
+            continue
         if is_making(instant.time):  # no reader knows the partition, and `make` empties its folder
             delete_instant(table.storage, table.base_path, instant)
             table.refresh()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from hoodie.config.key import Key, int_key, parse_bool
+from hoodie.config.key import Key, fields_key, float_key, int_key, parse_bool
 
 METADATA_ENABLE: Key[bool | None] = Key(
     "hoodie.metadata.enable",
-    None,
-    "true: writes and services keep the list of files of the table's metadata table up to date, and make one "
-    "where there is none; all of them have to be given it. Otherwise they remove a metadata table first. "
-    "Queries read the table's files, and statistics of them, from a metadata table that is there, unless it "
-    "is false: then they list the folders.",
+    True,
+    "Writes and services keep a metadata table that is there up to date. Left out: a table without commits "
+    "gets one, with the list of its files, other tables stay without. Given as true: those that have none "
+    "get one, too; false: it is removed. Queries read the table's files, and statistics of them, from a "
+    "metadata table that is there, unless it is false: then they list folders.",
     parse_bool,
     group="table",
 )
@@ -19,5 +19,82 @@ COMPACT_AFTER = int_key(
     10,
     "Commits after which the next write compacts the metadata table, where none is pending.",
     minimum=1,
+    group="table",
+)
+_ASKED = (
+    "true: writes and services keep it, and make it where it is not there; false: they drop it; unset: they "
+    "keep what is there."
+)
+COLUMN_STATS_ENABLE: Key[bool | None] = Key(
+    "hoodie.metadata.index.column.stats.enable",
+    None,
+    f"Statistics of columns, by which queries leave out files, as an index of the metadata table. {_ASKED}",
+    parse_bool,
+    group="table",
+)
+COLUMN_STATS_COLUMNS = fields_key(
+    "hoodie.metadata.index.column.stats.column.list",
+    (),
+    "Columns with statistics, by commas; parts of structs with dots. Unset: all columns but nested ones. "
+    "Apache Hudi's queries have to be given the same list.",
+    group="table",
+)
+COLUMN_STATS_GROUPS = int_key(
+    "hoodie.metadata.index.column.stats.file.group.count",
+    2,
+    "File groups of the index of column statistics, when it is made.",
+    minimum=1,
+    group="table",
+)
+BLOOM_FILTER_ENABLE: Key[bool | None] = Key(
+    "hoodie.metadata.index.bloom.filter.enable",
+    None,
+    f"Bloom filters of the record keys of base files as an index of the metadata table. {_ASKED}",
+    parse_bool,
+    group="table",
+)
+BLOOM_FILTER_GROUPS = int_key(
+    "hoodie.metadata.index.bloom.filter.file.group.count",
+    4,
+    "File groups of the index of bloom filters, when it is made.",
+    minimum=1,
+    group="table",
+)
+RECORD_INDEX_ENABLE: Key[bool | None] = Key(
+    "hoodie.metadata.record.index.enable",
+    None,
+    "true: writes keep a record index in the metadata table, the file group of every record by its key, and "
+    "make one where there is none. hoodie.index.type=RECORD_INDEX needs it. false: it is removed. Otherwise "
+    "one that is there is kept.",
+    parse_bool,
+    group="table",
+)
+_RECORD_INDEX = "Record index, when it is made: "
+RECORD_INDEX_MIN_GROUPS = int_key(
+    "hoodie.metadata.record.index.min.filegroup.count",
+    10,
+    f"{_RECORD_INDEX}the least number of its file groups.",
+    minimum=1,
+    group="table",
+)
+RECORD_INDEX_MAX_GROUPS = int_key(
+    "hoodie.metadata.record.index.max.filegroup.count",
+    10_000,
+    f"{_RECORD_INDEX}the greatest number of its file groups.",
+    minimum=1,
+    group="table",
+)
+RECORD_INDEX_GROUP_BYTES = int_key(
+    "hoodie.metadata.record.index.max.filegroup.size",
+    1 << 30,
+    f"{_RECORD_INDEX}bytes that a file group may come to; a record is taken for 48.",
+    minimum=48,
+    group="table",
+)
+RECORD_INDEX_GROWTH = float_key(
+    "hoodie.metadata.record.index.growth.factor",
+    2.0,
+    f"{_RECORD_INDEX}how many times its records the table may come to have.",
+    minimum=0.0,
     group="table",
 )

@@ -19,24 +19,27 @@ import pyarrow as pa
 from hoodie.codec.arrays import pc
 from hoodie.errors import InputError, TableError
 from hoodie.format.hfile import HFileReader
-from hoodie.format.hfile_records import KEY_FIELD, decode_rows, schema_of
+from hoodie.format.hfile_records import KEY_FIELD, decode_rows, field_names, schema_of
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import Find, find_rows, read_delete_block
+from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.names import HFILE, join
 from hoodie.metadata.instants import lacking, shown_blocks
 from hoodie.metadata.keys import file_groups
+from hoodie.metadata.lost_blocks import refuse_lost_blocks
+from hoodie.metadata.record_schema import check_columns
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing
-from hoodie.table.log_scan import Entry, contents, scan_slice
-from hoodie.table.view import FileSlice, TimelineView, merged_slices
+from hoodie.table.log_scan import SMALL, Entry, contents, scan_slice
+from hoodie.table.view import BaseFile, FileSlice, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Action
 
 FOLDER = "metadata"
 _THREADS = 8
-#: bytes of logs of one slice that are kept
-_SMALL = 8 << 20
+#: bytes of a base file that is kept
+_SMALL_BASE = 1 << 20
 _Content: TypeAlias = "tuple[Entry, bytes]"
 
 
@@ -53,8 +56,8 @@ class MetadataTable:
     """What readers may take from it: `partitions` are those that the table's properties name. Picklable.
 
     The timeline of the table decides which records count, as it was when the metadata table was opened.
-    Logs of a slice that are small together are read once, and kept. `lacks` is the first completed instant of
-    the table that is not in it, "" where it is up to date.
+    Small base files, and logs of a slice that are small together, are read once, and kept. `lacks` is the
+    first completed instant of the table that is not in it, "" where it is up to date.
     """
 
     def __init__(
@@ -63,26 +66,28 @@ class MetadataTable:
         listing: FileListing,
         files: TimelineView,
         blocks: TimelineView,
+        own: Timeline,
         partitions: frozenset[str],
         lacks: str = "",
-        compactions: frozenset[str] = frozenset(),
         newest: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:
-        """`files` shows the metadata table's files, `blocks` those of the logs that count. `compactions` are
-        its completed ones, `newest` has the names of the files of its last commit by partition.
+        """`files` shows the metadata table's files, `blocks` those of the logs that count. `own` is its
+        timeline, `newest` has the names of the files of its last commit by partition.
         """
         self.partitions = partitions
         self.lacks = lacks
-        self._compactions = compactions
+        self._own = own
+        self._compactions = frozenset(item.time for item in own.filter((Action.COMMIT,), completed=True))
         self._newest = dict(newest)
         self._kept: dict[FileSlice, list[_Content]] = {}
+        self._small: dict[str, bytes] = {}
         self._storage = storage
         self._listing = listing
         self._files = files
         self._blocks = blocks
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": {}}
+        return {**self.__dict__, "_kept": {}, "_small": {}}
 
     @classmethod
     def open(cls, data: Table) -> MetadataTable | None:
@@ -100,15 +105,14 @@ class MetadataTable:
         files = TimelineView.of(table.timeline, storage)
         blocks = shown_blocks(timeline, table.timeline, files, storage)
         own = table.timeline
-        compactions = frozenset(item.time for item in own.filter((Action.COMMIT,), completed=True))
         return cls(
             storage,
             table.listing(),
             files,
             blocks,
+            own,
             partitions,
             lacking(timeline, own, storage),
-            compactions,
             _written(own, storage),
         )
 
@@ -150,8 +154,8 @@ class MetadataTable:
         """The records of a slice whose keys `find` says: those of the base file first, then of the logs in
         their order, so that a key has several. `columns` are of HoodieMetadataRecord; KEY_FIELD is added.
 
-        Records before a delete of their key are left out. Raises TableError for damaged files, and
-        FileNotFoundError for one that was cleaned since the listing.
+        Records before a delete of their key are left out. Raises TableError for damaged files, and for logs
+        that have lost blocks, and FileNotFoundError for one that was cleaned since the listing.
         """
         names = list(dict.fromkeys([KEY_FIELD, *columns]))
         found = list(self._base(item, find, names))
@@ -160,16 +164,20 @@ class MetadataTable:
                 if block.type is BlockType.DELETE:
                     found = _without(found, read_delete_block(content).keys)
                 else:
-                    found.append(find_rows(block, content, find, names))
+                    found.append(_with_meta(find_rows(block, content, find, names), names))
+        with naming(item.partition):
+            for part in found:
+                check_columns(part, columns)
         return pa.concat_tables(found) if found else pa.table({name: pa.nulls(0) for name in names})
 
     def _contents(self, item: FileSlice) -> Iterable[_Content]:
         """The blocks of a slice's logs that count, with their contents, in their order."""
         kept = self._kept.get(item)
         if kept is None:
-            scan = scan_slice(self._storage, item, self._blocks)
+            scan = scan_slice(self._storage, item, self._blocks, keep=SMALL)
+            refuse_lost_blocks(scan, self._own, self._blocks, self._storage)
             found = contents(self._storage, scan)
-            if scan.content_bytes > _SMALL:
+            if scan.content_bytes > SMALL:
                 return found
             kept = self._kept[item] = list(found)
         return kept
@@ -186,7 +194,7 @@ class MetadataTable:
         groups = file_groups(wanted, len(slices))
 
         def look(number: int) -> pa.Table:
-            mine = wanted.filter(pa.array(groups == number)).to_pylist()
+            mine = wanted.filter(pa.array(groups == number))
             return self.records(slices[number], by_keys(mine), columns)
 
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -194,8 +202,21 @@ class MetadataTable:
 
     def _base(self, item: FileSlice, find: Find, names: Sequence[str]) -> Iterator[pa.Table]:
         if item.base is not None:
-            with HFileReader.open(self._storage, item.base.path) as reader, naming(reader.name):
-                yield decode_rows(find(reader), schema_of(reader), names)
+            with self._opened(item.base) as reader, naming(reader.name):
+                text = schema_of(reader)
+                there = frozenset(field_names(text))
+                wanted = [name for name in names if name in there or name not in META_COLUMNS]
+                yield _with_meta(decode_rows(find(reader), text, wanted), names)
+
+    def _opened(self, base: BaseFile) -> HFileReader:
+        """Small ones are read once, as a whole."""
+        data = self._small.get(base.path)
+        if data is None:
+            if base.size > _SMALL_BASE or sum(map(len, self._small.copy().values())) > SMALL:
+                return HFileReader.open(self._storage, base.path)
+            with self._storage.open_input(base.path) as source:
+                data = self._small[base.path] = source.read(base.size)
+        return HFileReader.of_bytes(data, base.path)
 
 
 def _written(timeline: Timeline, storage: Storage) -> dict[str, frozenset[str]]:
@@ -205,14 +226,25 @@ def _written(timeline: Timeline, storage: Storage) -> dict[str, frozenset[str]]:
         return {}
     stats = timeline.commit(last, storage).partition_to_write_stats
     return {
-        partition: frozenset(stat.path.rpartition("/")[2] for stat in group if stat.path)
+        partition: frozenset(stat.file_name for stat in group if stat.path)
         for partition, group in stats.items()
     }
 
 
 def by_keys(keys: Iterable[str]) -> Find:
-    wanted = sorted({key.encode() for key in keys})
+    """An iterable, or an array of texts."""
+    texts: Any = keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.string())
+    wanted: Any = texts.cast(pa.binary())
     return lambda reader: reader.get(wanted)
+
+
+def _with_meta(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """With all of the names; meta columns that the file lacks are null."""
+    nothing: Any = pa.nulls(rows.num_rows, pa.string())
+    for name in META_COLUMNS:
+        if name in names and name not in rows.schema.names:
+            rows = rows.append_column(name, nothing)
+    return rows.select(names) if rows.num_columns == len(names) else rows
 
 
 def _without(found: list[pa.Table], keys: Any) -> list[pa.Table]:

@@ -16,19 +16,20 @@ rollback   see `rolling_back`: a command block takes the blocks of a deltacommit
 maintain   see `compaction`, `cleaning` and `archiving`.
 
 Writes of several instants may overlap, each in a process of its own. The other calls are for the one process
-that has the table to itself.
+that has the table to itself, or, of writers at once, the lock under which all of them write here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from hoodie.engine.spool import Room
 from hoodie.metadata.archiving import archive
 from hoodie.metadata.cleaning import clean, finish_cleans
 from hoodie.metadata.compaction import compact, finish_compactions
-from hoodie.metadata.deltacommit import write_deltacommit
-from hoodie.metadata.making import make_partitions
-from hoodie.metadata.records import Records
+from hoodie.metadata.deltacommit import Fill, write_deltacommit
+from hoodie.metadata.making import make_filled, make_partitions
+from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.rolling_back import finish_rollbacks, roll_back, roll_back_pending
 from hoodie.metadata.table import Partition
 from hoodie.metadata.upkeep import DEFAULT, Upkeep
@@ -54,22 +55,37 @@ class MetadataWriter:
         return cls(table)
 
     @classmethod
-    def make(cls, data: Table, upto: str, partitions: Mapping[Partition, tuple[Records, int]]) -> None:
-        """Make partitions, each with its records and its number of file groups, as of the instant `upto` of
-        the table (NEW_TABLE for one without any). Where `files` is among them the metadata table itself is
-        made anew; others are added to one that is there.
+    def make(
+        cls,
+        data: Table,
+        upto: str,
+        groups: Mapping[Partition, int],
+        fill: Fill,
+        room: Room | None = None,
+    ) -> None:
+        """Make partitions with so many file groups each, as of the instant `upto` of the table (NEW_TABLE for
+        one without any); `fill` puts their records into spools, which spill into `room`. Where `files` is
+        among them the metadata table itself is made anew; others are added to one that is there.
         """
-        make_partitions(WrittenTable(data), upto, partitions)
+        make_partitions(WrittenTable(data), upto, groups, fill, room)
+
+    @classmethod
+    def make_filled(cls, data: Table, upto: str, partitions: Mapping[Partition, RecordSpool]) -> None:
+        """As `make`, of records that are in spools."""
+        make_filled(WrittenTable(data), upto, partitions)
 
     @property
     def partitions(self) -> list[Partition]:
         """Those that readers may use."""
         return self._table.partitions
 
-    def write(self, instant: str, records: Mapping[Partition, Records]) -> None:
-        """The deltacommit at an instant of the table, which is not completed yet. Records for partitions of
-        `partitions` only; none is a deltacommit, too. Nothing is written where another process, at work on
-        the same plan, has completed both instants meanwhile.
+    def write(
+        self, instant: str, partitions: Iterable[Partition], fill: Fill, room: Room | None = None
+    ) -> None:
+        """The deltacommit at an instant of the table, which is not completed yet. `fill` puts records for
+        some of the writer's own `partitions`, and of those that Apache Hudi's indexer fills, into spools,
+        which spill into `room`, before anything is written; none is a deltacommit, too. Nothing is written
+        where another process, at work on the same plan, has completed both instants meanwhile.
         """
         table = self._table
         table.refresh()
@@ -80,7 +96,7 @@ class MetadataWriter:
             return
         if leftover is not None:
             roll_back(table, leftover, table.rollback_time(instant))
-        write_deltacommit(table, instant, records)
+        write_deltacommit(table, instant, partitions, fill, room)
 
     def rollback(self, instant: str, by: str) -> bool:
         """Take the deltacommit of an instant back, by a later instant of the table. False where there is
@@ -102,16 +118,24 @@ class MetadataWriter:
         self._table.refresh()
         return self._table.is_compacted(instant)
 
-    def maintain(self, upkeep: Upkeep = DEFAULT) -> None:
-        """What is due, before a write: what was killed is finished or rolled back; then a clean, a compaction
-        and the archiving of instants. Only while no instant of the table is pending but the caller's own,
-        whose deltacommit is not written yet.
+    def roll_back_killed(self) -> None:
+        """Roll back what killed processes left unfinished. Apache Hudi's readers stop at the blocks of such a
+        deltacommit where its instant is later than the newest that is completed, so that it must not stay
+        below others'.
         """
         table = self._table
         table.refresh()
         table.sweep()
         finish_rollbacks(table)
         roll_back_pending(table)
+
+    def maintain(self, upkeep: Upkeep = DEFAULT) -> None:
+        """What is due, before a write: what was killed is finished or rolled back; then a clean, a compaction
+        and the archiving of instants. Only while no instant of the table is pending whose deltacommit is
+        being written; there is no compaction where one may still be written before the newest.
+        """
+        self.roll_back_killed()
+        table = self._table
         finish_compactions(table)
         finish_cleans(table)
         clean(table, upkeep)

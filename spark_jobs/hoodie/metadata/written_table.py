@@ -13,7 +13,7 @@ from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.hfile_writer import HFileOptions
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import HFILE, LogFileName, join
-from hoodie.metadata.instants import Own, shown_blocks
+from hoodie.metadata.instants import Own, is_indexing, shown_blocks
 from hoodie.metadata.table import FOLDER, Partition
 from hoodie.storage import Output, Storage
 from hoodie.table.handle import Table, TableRef
@@ -72,6 +72,21 @@ class WrittenTable:
 
     def view(self) -> TimelineView:
         return TimelineView.of(self.timeline, self.storage)
+
+    def indexing_view(self) -> TimelineView | None:
+        """Also of the file groups that an indexer of Apache Hudi is filling; None where there are none: it
+        makes all of them before it begins the deltacommit that fills them.
+        """
+        filling = frozenset(
+            instant.time
+            for instant in self.refresh().filter((Action.DELTACOMMIT,))
+            if is_indexing(instant.time)
+        )
+        view = self.view()
+        return replace(view, committed=view.committed | filling) if filling else None
+
+    def has_groups(self, partition: str, view: TimelineView) -> bool:
+        return bool(file_slices(view, self.listing().files, partition, HFILE))
 
     def blocks(self, view: TimelineView) -> TimelineView:
         """What shows the log blocks that count, by the table's timeline as it is now."""

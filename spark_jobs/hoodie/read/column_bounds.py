@@ -8,6 +8,8 @@ slice; a file without statistics bounds nothing. What Apache Hudi 0.15.0 writes 
 - Where all values of a file count as nulls, it may have had no statistics.
 - Days before 1582-10-15 are counted by another calendar, and points in time in the file's own unit.
 - Texts are compared by UTF-16 units where records of log files are merged, and may end with half a character.
+
+Statistics that were written here are what they seem (`ColumnStats.true`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import pyarrow as pa
 
 from hoodie.metadata.column_stats import ColumnStats, File, column_stats
 from hoodie.metadata.table import MetadataTable
+from hoodie.metadata.text_bounds import text_bounds
 from hoodie.read.bounds import EMPTY, UNKNOWN, Bounds, comparable
 from hoodie.read.predicate import Field, Path
 from hoodie.table.view import FileSlice
@@ -33,9 +36,6 @@ _GREGORIAN = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
 #: smaller numbers are microseconds of the years around 1970, or milliseconds of any time
 _MILLIS = 10**14
 _SCALE, _EXACT = -15, Context(prec=100)
-#: bytes of a text that may have been cut
-_CUT = 64
-_LAST, _REPLACEMENT = 0x10FFFF, "\ufffd"
 _Ends: TypeAlias = tuple[Any, Any]
 
 
@@ -72,7 +72,7 @@ def bounds_of_stats(stats: ColumnStats, kind: pa.DataType, log: bool) -> Bounds:
     unknown = Bounds(nulls=nulls, nan=floating)
     if stats.low is None or stats.high is None:
         return unknown
-    whole = log or (stats.values is not None and stats.values <= _ONE_GROUP)
+    whole = log or stats.true or (stats.values is not None and stats.values <= _ONE_GROUP)
     if not whole and (floating or (pa.types.is_string(kind) and not _is_short(stats))):
         return unknown
     low, high = _ends(stats, kind, log)
@@ -130,37 +130,16 @@ def _decimals(stats: ColumnStats, log: bool) -> _Ends:
         return stats.low, stats.high
     if log or not (stats.low and stats.high):
         return None, None
-    ends = (Decimal(int.from_bytes(value, "big", signed=True)) for value in (stats.low, stats.high))
-    low, high = (value.scaleb(_SCALE, _EXACT) for value in ends)
-    return low, high
+    return merged_decimal(stats.low), merged_decimal(stats.high)
+
+
+def merged_decimal(data: bytes) -> Decimal:
+    """What Apache Hudi's merging of records leaves of a DecimalWrapper: unscaled bytes."""
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(_SCALE, _EXACT)
 
 
 def _texts(stats: ColumnStats, _: bool) -> _Ends:
-    return _least(stats.low), _greatest(stats.high)
-
-
-def _least(text: str) -> str:
-    """Not greater than any text that is not less than this one, by characters or by UTF-16 units."""
-    return text[: _first(text, lambda one: one > "\uffff" or one == _REPLACEMENT)]
-
-
-def _greatest(text: str) -> str | None:
-    """Not less than any text that is not greater than this one, by either order, or begins with it if it may
-    have been cut; None for no bound.
-    """
-    end = _first(text, lambda one: "\ue000" <= one <= "\uffff")
-    if end == len(text) and len(text.encode()) < _CUT:
-        return text
-    begin = text[:end].rstrip(chr(_LAST))
-    if not begin:
-        return None
-    after = ord(begin[-1]) + 1
-    return begin[:-1] + chr(0xE000 if after == 0xD800 else after)
-
-
-def _first(text: str, test: Callable[[str], bool]) -> int:
-    """The place of the first character of a kind; the length without any."""
-    return next((place for place, one in enumerate(text) if test(one)), len(text))
+    return text_bounds(stats.low, stats.high)
 
 
 def _is_moment(kind: pa.DataType) -> bool:

@@ -20,7 +20,7 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.read.matching import Merged, Part, Places, live, looked_at, merge_batch, replacement
 from hoodie.storage import Storage
-from hoodie.table.log_scan import LogScan, scan_slice
+from hoodie.table.log_scan import SMALL, LogScan, scan_slice
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 
@@ -28,6 +28,8 @@ from hoodie.table.view import BaseFile, FileSlice
 RowGroups: TypeAlias = Callable[[pq.FileMetaData], list[int]]
 #: keys of stored rows that are looked up at a time
 _LOOK_UP_ROWS = 1 << 20
+#: the share of the memory for log records that their blocks may have before they are merged
+_KEPT = 8
 
 
 def read_slice(
@@ -73,7 +75,9 @@ class SliceReader:
         columns: Sequence[str] | None = None,
         groups: RowGroups | None = None,
     ) -> None:
-        self.scan: LogScan = scan_slice(storage, file_slice, context.snapshot)
+        self.scan: LogScan = scan_slice(
+            storage, file_slice, context.snapshot, keep=min(SMALL, context.budget // _KEPT)
+        )
         self.updates = self.deletes = self.inserts = 0
         self._storage = storage
         self._slice = file_slice

@@ -29,6 +29,23 @@ HOLES_POLICY = enum_key(
     "on.",
     group="read",
 )
+
+
+class Reader(enum.Enum):
+    AUTO = "AUTO"
+    SPARK = "SPARK"
+    ARROW = "ARROW"
+
+
+READER = enum_key(
+    "hoodie.read.spark.reader",
+    Reader.AUTO,
+    "Who reads base files of a table on an object store in a session of Spark: SPARK, its own Parquet reader "
+    "by the session's file system (s3a:// and its settings), which pushes more filters down; ARROW, Python "
+    "tasks, which need no jars; AUTO: Spark's where the session has the file system, else ARROW. Slices with "
+    "logs are always read by Python tasks, files of a local table by Spark.",
+    group="read",
+)
 MERGE_BUDGET = int_key(
     "hoodie.memory.merge.max.size",
     1073741824,

@@ -31,6 +31,8 @@ COMMIT_TIMES, COLUMN_STATS = "commit times", "column stats"
 BLOOM_FILTERS, RECORD_INDEX = "bloom filters", "record index"
 #: keys of a query that the record index is asked for, at most
 _MOST_KEYS = 10_000
+#: keys for each slice from which on most slices have one, if the keys are spread evenly
+_MANY = 4
 
 
 @dataclass(frozen=True)
@@ -109,16 +111,29 @@ class Skipping:
         return [item for item in slices if id(item) not in without]
 
     def _by_record_index(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """A key that the index does not know may be new to it."""
+        """A key that the index does not know may be new to it. Of many keys for few slices some are looked up
+        first: where most slices have one of those, the others would rule hardly any out.
+        """
         keys = possible_keys(self.node, self.table.properties)
-        if not keys or len(keys) > _MOST_KEYS or self.metadata is None:
+        if not keys or len(keys) > _MOST_KEYS or not slices:
             return list(slices)
+        wanted = sorted(keys)
+        if len(wanted) > _MANY * len(slices):
+            places = self._places(wanted[:: len(wanted) // len(slices)])
+            if places is None or len(places) > len(slices) // 2:
+                return list(slices)
+        places = self._places(wanted)
+        return [item for item in slices if places is None or (item.partition, item.file_id) in places]
+
+    def _places(self, keys: Sequence[str]) -> frozenset[tuple[str, str]] | None:
+        """(partition, file id) of the file groups that have the keys; None where one is not known."""
+        assert self.metadata is not None
         with using():
-            found = locate(self.metadata, pa.array(sorted(keys), pa.string()))
+            found = locate(self.metadata, pa.array(keys, pa.string()))
         if found.num_rows < len(keys):
-            return list(slices)
-        places = frozenset(zip(found["partition"].to_pylist(), found["file_id"].to_pylist(), strict=True))
-        return [item for item in slices if (item.partition, item.file_id) in places]
+            return None
+        partitions, ids = (found[name].to_pylist() for name in ("partition", "file_id"))
+        return frozenset((str(place), str(id_)) for place, id_ in zip(partitions, ids, strict=True))
 
     def _has_values_of_its_files(self, item: FileSlice) -> bool:
         """Is every value of its rows one in its files, under the same name."""

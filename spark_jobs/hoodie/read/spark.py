@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.config.key import Config
+from hoodie.engine.hadoop import lacks_file_system, no_file_system, unseen
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
 from hoodie.engine.session import conf_set, to_spark_schema
@@ -24,6 +25,7 @@ from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query
+from hoodie.read.settings import READER, Reader
 from hoodie.read.spark_values import value_expressions
 from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import Storage
@@ -33,6 +35,7 @@ from hoodie.table.view import BaseFile, FileSlice
 #: Spark looks at each named file by itself; beyond 32 of them it would run a job with a task for each
 _LIST_ON_DRIVER = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}
 _ALONE = 1 << 30
+_OTHERWISE = 'read with reader="arrow" (hoodie.read.spark.reader=ARROW), which needs no jars'
 #: before the number of a column that is not read
 _FAILS = "_hoodie_not_read_"
 #: of Hadoop's globs, which Spark's sources take paths for; a backslash escapes them
@@ -60,7 +63,7 @@ def read_frame(
     view = TableView.load(table, query, config, predicate)
     names = view.columns(columns, meta)
     wanted = view.referenced([*names, *_computed_from(view, names, predicate)], predicate)
-    frame = view_frame(spark, table.storage, view, wanted)
+    frame = view_frame(spark, table.storage, view, wanted, reader=config[READER])
     if view.span is not None:
         frame = frame.where(view.span.predicate())
     if where is not None:
@@ -74,27 +77,53 @@ def view_frame(
     view: TableView,
     names: Sequence[str],
     unread: Mapping[str, str] | None = None,
+    reader: Reader = Reader.AUTO,
 ) -> Any:
     """DataFrame of these columns of a view; rows outside its span are not left out yet.
 
-    Spark itself reads those columns of files that a query needs. Of slices that Python tasks merge they
-    convert all but `unread`, which has the error for a row where such a column is needed.
+    Spark itself reads those columns of base files that a query needs, where it has their file system; Python
+    tasks read what lies elsewhere or is merged: they convert all columns but `unread`, which has the error
+    for a row where one is needed.
     """
     target = to_spark_schema(pa.schema([view.schema.field(name) for name in names]))
-    with conf_set(spark, _LIST_ON_DRIVER):
-        frames = []
-        for schema, files, partitions in _by_types(view, storage, names):
-            paths = [plain_path(file.path) for file in files]
-            stored = spark.read.schema(to_spark_schema(schema)).parquet(*paths)
-            frames.append(_with_values(_cast(stored, target), view.path_columns, partitions))
-    if view.merged:
-        frames.append(_merged(spark, view, names, target, unread or {}))
+    merged: Sequence[FileSlice] = view.merged
+    if (frames := _plain(spark, storage, view, names, target, reader)) is None:
+        frames, merged = [], view.slices
+    if merged:
+        frames.append(_merged(spark, view, merged, names, target, unread or {}))
     return _union(frames) if frames else spark.createDataFrame([], target)
 
 
-def plain_path(path: str) -> str:
+def _plain(
+    spark: Any, storage: Storage, view: TableView, names: Sequence[str], target: Any, reader: Reader
+) -> list[Any] | None:
+    """DataFrames of the files that Spark reads itself; None where it has no file system for them.
+
+    Raises ConfigError where it was to read them nevertheless.
+    """
+    if not storage.local and (reader is Reader.ARROW or len(view.merged) == len(view.slices)):
+        return None
+    frames = []
+    with conf_set(spark, _LIST_ON_DRIVER if storage.local else {}):
+        for schema, files, partitions in _by_types(view, storage, names):
+            paths = [spark_path(storage, file.path) for file in files]
+            try:
+                stored = spark.read.schema(to_spark_schema(schema)).parquet(*paths)
+                frames.append(_with_values(_cast(stored, target), view.path_columns, partitions))
+            except Exception as error:
+                if storage.local:
+                    raise
+                if not lacks_file_system(error):
+                    raise unseen(paths[0], error, _OTHERWISE) from error
+                if reader is Reader.SPARK:
+                    raise no_file_system(paths[0], _OTHERWISE) from None
+                return None
+    return frames
+
+
+def spark_path(storage: Storage, path: str) -> str:
     """A path as Spark's sources take it for itself, and not for a pattern."""
-    return _PATTERN_CHARACTERS.sub(r"\\\1", path)
+    return _PATTERN_CHARACTERS.sub(r"\\\1", storage.spark_path(path) or path)
 
 
 @dataclass(frozen=True)
@@ -121,9 +150,16 @@ class _MergeTask:
                         yield from columns.put(rows, place, schema).to_batches()
 
 
-def _merged(spark: Any, view: TableView, names: Sequence[str], target: Any, unread: Mapping[str, str]) -> Any:
-    """Rows of the slices that are no plain files."""
-    slices = packed(view.merged, _weight)
+def _merged(
+    spark: Any,
+    view: TableView,
+    merged: Sequence[FileSlice],
+    names: Sequence[str],
+    target: Any,
+    unread: Mapping[str, str],
+) -> Any:
+    """Rows of slices that Python tasks read."""
+    slices = packed(merged, _weight)
     read = [name for name in names if name not in unread] or list(names[:1])
     task = _MergeTask(view.ref, slices, view.context, tuple(read), view.path_columns)
     kinds = to_spark_schema(pa.schema([view.schema.field(name) for name in read]))

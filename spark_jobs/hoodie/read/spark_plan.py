@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.engine.frame_plan import COMPARISONS
 from hoodie.read.binding import Dialect, Where
 from hoodie.read.functions import date_of_text
 from hoodie.read.predicate import (
@@ -34,14 +35,6 @@ from hoodie.read.predicate import (
     membership,
 )
 
-_SIGNS = {
-    "EqualTo": "=",
-    "EqualNullSafe": "<=>",
-    "LessThan": "<",
-    "LessThanOrEqual": "<=",
-    "GreaterThan": ">",
-    "GreaterThanOrEqual": ">=",
-}
 #: of a value that is written without quotes: it ends where the filter does
 _PLAIN = re.compile(r"[^(),\[\]\x00-\x1f]*")
 _BEGIN = "== Physical Plan =="
@@ -141,7 +134,7 @@ class _Filters:
             if "%" in value or "_" in value or not pa.types.is_string(kind):
                 raise _Unknown
             return Like(column, value + "%"), rest
-        return comparison(_SIGNS[name], column, _literal(value, kind)), rest
+        return comparison(COMPARISONS[name], column, _literal(value, kind)), rest
 
     def _column(self, text: str) -> tuple[Column, Any, str]:
         match = re.match(rf"{self._stand.mark}_(\d+)(?=[,)])", text)

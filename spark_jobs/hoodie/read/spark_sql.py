@@ -16,10 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.engine.hadoop import lacks_file_system, no_file_system, unseen
 from hoodie.engine.session import conf_set, spark_context, to_spark_schema
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import COMMIT_TIME
-from hoodie.read.spark import plain_path, view_frame
+from hoodie.read.settings import READER, Reader
+from hoodie.read.spark import spark_path, view_frame
 from hoodie.read.spark_plan import Needed, Stand, needed
 from hoodie.read.sql_tables import SqlTable, query_text
 from hoodie.read.table_view import TableView, query_schema
@@ -30,6 +32,7 @@ from hoodie.table.properties import properties_path
 _OF_TEXT = frozenset({"AnalysisException", "ParseException"})
 _FIELDS = "spark.sql.debug.maxToStringFields"
 _MANY = "1000000"
+_OTHERWISE = "use the local engine for it, or read the table into a DataFrame"
 
 
 def sql_frame(spark: Any, text: str, tables: Mapping[str, SqlTable]) -> Any:
@@ -51,9 +54,9 @@ def sql_frame(spark: Any, text: str, tables: Mapping[str, SqlTable]) -> Any:
     ) as views:
         known = needed(_plan(spark, query, views), stands)
     parts = {
-        name: _Part(stands[name], known[name], TableView.load(opened[name], asked.query, asked.config, where))
+        name: _Part(stands[name], known[name], view, asked.config[READER])
         for name, asked in tables.items()
-        for where in [known[name].where()]
+        for view in [TableView.load(opened[name], asked.query, asked.config, known[name].where())]
     }
     while True:
         frames = {name: part.frame(spark, opened[name]) for name, part in parts.items()}
@@ -73,9 +76,11 @@ class _Part:
     stand: Stand
     known: Needed
     view: TableView
+    reader: Reader
 
     def frame(self, spark: Any, table: Table) -> Any:
-        frame = view_frame(spark, table.storage, self.view, self.view.schema.names, self._unread())
+        names = self.view.schema.names
+        frame = view_frame(spark, table.storage, self.view, names, self._unread(), self.reader)
         return frame if self.view.span is None else frame.where(self.view.span.predicate())
 
     def lacks(self, plan: str) -> bool:
@@ -92,11 +97,20 @@ class _Part:
 
 
 def _stand_in(spark: Any, table: Table, stand: Stand) -> Any:
-    """A file that is there and never read, as Parquet with the table's columns."""
+    """A file that is there and never read, as Parquet with the table's columns. Raises ConfigError where
+    Spark has no file system for it, StorageError where it does not see it.
+    """
     fields = zip(stand.schema, stand.names(), strict=True)
     marked = pa.schema([pa.field(name, field.type) for field, name in fields])
-    frame = spark.read.schema(to_spark_schema(marked)).parquet(plain_path(properties_path(table.base_path)))
-    return frame.toDF(*stand.schema.names)
+    path = spark_path(table.storage, properties_path(table.base_path))
+    try:
+        return spark.read.schema(to_spark_schema(marked)).parquet(path).toDF(*stand.schema.names)
+    except Exception as error:
+        if table.storage.local:
+            raise
+        if lacks_file_system(error):
+            raise no_file_system(path, _OTHERWISE) from None
+        raise unseen(path, error, _OTHERWISE) from error
 
 
 @contextlib.contextmanager

@@ -184,7 +184,7 @@ def _commit(commit: CommitMetadata, planned: bool) -> Contents:
 
 def _file(partition: str, stat: WriteStat) -> dict[str, Any]:
     """`size` is the file's length after the write; of a log file only `written` bytes may be new."""
-    name = (stat.path or "").rpartition("/")[2]
+    name = stat.file_name
     return {
         "partition": partition,
         "name": name,

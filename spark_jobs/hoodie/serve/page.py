@@ -28,7 +28,7 @@ from urllib.parse import parse_qs, quote, unquote
 from hoodie.errors import ConfigError, HoodieError, TableError, TableNotFound
 from hoodie.serve import details, instants, tables
 from hoodie.serve.instants import Summaries, parse_before, parse_limit
-from hoodie.serve.tables import ShownTable
+from hoodie.serve.tables import Options, ShownTable
 from hoodie.text import lines, visible
 
 log = logging.getLogger(__name__)
@@ -78,17 +78,22 @@ class Reply:
         return cls(int(status), JSON, _MARKUP.sub(lambda char: f"\\u{ord(char[0]):04x}", text).encode())
 
 
+def _no_options(_: str) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Page:
     """The page of the tables that `allowed` names; it is asked at each request.
 
     airflow: where Airflow's own pages are, without a trailing slash ("" for the same host), so that task
-    runs are links; None: they are text.
+    runs are links; None: they are text. options: settings of the storage of each.
     """
 
     allowed: Callable[[], Mapping[str, str]]
     airflow: str | None = None
     summaries: Summaries = field(default_factory=Summaries)
+    options: Options = _no_options
 
     def get(self, path: str, query: str = "") -> Reply:
         """`path` is the rest of the URL below the page's own, still quoted. Never raises for a request."""
@@ -123,7 +128,7 @@ class Page:
     def _document(self, parts: list[str], query: Mapping[str, str]) -> dict[str, Any] | None:
         match parts:
             case ["tables"]:
-                return {"tables": tables.describe(self.allowed())}
+                return {"tables": tables.describe(self.allowed(), self.options)}
             case ["tables", name, "instants"]:
                 return self._instants(self._table(name), query)
             case ["tables", name, "instants", time]:
@@ -138,7 +143,7 @@ class Page:
                 f"{', '.join(sorted(allowed)) or 'none'}",
                 name=name[:100],
             )
-        return ShownTable.open(name, allowed[name])
+        return ShownTable.open(name, allowed[name], self.options(name))
 
     def _instants(self, table: ShownTable, query: Mapping[str, str]) -> dict[str, Any]:
         choose = instants.archived_page if _flag(query, "archived") else instants.active_page

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from hoodie.config.key import Config
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.storage import Storage, normalize
 from hoodie.table import heartbeat
@@ -23,8 +24,12 @@ _NAME = re.compile(r"[\w.-]{1,100}")
 _ROUNDS = 3
 
 
+#: settings of the storage of a table on the list, by its name; may raise ConfigError
+Options = Callable[[str], Mapping[str, str]]
+
+
 def allow_list(tables: Mapping[str, str]) -> dict[str, str]:
-    """Names and paths of the tables that may be shown -> normalized. Raises ConfigError, StorageError."""
+    """Names and paths of the tables that may be shown -> normalized. Raises ConfigError."""
     for name, path in tables.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or set(name) == {"."}:
             raise ConfigError(
@@ -57,9 +62,11 @@ class ShownTable:
     now_ms: int
 
     @classmethod
-    def open(cls, name: str, base_path: str) -> ShownTable:
-        """Raises TableNotFound, TornProperties, UnsupportedVersion, StorageError."""
-        table = Table.open(base_path, rounds=_ROUNDS)
+    def open(cls, name: str, base_path: str, options: Mapping[str, str] | None = None) -> ShownTable:
+        """`options`: settings of its storage. Raises TableNotFound, TornProperties, UnsupportedVersion,
+        StorageError, ConfigError.
+        """
+        table = Table.open(base_path, Config.of(options or {}), rounds=_ROUNDS)
         return cls(name=name, table=table, now_ms=table.storage.now_ms())
 
     @property
@@ -107,12 +114,12 @@ class ShownTable:
         }
 
 
-def describe(tables: Mapping[str, str]) -> list[dict[str, Any]]:
+def describe(tables: Mapping[str, str], options: Options) -> list[dict[str, Any]]:
     """Every table on the list, by name; one that can't be opened with its error instead."""
     out: list[dict[str, Any]] = []
     for name, base_path in sorted(tables.items()):
         try:
-            out.append(ShownTable.open(name, base_path).to_dict())
+            out.append(ShownTable.open(name, base_path, options(name)).to_dict())
         except HoodieError as error:
             out.append({"name": name, "base_path": base_path, "error": error.to_dict()})
         except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hoodie.services.catalogue import public
 from hoodie.services.description import Service
+from hoodie.services.request import is_positional
 
 _HEAD = ("Service", "What it does", "Python", "Airflow", "Runs on")
 #: around the table in docs/services.md
@@ -19,9 +20,12 @@ def markdown() -> str:
 
 
 def _row(service: Service) -> tuple[str, ...]:
-    asked = "".join(f" `--{name.replace('_', '-')}`" for name in service.request.own())
+    own = service.request.own()
+    given = "".join(f" {name.upper()}" for name, item in own.items() if is_positional(item))
+    asked = [name for name, item in own.items() if not is_positional(item)]
+    flags = "".join(f" `--{name.replace('_', '-')}`" for name in asked)
     return (
-        f"`hoodie {service.name}`{asked}",
+        f"`hoodie {service.name}{given}`{flags}",
         service.doc,
         f"`{service.function}`" if service.function else "",
         f"`{service.operator}`" if service.operator else "",

@@ -26,12 +26,21 @@ def local_engine() -> Engine:
     return LocalEngine()
 
 
-def asked(default: Any = MISSING, *, doc: str, choices: tuple[str, ...] = (), metavar: str = "") -> Any:
+def asked(
+    default: Any = MISSING,
+    *,
+    doc: str,
+    choices: tuple[str, ...] = (),
+    metavar: str = "",
+    positional: bool = False,
+) -> Any:
     """A field that jobs and commands have under the same name; without a default it has to be given.
 
-    doc: its line in a command's help. A field whose default is False is a switch.
+    doc: its line in a command's help. A field whose default is False is a switch. positional: a command takes
+    its value without the name, as in `hoodie index show`.
     """
-    return field(default=default, metadata={_ASKED: {"doc": doc, "choices": choices, "metavar": metavar}})
+    known = {"doc": doc, "choices": choices, "metavar": metavar, "positional": positional}
+    return field(default=default, metadata={_ASKED: known})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +115,10 @@ class RewriteRequest(PlannedRequest):
                 f"{self.mode}",
                 instant=self.instant,
             )
+
+
+def is_positional(item: Field[Any]) -> bool:
+    return bool(item.metadata[_ASKED]["positional"])
 
 
 def _check(name: str, item: Field[Any], value: Any) -> None:

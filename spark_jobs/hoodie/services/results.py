@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hoodie.services.service_table import ServiceTable
-from hoodie.write.result import repairs
+from hoodie.write.result import repairs, warned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,6 @@ def about(target: ServiceTable, dry_run: bool, seconds: float) -> dict[str, Any]
         "base_path": target.base_path,
         "dry_run": dry_run,
         "duration_s": round(seconds, 3),
-        "warnings": [*target.config.warnings, *target.warnings],
+        "warnings": [*target.config.warnings, *warned(target.transactions), *target.warnings],
         **repairs(target.transactions),
     }

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoodie.concurrency.gate import check_concurrency
+from hoodie.concurrency.gate import check_concurrency, is_optimistic
 from hoodie.config.key import Config
 from hoodie.hooks import HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
+from hoodie.table.pending import BusyGroups, changing_groups
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
@@ -77,6 +78,12 @@ class ServiceTable:
             yield made
         context = HookContext(config=self.config, engine=None, progress=progress)
         self.warnings.extend(Hooks().run(made.events, context))
+
+    def changing_groups(self, timeline: Timeline) -> BusyGroups:
+        """The file groups that writers beside this service change now: a plan leaves them out. None with one
+        writer at a time, which is waited for.
+        """
+        return changing_groups(timeline, self.storage) if is_optimistic(self.config) else {}
 
     def next_time(self, timeline: Timeline) -> str:
         """A new instant, later than all on the timeline."""

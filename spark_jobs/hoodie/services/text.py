@@ -21,7 +21,7 @@ def notes(result: dict[str, Any]) -> list[str]:
     if result["rolled_back"]:
         lines.append(f"  failed writes rolled back first: {', '.join(result['rolled_back'])}")
     if result["metadata_table_removed"]:
-        lines.append("  the metadata table was removed, as it can't be kept up to date yet")
+        lines.append("  the metadata table was removed")
     return [*lines, *(f"  warning: {warning}" for warning in result["warnings"])]
 
 

@@ -18,10 +18,11 @@ import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from hoodie.errors import ConfigError, InputError
-from hoodie.storage import normalize, storage_for
+from hoodie.errors import ConfigError, HoodieError, InputError, SourceNotFound
+from hoodie.storage import Storage, normalize, source_storage_for
+from hoodie.storage.settings import options_of
 
 
 class Format(enum.Enum):
@@ -72,17 +73,25 @@ LOCAL_OPTIONS: Mapping[Format, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Paths, globs or folders (for SQL: one query) of one format; `options` are the reader's, as texts."""
+    """Paths, globs or folders (for SQL: one query) of one format; `options` are the reader's, as texts,
+    `storage_options` the settings of the storages of the paths. Picklable.
+    """
 
     paths: tuple[str, ...]
     format: Format
     options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, value: str | Sequence[str] | Mapping[str, Any]) -> Source:
+    def of(
+        cls,
+        value: str | Sequence[str] | Mapping[str, Any],
+        settings: Mapping[str, Any] | None = None,
+    ) -> Source:
         """A path, a list of paths, or {"path", "format", "options"}. Raises ConfigError or InputError.
 
-        Without a format the first path's suffix decides, and what is no .csv or .json is parquet.
+        Without a format the first path's suffix decides, or that of the first file below it, and what is no
+        .csv or .json is parquet. `settings` are those of the call, such as hoodie.storage.s3.endpoint.
         """
         described = value if isinstance(value, Mapping) else {"path": value}
         if unknown := sorted(set(described) - {"path", "format", "options"}):
@@ -92,11 +101,17 @@ class Source:
         options = described.get("options") or {}
         if not isinstance(options, Mapping):
             raise ConfigError(f"source options are {options!r}; give names and values")
+        access = options_of(settings or {})
         return cls(
             paths,
-            Format.of(str(kind)) if kind else format_of(paths[0]),
+            Format.of(str(kind)) if kind else format_of(paths[0], access),
             {str(name): _text(text) for name, text in options.items()},
+            access,
         )
+
+    def storage(self, path: str) -> Storage:
+        """Of one of the paths, or of a file below it."""
+        return source_storage_for(path, self.storage_options)
 
     def __str__(self) -> str:
         return ", ".join(self.paths)
@@ -120,17 +135,16 @@ class Source:
                 f"{', '.join(allowed) or 'none'}. The Spark engine takes all of Spark's",
                 option=unknown,
             )
-        for path in self.paths if self.format is not Format.TABLE else ():
-            if "://" in path and not path.startswith("file:"):
-                return InputError(
-                    f"the local engine reads files of this machine, not {path}; use the Spark engine",
-                    path=path,
-                )
+        for path in self.paths:
+            try:
+                normalize(path)
+            except HoodieError as error:
+                return InputError(f"the local engine can't read {path}: {error.message}", path=path)
         return None
 
-    def no_such(self, detail: str = "") -> InputError:
+    def no_such(self, detail: str = "") -> SourceNotFound:
         """The error for a path without files."""
-        return InputError(
+        return SourceNotFound(
             f"no such source: {self}{f' ({detail})' if detail else ''}; check the path or the glob. A source "
             "without rows is an existing file without rows",
             source=str(self),
@@ -149,40 +163,73 @@ class Source:
         if self.format in (Format.TABLE, Format.SQL):
             return
         for path in self.paths:
-            if "://" not in path and storage_for(path).exists(f"{normalize(path)}/.hoodie"):
+            if self._is_table(path):
                 raise InputError(
                     f"{path} is a Hudi table; read it with the source format 'table'", source=path
                 )
 
+    def _is_table(self, path: str) -> bool:
+        try:
+            place = normalize(path)
+            return self.storage(place).exists(f"{place}/.hoodie")
+        except HoodieError:
+            return False  # who reads it says what is wrong; Spark may see what this process does not
 
-def local_files(source: Source) -> dict[str, list[str]]:
-    """Data files by the folder they were found below ("" for files named directly or by a glob).
 
-    Raises InputError for a source without files, and for one that the local engine has no reader for.
+class SourceFile(NamedTuple):
+    """A data file; `size` is bytes."""
+
+    path: str
+    size: int
+
+
+def source_files(source: Source) -> dict[str, list[SourceFile]]:
+    """Data files by the folder they were found below ("" for files named directly or by a glob), each once.
+
+    Raises InputError for a source without files, and for one that the local engine has no reader for;
+    StorageError, and ConfigError of the storage's settings.
     """
     if (problem := source.local_problem()) is not None:
         raise problem
-    found: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    found: dict[str, list[SourceFile]] = {}
     for path in source.paths:
-        place = normalize(path)
-        matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
-        for match in matches:
-            if os.path.isdir(match):
-                found.setdefault(match, []).extend(data_files(match))
-            else:
-                found.setdefault("", []).append(match)
-    if not any(found.values()):
+        for folder, file in _found(source.storage(path), normalize(path)):
+            if file.path not in seen:
+                seen.add(file.path)
+                found.setdefault(folder, []).append(file)
+    if not found:
         raise source.no_such()
     return found
 
 
-def format_of(path: str) -> Format:
-    """By the suffix of the path, or of the first file that it stands for on this machine; else parquet."""
-    for name in (path, _first_file(path)):
-        for suffix, kind in _SUFFIXES.items():
-            if name.rstrip("/").lower().endswith(suffix):
-                return kind
-    return Format.PARQUET
+def format_of(path: str, storage_options: Mapping[str, str]) -> Format:
+    """By the suffix of the path, or of the first file that it stands for; else parquet."""
+    kind = _by_suffix(path) or _by_suffix(_first_file(path, storage_options))
+    return kind or Format.PARQUET
+
+
+def _by_suffix(path: str) -> Format | None:
+    text = path.rstrip("/").lower()
+    return next((kind for suffix, kind in _SUFFIXES.items() if text.endswith(suffix)), None)
+
+
+def _found(storage: Storage, place: str) -> Iterator[tuple[str, SourceFile]]:
+    """Data files with their folders; on this machine folder by folder. A file that the path itself names is
+    one, whatever its name.
+    """
+    if not storage.local:
+        for file in storage.find(place):
+            below = file.path[len(file.folder) :] if file.folder else file.path.rpartition("/")[2]
+            if file.path == place or all(_is_data(name) for name in below.split("/") if name):
+                yield file.folder, SourceFile(file.path, file.size)
+        return
+    matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
+    for match in matches:
+        folder = match if os.path.isdir(match) else ""
+        named = [match] if match == place or _is_data(os.path.basename(match)) else []
+        for path in data_files(match) if folder else named:
+            yield folder, SourceFile(path, os.path.getsize(path))
 
 
 def data_files(folder: str) -> Iterator[str]:
@@ -196,12 +243,12 @@ def _is_data(name: str) -> bool:
     return not name.startswith((".", "_")) or "=" in name
 
 
-def _first_file(path: str) -> str:
-    if "://" in path:
-        return ""
-    place = normalize(path)
-    first = place if os.path.exists(place) else next(iter(sorted(glob.glob(place, recursive=True))), "")
-    return next(data_files(first), "") if os.path.isdir(first) else first
+def _first_file(path: str, storage_options: Mapping[str, str]) -> str:
+    try:
+        files = _found(source_storage_for(path, storage_options), normalize(path))
+        return next(files, ("", SourceFile("", 0)))[1].path
+    except (HoodieError, OSError):
+        return ""  # who reads it says what is wrong
 
 
 def _paths(value: Any) -> tuple[str, ...]:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
 from hoodie.engine.spark_files import spark_dataset
 from hoodie.engine.streams import Stream, widened
-from hoodie.errors import InputError
+from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import without_meta
-from hoodie.source import Format, Source, local_files
+from hoodie.source import Format, Source, SourceFile, source_files
+from hoodie.source.arrow_files import file_system
 from hoodie.source.text import csv_rows, json_rows
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 
 if TYPE_CHECKING:
     from hoodie.read.table_view import TableView
+
+#: footers that are read side by side
+_OPENED = 8
 
 
 def read(source: Source, known: pa.Schema | None = None) -> pa.Table | ds.Dataset | Stream:
@@ -46,38 +52,56 @@ def read(source: Source, known: pa.Schema | None = None) -> pa.Table | ds.Datase
 
 
 def _parquet(source: Source) -> ds.Dataset:
-    found: list[tuple[list[str], Any]] = [
-        (paths, {"partitioning": "hive", "partition_base_dir": folder} if folder else {})
-        for folder, paths in local_files(source).items()
-    ]
-    parts = [ds.dataset(paths, format="parquet", **layout) for paths, layout in found]
-    footers = [pq.read_schema(path).remove_metadata() for paths, _ in found for path in paths]
+    groups = [_Group.of(source, folder, files) for folder, files in source_files(source).items()]
+    parts = [group.dataset() for group in groups]
+    with ThreadPoolExecutor(_OPENED) as pool:  # of an object store each is a request
+        footers = list(
+            pool.map(_Group.footer, *zip(*((g, path) for g in groups for path in g.paths), strict=True))
+        )
     schema = pa.unify_schemas([*footers, *(part.schema for part in parts)], promote_options="permissive")
-    united: Any = [ds.dataset(paths, schema=schema, format="parquet", **layout) for paths, layout in found]
+    united: Any = [group.dataset(schema) for group in groups]
     return cast(ds.Dataset, ds.dataset(united))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Files that were found below a folder ("": none), by their paths in a file system."""
+
+    files: pafs.FileSystem
+    folder: str
+    paths: list[str]
+
+    @classmethod
+    def of(cls, source: Source, folder: str, found: Sequence[SourceFile]) -> _Group:
+        opened = [file_system(source, file.path) for file in found]
+        return cls(opened[0][0], folder.partition("://")[2] or folder, [path for _, path in opened])
+
+    def dataset(self, schema: pa.Schema | None = None) -> ds.Dataset:
+        layout: Any = {"partitioning": "hive", "partition_base_dir": self.folder} if self.folder else {}
+        return ds.dataset(self.paths, schema=schema, format="parquet", filesystem=self.files, **layout)
+
+    def footer(self, path: str) -> pa.Schema:
+        return pq.read_schema(path, filesystem=self.files).remove_metadata()
 
 
 def parquet_dataset(source: Source) -> ds.Dataset | None:
     """The files as a Dataset when Spark would read the same rows and types from them, else None.
 
-    Left to Spark are paths that are not on this machine or that only its globs understand, options, partition
-    columns in folder names, files whose types differ, and types or old calendars that it converts on its own.
+    Left to Spark are paths that this process has no storage for or does not see, or that only Spark's globs
+    understand, options, partition columns in folder names, files whose types differ, and types or old
+    calendars that it converts on its own.
     """
-    odd_path = any(("://" in path and not path.startswith("file:")) or "{" in path for path in source.paths)
-    if odd_path or set(source.options) - {"mergeSchema"}:
+    if any("{" in path for path in source.paths) or set(source.options) - {"mergeSchema"}:
         return None
     try:
-        found = local_files(source)
-        paths = [path for group in found.values() for path in group]
-        if any(
-            "=" in os.path.relpath(path, folder)
-            for folder, group in found.items()
-            if folder
-            for path in group
-        ):
+        groups = [_Group.of(source, folder, files) for folder, files in source_files(source).items()]
+        if any("=" in path[len(group.folder) :] for group in groups if group.folder for path in group.paths):
             return None
-        return spark_dataset(paths)
-    except (InputError, pa.ArrowException, OSError, ValueError):
+        files = groups[0].files
+        if any(group.files != files for group in groups):
+            return None
+        return spark_dataset([path for group in groups for path in group.paths], files)
+    except (HoodieError, pa.ArrowException, OSError, ValueError):
         return None  # Spark's own message is the one that its users know
 
 
@@ -86,7 +110,7 @@ def _table(source: Source) -> Stream:
     from hoodie.read.arrow import view_batches
     from hoodie.read.table_view import TableView
 
-    tables = [Table(TableRef.of(path, Config())) for path in source.paths]
+    tables = [Table(TableRef.of(path, Config(source.storage_options))) for path in source.paths]
     views = [TableView.load(table) for table in tables]
     schema = pa.unify_schemas([without_meta(view.schema) for view in views], promote_options="permissive")
 

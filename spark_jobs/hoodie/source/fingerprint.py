@@ -1,8 +1,8 @@
 """What a write reads, in one text: a task that runs again knows by it whether its source has changed.
 
-A commit keeps it beside its token (hoodie.timeline.tokens). The text of a source may never change: a retry
-after an upgrade has to find the commit that was made before. Standard library only, so that an operator
-compares before it starts a JVM.
+A commit keeps it beside its token (hoodie.timeline.tokens), which compares two of them. The text of a source
+may never change: a retry after an upgrade has to find the commit that was made before. Standard library only,
+so that an operator compares before it starts a JVM.
 """
 
 from __future__ import annotations
@@ -15,25 +15,35 @@ from typing import Any
 from hoodie.errors import HoodieError
 from hoodie.format.names import META_FOLDER
 from hoodie.storage import normalize, source_storage_for
+from hoodie.storage.settings import options_of
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
+from hoodie.timeline.tokens import FINGERPRINT_KEY, SEEN_MARK, TOKEN_KEY
 
 
-def fingerprint(operation: str, source: Mapping[str, Any]) -> str:
-    """Of what a write reads: the request's source, and names, sizes and times of its files, as far as this
-    machine has a storage for them.
+def fingerprint(operation: str, source: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> str:
+    """Of what a write reads: the request's source, and names, sizes and times (of objects: e-tags) of its
+    files, as far as this machine has a storage for them.
 
     `source` is {"path", "format", "options"}, or {"partitions"} of a delete_partition. For a table its newest
-    commit stands for the files.
+    commit stands for the files. `settings` of the call open its storage.
+
+    Files of another machine's storage may be seen by one run and not by the next, which has no credentials:
+    they are in a second part behind a dash, which is there where all of them were seen.
     """
     paths = source.get("path") or ()
-    seen: list[Any] = [operation, source]
+    storage_options = options_of(settings or {})
+    known: list[Any] = [operation, source]
+    seen: list[Any] = []
     for path in [paths] if isinstance(paths, str) else paths:
         if source.get("format") == "sql":
             continue
-        seen.append(_state(path))
-    text = json.dumps(seen, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+        state, remote = _state(path, storage_options)
+        known.append([] if remote else state)
+        if remote:
+            seen.append(state)
+    if not seen or None in seen:
+        return _hash(known)
+    return f"{_hash(known)}{SEEN_MARK}{_hash(seen)}"
 
 
 def partition_source(partitions: str | Sequence[str]) -> dict[str, Any]:
@@ -42,19 +52,34 @@ def partition_source(partitions: str | Sequence[str]) -> dict[str, Any]:
     return {"partitions": sorted(set(named))}
 
 
-def token_metadata(token: str, operation: str, source: Mapping[str, Any]) -> dict[str, str]:
+def token_metadata(
+    token: str, operation: str, source: Mapping[str, Any], settings: Mapping[str, Any] | None = None
+) -> dict[str, str]:
     """The extra metadata of an idempotent write; none without a token."""
-    return {TOKEN_KEY: token, FINGERPRINT_KEY: fingerprint(operation, source)} if token else {}
+    if not token:
+        return {}
+    return {TOKEN_KEY: token, FINGERPRINT_KEY: fingerprint(operation, source, settings)}
 
 
-def _state(path: str) -> list[Any]:
+def _state(path: str, storage_options: Mapping[str, str]) -> tuple[list[Any] | None, bool]:
+    """What distinguishes the content at a path, and whether another process may not see it; None where this
+    one does not.
+    """
     try:
         place = normalize(path)
-        storage = source_storage_for(place)
+        storage = source_storage_for(place, storage_options)
+    except HoodieError:
+        return [], False
+    try:
         meta = storage.info(f"{place}/{META_FOLDER}")
         if meta is not None and meta.is_dir:
-            last = Timeline.load(place).last_commit
-            return ["table", last.time if last else ""]
-        return [(file, *storage.stamp(file)) for file in storage.find(place)]
+            last = Timeline.load(place, storage).last_commit
+            return ["table", last.time if last else ""], storage.remote
+        return [(file.path, file.size, file.stamp) for file in storage.find(place)], storage.remote
     except HoodieError:
-        return []
+        return (None, True) if storage.remote else ([], False)
+
+
+def _hash(seen: list[Any]) -> str:
+    text = json.dumps(seen, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hoodie.engine.hadoop import lacks_file_system, no_file_system
 from hoodie.errors import HoodieError, InputError
 from hoodie.source import Format, Source
+from hoodie.storage import normalize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,25 +41,57 @@ def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
 
     source.refuse_table()
     try:
-        if source.format is Format.PARQUET:
-            if (dataset := parquet_dataset(source)) is not None:
-                return dataset
-            return spark.read.options(**{"mergeSchema": "true", **source.options}).parquet(*source.paths)
+        if source.format is Format.PARQUET and (dataset := parquet_dataset(source)) is not None:
+            return dataset
         if source.format is Format.TABLE:
             return _tables(source, spark)
         if source.format is Format.SQL:
             return spark.sql(source.paths[0])
-        return _text_files(source, spark, known)
+        return _files(source, spark, known)
     except HoodieError:
         raise
     except Exception as error:
         raise _explained(source, error) from error
 
 
+def _files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
+    """The paths are first taken as they are given: a session may have a file system of its own for s3://."""
+    reader = _parquet_files if source.format is Format.PARQUET else _text_files
+    hadoop = replace(source, paths=tuple(_of_hadoop(source, path) for path in source.paths))
+    try:
+        return reader(source, spark, known)
+    except Exception as error:
+        if not lacks_file_system(error):
+            raise
+    try:
+        return reader(hadoop, spark, known)
+    except Exception as error:
+        if not lacks_file_system(error):
+            raise
+    lacking = next((path for path in hadoop.paths if "://" in path), str(source))
+    otherwise = "use the local engine, which reads it without them (hoodie.storage.* or the environment)"
+    if source.format is Format.PARQUET:
+        otherwise = "let this process see the files (hoodie.storage.* or the environment), or " + otherwise
+    raise no_file_system(lacking, otherwise)
+
+
+def _of_hadoop(source: Source, path: str) -> str:
+    try:
+        place = normalize(path)
+        return source.storage(place).spark_path(place) or path
+    except HoodieError:
+        return path
+
+
+def _parquet_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
+    return spark.read.options(**{"mergeSchema": "true", **source.options}).parquet(*source.paths)
+
+
 def _tables(source: Source, spark: Any) -> Any:
     from hoodie.read.spark import read_frame
 
-    frames = [read_frame(spark, path, meta=False) for path in source.paths]
+    options = source.storage_options
+    frames = [read_frame(spark, path, meta=False, options=options) for path in source.paths]
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other, allowMissingColumns=True)

@@ -7,7 +7,6 @@ on; of a large one nothing is, and its blocks are read again where its rows are 
 from __future__ import annotations
 
 import codecs
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,8 @@ import pyarrow.json
 
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import ConfigError, InputError
-from hoodie.source import Source, local_files
+from hoodie.source import Source, SourceFile, source_files
+from hoodie.source.arrow_files import open_text
 
 #: bytes of text that are parsed at once; a longer record is a block of its own
 BLOCK_BYTES = 16 << 20
@@ -37,6 +37,7 @@ class _File(ABC):
 
     source: Source
     path: str
+    size: int
     known: pa.Schema | None
     names: tuple[str, ...] = ()
     types: tuple[pa.DataType, ...] = ()
@@ -62,7 +63,10 @@ class _File(ABC):
         return pa.schema([pa.field(name, kind) for name, kind in zip(self.names, self.types, strict=True)])
 
     def unreadable(self, error: Exception) -> InputError:
-        return Source((self.path,), self.source.format, self.source.options).unreadable(error)
+        return replace(self.source, paths=(self.path,)).unreadable(error)
+
+    def open(self) -> Any:
+        return open_text(self.source, self.path)
 
 
 def csv_rows(source: Source, known: pa.Schema | None) -> pa.Table | Stream:
@@ -71,20 +75,20 @@ def csv_rows(source: Source, known: pa.Schema | None) -> pa.Table | Stream:
         raise ConfigError(
             "a CSV source without header has no column names; add a header line", option="header"
         )
-    files = [_CsvFile(source, path, known) for path in _paths(source, "without even a header")]
+    files = [_CsvFile(source, *file, known) for file in _files(source, "without even a header")]
     return _read(files, lambda dtype: pa.string() if _is_odd(dtype) else dtype)
 
 
 def json_rows(source: Source, known: pa.Schema | None) -> pa.Table | Stream:
-    files = [_JsonFile(source, path, known) for path in _paths(source, "so its columns are unknown")]
+    files = [_JsonFile(source, *file, known) for file in _files(source, "so its columns are unknown")]
     return _read(files, lambda dtype: dtype)
 
 
-def _paths(source: Source, lacks: str) -> Iterator[str]:
-    for path in (path for paths in local_files(source).values() for path in paths):
-        if os.path.getsize(path) == 0:
-            raise source.no_such(f"{path} is empty, {lacks}")
-        yield path
+def _files(source: Source, lacks: str) -> Iterator[SourceFile]:
+    for file in (file for files in source_files(source).values() for file in files):
+        if file.size == 0:
+            raise source.no_such(f"{file.path} is empty, {lacks}")
+        yield file
 
 
 def _read(files: Sequence[_File], settle: Callable[[pa.DataType], pa.DataType]) -> pa.Table | Stream:
@@ -133,12 +137,11 @@ def _parts(files: Sequence[_File]) -> Iterator[tuple[_File, ...]]:
     part: list[_File] = []
     size = 0
     for file in files:
-        more = os.path.getsize(file.path)
-        if part and size + more > _PART_BYTES:
+        if part and size + file.size > _PART_BYTES:
             yield tuple(part)
             part, size = [], 0
         part.append(file)
-        size += more
+        size += file.size
     yield tuple(part)
 
 
@@ -158,11 +161,11 @@ class _Part:
                 raise file.unreadable(error) from error
 
 
-def _blocks(path: str, encoding: str, end: Callable[[bytes], int]) -> Iterator[bytes]:
+def _blocks(file: _File, encoding: str, end: Callable[[bytes], int]) -> Iterator[bytes]:
     """Of the text, in UTF-8, cut where `end` finds the end of the last whole record of a part; 0: it has
     none.
     """
-    with pa.input_stream(path) as plain:
+    with file.open() as plain:
         text: Any = plain if encoding == "utf8" else pa.transcoding_input_stream(plain, encoding, "utf8")
         left, first = b"", True
         while more := text.read(max(BLOCK_BYTES, len(left))):
@@ -187,7 +190,7 @@ class _CsvFile(_File):
     def blocks(self) -> Iterator[bytes]:
         encoding = self.source.options.get("encoding", "utf8")
         return _blocks(
-            self.path, encoding, _record_end(self._parse) if self._parse.newlines_in_values else _line_end
+            self, encoding, _record_end(self._parse) if self._parse.newlines_in_values else _line_end
         )
 
     def inferred(self, block: bytes, first: bool) -> pa.Table:
@@ -231,7 +234,8 @@ class _CsvFile(_File):
         convert.include_columns = names
         head = self._head(first=True)
         head.encoding = self.source.options.get("encoding", "utf8")
-        return pa.csv.read_csv(self.path, head, self._parse, convert).schema
+        with self.open() as text:
+            return pa.csv.read_csv(text, head, self._parse, convert).schema
 
     def _head(self, first: bool) -> pa.csv.ReadOptions:
         if first:
@@ -316,7 +320,7 @@ def _is_odd(dtype: pa.DataType) -> bool:
 
 class _JsonFile(_File):
     def blocks(self) -> Iterator[bytes]:
-        return _blocks(self.path, "utf8", _line_end)
+        return _blocks(self, "utf8", _line_end)
 
     def inferred(self, block: bytes, first: bool) -> pa.Table:
         return pa.json.read_json(_reader(block))

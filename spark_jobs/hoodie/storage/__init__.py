@@ -29,13 +29,27 @@ _NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class FileInfo(NamedTuple):
-    """One entry of a listing. `mtime_ms` is epoch milliseconds, `size` bytes (0 for folders)."""
+    """One entry of a listing. `mtime_ms` is epoch milliseconds, `size` bytes (0 for folders), `version` what
+    no other content of the file has, where a listing tells it.
+    """
 
     path: str
     name: str
     size: int
     mtime_ms: int
     is_dir: bool
+    version: str = ""
+
+
+class Found(NamedTuple):
+    """One file of a source. `folder`: the one that it was found below, "" where the path or the glob is that
+    of the file itself. `stamp`, with the size, distinguishes one content of the file from the next.
+    """
+
+    path: str
+    folder: str
+    size: int
+    stamp: int | str
 
 
 class Access(NamedTuple):
@@ -92,6 +106,10 @@ class Storage(ABC):
     options: Mapping[str, str] = _NO_OPTIONS
     #: may any program of this machine open the paths
     local = False
+    #: may it be out of reach of a process that has no settings of the call
+    remote = False
+    #: can a file be replaced on the condition that it is still as it was read (`put_if`)
+    conditional = False
     #: does `sweep_partial` make every `create` fail (Fenced) that has entered its `check` in that folder: a
     #: process that first deletes what the check looks at, and then sweeps, finds the file, or it won't come
     fences = False
@@ -130,25 +148,33 @@ class Storage(ABC):
                     found[item.path] = item
         return found.values()
 
-    def find(self, path: str) -> Sequence[str]:
-        """The files of a source, sorted: a file, those below a folder, or both for each match of a glob."""
+    def tree_within(self, path: str, requests: int, after: str = "") -> Collection[FileInfo] | None:
+        """`tree`, of a folder that may be large: of the files whose paths sort after one, if it takes at most
+        so many requests; None where it takes more, or where the storage lists folder by folder.
+        """
+        return None
+
+    def find(self, path: str) -> Sequence[Found]:
+        """The files of a source by path: a file, those below a folder, or both for each match of a glob."""
         found = self.info(path)
         if found is not None:
-            return sorted(item.path for item in self.tree(path)) if found.is_dir else [path]
-        if (glob := split(path)) is None:
+            below = [(item, path) for item in self.tree(path)] if found.is_dir else [(found, "")]
+        elif (glob := split(path)) is not None:
+            below = [
+                (item, "" if match == item.path else match)
+                for item in self.tree(glob.folder)
+                if (match := glob.match(item.path)) is not None
+            ]
+        else:
             return []
-        folder, wanted = glob
-        below = len(folder) + 1
-        return sorted(item.path for item in self.tree(folder) if wanted.fullmatch(item.path, below))
+        each = (Found(item.path, folder, item.size, item.version or item.mtime_ms) for item, folder in below)
+        return sorted(each, key=lambda file: file.path)
 
-    def stamp(self, path: str) -> Sequence[int | str]:
-        """What distinguishes one content of a file from the next: its size and its time, or what the storage
-        has in their place. Raises FileNotFoundError.
+    def spark_path(self, path: str) -> str | None:
+        """The path as file systems of Hadoop spell it, by which Spark itself reads the file; None where there
+        is none.
         """
-        found = self.info(path)
-        if found is None:
-            raise FileNotFoundError(path)
-        return found.size, found.mtime_ms
+        return None
 
     def exists(self, path: str) -> bool:
         """Is there a file or folder."""
@@ -184,6 +210,19 @@ class Storage(ABC):
         `check` is called as late as can be: what it raises leaves no file. See `fences`.
         """
 
+    def read_version(self, path: str) -> tuple[bytes, str]:
+        """The content of a small file, and its version, which no other content of it has. Raises
+        FileNotFoundError; StorageError where the storage has none (`conditional`).
+        """
+        raise _unconditional(path)
+
+    def put_if(self, path: str, data: bytes, version: str | None) -> str | None:
+        """Make the file (None), or replace it while it has that version. Returns its new version; None where
+        the file is there, or has another version by now, or is gone. Raises StorageError, transient where it
+        is not known whether it was done.
+        """
+        raise _unconditional(path)
+
     @abstractmethod
     def output(self, path: str, *, exclusive: bool = False) -> Output:
         """A data file to write, with its folders. `exclusive`: raises AlreadyExists when the name is taken,
@@ -196,7 +235,9 @@ class Storage(ABC):
         """Delete a file; a missing one is ignored."""
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete files, in this order, lastingly; a power failure before the end may bring back any."""
+        """Delete files, lastingly, in this order where they are deleted one by one; a failure or a power
+        failure before the end may leave any.
+        """
         folders: dict[str, None] = {}
         for path in paths:
             self.delete(path)
@@ -238,7 +279,18 @@ PARTIAL_SUFFIX = ".hoodie-tmp"
 STORAGES = Plugins(
     kind="storage",
     base=Storage,  # type: ignore[type-abstract]
-    places={"file": "hoodie.storage.local:LocalStorage"},
+    places={
+        "file": "hoodie.storage.local:LocalStorage",
+        "s3": "hoodie.storage.objects:S3Storage",
+        "gs": "hoodie.storage.objects:GoogleStorage",
+        "az": "hoodie.storage.objects:AzureStorage",
+        "abfss": "hoodie.storage.objects:AzureAccountStorage",
+        "memory": "hoodie.storage.objects:MemoryStorage",
+        "hdfs": "hoodie.storage.hdfs:HdfsStorage",
+        "webhdfs": "hoodie.storage.hdfs:HdfsStorage",
+        "swebhdfs": "hoodie.storage.hdfs:HdfsStorage",
+    },
+    aliases={"s3": ("s3a",), "gs": ("gcs",), "az": ("azure",), "abfss": ("abfs",)},
 )
 
 
@@ -246,7 +298,7 @@ def normalize(path: str) -> str:
     """`file:/a`, `file:///a`, relative and `~` paths -> absolute path without a trailing slash. The path of
     another scheme keeps it.
 
-    Raises ConfigError for what is no path, StorageError for a scheme that has no storage.
+    Raises ConfigError for what is no path, and for a scheme that has no storage.
     """
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str) or not text.strip() or "\0" in text or not is_unicode(text):
@@ -259,8 +311,9 @@ def normalize(path: str) -> str:
         given, _, rest = text.partition("://")
         scheme = STORAGES.name(given.lower())
         if scheme not in STORAGES.places:
-            raise StorageError(
-                f"no storage for scheme {given!r} in {text!r}; use a path on a local or mounted file system",
+            raise ConfigError(
+                f"no storage for scheme {given!r} in {text!r}; use a path on a local or mounted file "
+                "system, of an object store (s3://, gs://, az://, abfss://), or of HDFS (hdfs://, webhdfs://)",
                 path=text,
             )
         return f"{scheme}://{posixpath.normpath(rest)}"
@@ -284,6 +337,14 @@ def source_storage_for(path: str, options: Mapping[str, str] = _NO_OPTIONS) -> S
     """The storage of a source; see `Storage.of_source`."""
     uri = normalize(path)
     return STORAGES.find("path", _scheme(uri)).of_source(uri=uri, options=options)
+
+
+def _unconditional(path: str) -> StorageError:
+    return StorageError(
+        f"{path} can't be replaced on a condition: its storage has no versions of files; use one that has, "
+        "an object store",
+        path=path,
+    )
 
 
 def _scheme(uri: str) -> str:

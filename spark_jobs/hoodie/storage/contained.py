@@ -31,14 +31,8 @@ class Contained:
         """Raises TableError for a path outside, or with a link among the folders above it."""
         if path == self.root:
             return
+        check_name(path, self.root)
         folder = path.rpartition("/")[0]
-        if not path.startswith(self._below) or "\0" in path or _leads_out(path[len(self._below) :]):
-            raise TableError(
-                f"{path!r} lies outside the table {self.root}; the table's metadata names it and is damaged "
-                "or forged: nothing was read, written or deleted there. Restore the file that names it",
-                path=path,
-                table=self.root,
-            )
         if folder not in self._real:
             self._walk(folder)
 
@@ -50,8 +44,7 @@ class Contained:
 
     def refuse_root(self, path: str) -> None:
         """Raises TableError for the table's folder and `.hoodie`, which are never deleted as a whole."""
-        if path.rstrip("/") in (self.root, f"{self._below}.hoodie"):
-            raise TableError(f"{path} holds all of the table and is not deleted as a folder", path=path)
+        refuse_root(path, self.root)
 
     def follows(self, link: str) -> bool:
         """May a link be taken for the folder that it leads to?
@@ -83,6 +76,24 @@ class Contained:
                 if not self.follows(place):
                     raise special(place, mode)
             self._real.add(place)
+
+
+def check_name(path: str, root: str) -> None:
+    """Raises TableError for a path that, as a name, is neither the root nor below it."""
+    below = root.rstrip("/") + "/"
+    if path != root and (not path.startswith(below) or "\0" in path or _leads_out(path[len(below) :])):
+        raise TableError(
+            f"{path!r} lies outside the table {root}; the table's metadata names it and is damaged "
+            "or forged: nothing was read, written or deleted there. Restore the file that names it",
+            path=path,
+            table=root,
+        )
+
+
+def refuse_root(path: str, root: str) -> None:
+    """Raises TableError for the table's folder and `.hoodie`, which are never deleted as a whole."""
+    if path.rstrip("/") in (root, f"{root.rstrip('/')}/.hoodie"):
+        raise TableError(f"{path} holds all of the table and is not deleted as a folder", path=path)
 
 
 def special(path: str, mode: int) -> TableError:

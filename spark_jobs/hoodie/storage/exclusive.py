@@ -74,7 +74,7 @@ def take(temporary: str, path: str, way: Way = Way.LINK) -> Way:
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
-    with _locked(path):
+    with locked(path):
         if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         os.rename(temporary, path)
@@ -103,7 +103,8 @@ def _rename_new(temporary: str, path: str) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
+def locked(path: str) -> Iterator[None]:
+    """Only one caller, of those that use this for the path, is inside. Raises StorageError after a while."""
     folder, name = os.path.split(path)
     lock = os.path.join(folder, f".{name}{LOCK_SUFFIX}")
     deadline = time.monotonic() + _WAIT_S

@@ -29,9 +29,9 @@ from typing import Any, BinaryIO
 from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
-from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage
+from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Found, Output, Storage
 from hoodie.storage.contained import Contained, shared, special
-from hoodie.storage.exclusive import LOCK_SUFFIX, Way, sweep, take
+from hoodie.storage.exclusive import LOCK_SUFFIX, Way, locked, sweep, take
 
 TMP_SUFFIX = PARTIAL_SUFFIX
 _TREE_ATTEMPTS = 10
@@ -55,6 +55,7 @@ class LocalStorage(Storage):
 
     local = True
     fences = True
+    conditional = True
     _contained: Contained | None = None
     #: how files are created here, as far as it is known
     _way = Way.LINK
@@ -76,14 +77,14 @@ class LocalStorage(Storage):
     def of_source(cls, *, uri: str, options: Mapping[str, str]) -> LocalStorage:
         return cls()
 
-    def find(self, path: str) -> Sequence[str]:
+    def find(self, path: str) -> Sequence[Found]:
         matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
-        return [file for match in matches for file in _below(match)]
-
-    def stamp(self, path: str) -> Sequence[int | str]:
-        self._check(path)
-        found = os.stat(path)
-        return found.st_size, found.st_mtime_ns
+        files = [(file, match) for match in matches for file in _below(match)]
+        return [
+            Found(file, match if file != match else "", found.st_size, found.st_mtime_ns)
+            for file, match in files
+            for found in [os.stat(file)]
+        ]
 
     def list(self, path: str) -> list[FileInfo]:
         out: list[FileInfo] = []
@@ -117,6 +118,9 @@ class LocalStorage(Storage):
             return []
         except OSError as error:
             raise _unlisted(path, error) from error
+
+    def spark_path(self, path: str) -> str | None:
+        return path
 
     def exists(self, path: str) -> bool:
         self._check(path)
@@ -171,6 +175,25 @@ class LocalStorage(Storage):
             _remove(tmp)
         with _named(path):
             self._sync_parent(path)
+
+    def read_version(self, path: str) -> tuple[bytes, str]:
+        data = self.read(path)
+        return data, _version(data)
+
+    def put_if(self, path: str, data: bytes, version: str | None) -> str | None:
+        """Callers exclude one another by a lock on a file beside."""
+        if version is None:
+            try:
+                self.create(path, data)
+            except AlreadyExists:
+                return None
+            return _version(data)
+        self._check(path)
+        with _named(path), contextlib.suppress(FileNotFoundError), locked(path):
+            if _version(self.read(path)) == version:
+                self.write(path, data)
+                return _version(data)
+        return None
 
     def delete(self, path: str) -> None:
         self._check(path)
@@ -416,6 +439,12 @@ def _regular(path: str, flags: int) -> int:
             raise shared(path)
         os.ftruncate(descriptor, 0)
     return descriptor
+
+
+def _version(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def _check_size(path: str, size: int) -> None:

@@ -7,15 +7,28 @@ wildcard matches the dot that a name begins with.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _MAGIC = re.compile(r"[*?[]")
 _NAME = r"[^/.][^/]*"
 
 
-def split(glob: str) -> tuple[str, re.Pattern[str]] | None:
-    """The folder before the first wildcard, and what matches the paths in it that the rest stands for, and
-    all below them; None without a wildcard.
+class Glob(NamedTuple):
+    """`folder` is the one before the first wildcard, `wanted` matches the paths in it that the rest stands
+    for, its first group, and all below them.
     """
+
+    folder: str
+    wanted: re.Pattern[str]
+
+    def match(self, path: str) -> str | None:
+        """The path, or the folder above it, that the glob stands for; None where it stands for neither."""
+        found = self.wanted.fullmatch(path, len(self.folder) + 1)
+        return None if found is None else f"{self.folder}/{found[1]}".rstrip("/")
+
+
+def split(glob: str) -> Glob | None:
+    """None without a wildcard."""
     parts = glob.split("/")
     fixed = next((number for number, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
     if fixed == len(parts):
@@ -23,8 +36,8 @@ def split(glob: str) -> tuple[str, re.Pattern[str]] | None:
     text = ""
     for part in parts[fixed:-1]:
         text += f"(?:{_NAME}/)*" if part == "**" else f"{_matching(part)}/"
-    last = ".+" if parts[-1] == "**" else _matching(parts[-1])
-    return "/".join(parts[:fixed]), re.compile(f"{text}{last}(?:/.*)?", re.DOTALL)
+    wanted = f"({text}).+" if parts[-1] == "**" else f"({text}{_matching(parts[-1])})(?:/.*)?"
+    return Glob("/".join(parts[:fixed]), re.compile(wanted, re.DOTALL))
 
 
 def _matching(part: str) -> str:

@@ -142,7 +142,11 @@ def _storage(table: _Examination) -> Iterator[Finding]:
     try:
         way = table.storage.creation(f"{table.base_path}/{properties.META_FOLDER}")
     except StorageError as error:
-        yield Finding("storage", NOTE, f"whether tables can be written here is not known: {error.message}")
+        if error.values.get("cause") == "no_conditional_writes":
+            yield Finding("storage", ERROR, error.message, "put the table into such a bucket")
+        else:
+            said = f"whether tables can be written here is not known: {error.message}"
+            yield Finding("storage", NOTE, said)
         return
     mounted = way == LOCKS
     yield Finding(
@@ -193,12 +197,10 @@ def _metadata_table(table: _Examination) -> Iterator[Finding]:
     if listed:
         yield Finding(
             "metadata table",
-            NOTE if there else ERROR,
+            OK if there else ERROR,
             f"the properties name {', '.join(listed)}"
             + ("" if there else ", but .hoodie/metadata is missing"),
-            "nothing: a write from here removes it, as it can't be kept up to date yet"
-            if there
-            else "write to the table from here, or delete and make the metadata table anew with Apache Hudi",
+            "" if there else "hoodie index rebuild makes it anew, and so does the next write from here",
         )
     elif there:
         yield Finding(
@@ -380,6 +382,7 @@ _RUN = {
     Action.REPLACECOMMIT: "hoodie cluster --mode execute; hoodie cancel drops it",
     Action.CLEAN: "hoodie clean --mode execute",
     Action.SAVEPOINT: "make the savepoint again: hoodie savepoint",
+    Action.INDEXING: "hoodie index execute; hoodie index drop --indexes takes it back",
 }
 
 

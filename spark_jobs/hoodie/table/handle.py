@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hoodie.config import versions
 from hoodie.config.key import Config
 from hoodie.storage import Storage, normalize, storage_for
-from hoodie.storage.settings import SETTINGS
+from hoodie.storage.settings import options_of
 from hoodie.table import properties
 from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
@@ -29,13 +29,12 @@ class TableRef:
     """
 
     uri: str
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, path: str, config: Config | None = None) -> TableRef:
-        """Raises ConfigError for what is no path, StorageError for a scheme without an implementation."""
-        texts = config.texts if config is not None else {}
-        return cls(normalize(path), {key.name: texts[key.name] for key in SETTINGS if key.name in texts})
+        """Raises ConfigError for what is no path, or has a scheme without a storage."""
+        return cls(normalize(path), {} if config is None else options_of(config.texts))
 
     def storage(self) -> Storage:
         return storage_for(self.uri, self.storage_options)

@@ -43,6 +43,8 @@ _PREFIX = re.compile(r"[0-9A-Za-z-]{1,64}")
 #: a partition has one file group a range, which never rolls to a second file
 _ONLY = "-0"
 _READERS = 16
+#: of the text of a ring: what it becomes in memory is some twenty times as much
+_MOST_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class Ring:
     def parse(cls, data: bytes, partition: str, path: str) -> Ring:
         """Raises TableError for what is no ring."""
         try:
+            if len(data) > _MOST_BYTES:
+                raise ValueError(f"it has {len(data):,} bytes, more than {_MOST_BYTES:,}")
             record = json.loads(data)
             nodes = tuple(sorted(map(Node.from_record, record["nodes"]), key=lambda node: node.end))
             if not nodes or not all(node.prefix for node in nodes):

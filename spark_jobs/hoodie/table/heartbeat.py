@@ -35,7 +35,8 @@ class HeartbeatFile:
     """One heartbeat file as found on storage. `tolerance_ms` is 0 where the writer does not say it (Hudi's).
 
     `service` is "" for a writer; a service that runs beside writers names its work here, such as
-    "compaction 20240531103000000", and excludes only another service of the same work.
+    "compaction 20240531103000000", and excludes only another service of the same work. `shared`: the lock by
+    which an optimistic writer excludes others of its kind; "" for one that writes alone.
     """
 
     instant: str
@@ -47,6 +48,7 @@ class HeartbeatFile:
     token: str = ""
     tolerance_ms: int = 0
     service: str = ""
+    shared: str = ""
 
     @property
     def owner(self) -> str:
@@ -110,6 +112,7 @@ class Heartbeat:
         misses: int,
         service: str = "",
         folder: str = _FOLDER,
+        shared: str = "",
     ) -> None:
         self._storage = table.storage
         self.instant = instant
@@ -117,7 +120,7 @@ class Heartbeat:
         self._interval = interval_ms / 1000
         self._service = service
         self._token = uuid.uuid4().hex
-        self._content = _content(self._token, interval_ms * misses, service)
+        self._content = _content(self._token, interval_ms * misses, service, shared)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"hoodie-heartbeat-{instant}", daemon=True)
 
@@ -158,17 +161,28 @@ class Heartbeat:
         except FileNotFoundError:
             return False
 
+    def _beat(self) -> bool:
+        """False when another writer took us for dead; the file is not made anew where the storage can."""
+        if not self._storage.conditional:
+            if ours := self.is_ours():
+                self._storage.write(self._path, self._content)
+            return ours
+        try:
+            content, version = self._storage.read_version(self._path)
+        except FileNotFoundError:
+            return False
+        return content == self._content and self._storage.put_if(self._path, content, version) is not None
+
     def _run(self) -> None:
         while not self._done.wait(self._interval):
             try:
-                if not self.is_ours():
+                if not self._beat():
                     return
-                self._storage.write(self._path, self._content)
             except (OSError, HoodieError):
                 continue  # the storage is out of reach; the next beat may come through in time
 
 
-def _content(token: str, tolerance_ms: int, service: str) -> bytes:
+def _content(token: str, tolerance_ms: int, service: str, shared: str) -> bytes:
     pid = os.getpid()
     owner = {
         "host": socket.gethostname(),
@@ -178,6 +192,7 @@ def _content(token: str, tolerance_ms: int, service: str) -> bytes:
         "token": token,
         "toleranceMs": tolerance_ms,
         "service": service,
+        **({"shared": shared} if shared else {}),
     }
     return json.dumps(owner).encode()
 
@@ -196,6 +211,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> HeartbeatFile:
             token=str(owner.get("token", "")),
             tolerance_ms=_number(owner.get("toleranceMs", 0), 1 << 53),
             service=str(owner.get("service", "")),
+            shared=str(owner.get("shared", "")),
         )
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, FileNotFoundError):
         return HeartbeatFile(item.name, age)

@@ -15,6 +15,8 @@ from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import META_FOLDER
 
 _THREADS = 8
+#: as many requests for folders are worth one for the files of all of them
+_WORTH = 8
 #: says of a folder, by its path in the table, whether it or a folder in it is wanted
 Possible: TypeAlias = Callable[[str], bool]
 
@@ -75,6 +77,7 @@ class StorageListing:
         level = [""]
         with ThreadPoolExecutor(_THREADS) as pool:
             while level:
+                self._list_at_once(level, below=True)
                 below = [child for children in pool.map(visit, level) for child in children]
                 level = below if possible is None else [child for child in below if possible(child)]
         return sorted(found)
@@ -87,5 +90,35 @@ class StorageListing:
 
     def many(self, partitions: Iterable[str]) -> dict[str, Sequence[FileInfo]]:
         wanted = list(partitions)
+        self._list_at_once(wanted)
         with ThreadPoolExecutor(_THREADS) as pool:
             return dict(zip(wanted, pool.map(self.files, wanted), strict=True))
+
+    def _list_at_once(self, folders: Sequence[str], below: bool = False) -> None:
+        """Have the files of the whole table listed, for these folders and, if they are wanted, those `below`,
+        where that takes a fraction of the requests; an attempt is given up early enough to cost little.
+
+        A folder keeps what is known of it: see FileListing.
+        """
+        unknown = [folder for folder in folders if folder not in self._known]
+        if len(unknown) < _WORTH:
+            return
+        # names of the timeline, of which there may be many, sort before most partitions
+        meta = f"{META_FOLDER}0"
+        after = join(self._base_path, meta) if min(unknown) > meta else ""
+        found = self._storage.tree_within(self._base_path, len(unknown) // _WORTH, after)
+        if found is None:
+            return
+        entries: dict[str, dict[str, FileInfo]] = {}
+        for item in found:
+            child = item
+            while folder := child.path[len(self._base_path) + 1 :].rpartition("/")[0]:
+                known = entries.setdefault(folder, {})
+                if child.name in known:
+                    break
+                known[child.name] = child
+                child = FileInfo(join(self._base_path, folder), folder.rpartition("/")[2], 0, 0, True)
+        for folder in [*unknown, *entries] if below else unknown:
+            if folder not in self._known:
+                some = entries.get(folder, {}).values()
+                self._known[folder] = sorted(some, key=lambda item: item.name)

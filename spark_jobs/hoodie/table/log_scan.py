@@ -1,9 +1,9 @@
 """Which blocks of a slice's logs count (format.md 8.11; Apache Hudi 0.15.0 AbstractHoodieLogRecordReader).
 
-Headers are read, contents are not. Blocks are taken in the order of their files. One that the snapshot does
-not show (its instant failed, is in flight, was rolled back, or is later than the query's) is left out; a
-rollback block takes back the earlier blocks of its target; corrupt ones are counted and left out; a block of
-log compaction stands in for the blocks that went into it, in the place of the newest of them.
+Headers are read, contents as far as the caller says. Blocks are taken in the order of their files. One that
+the snapshot does not show (its instant failed, is in flight, was rolled back, or is later than the query's)
+is left out; a rollback block takes back the earlier blocks of its target; corrupt ones are counted and left
+out; a block of log compaction stands in for the blocks that went into it, in the place of the newest of them.
 
 Hudi stops at the first block later than the query's instant, which hides committed blocks behind it: those of
 a writer that began earlier and ended later, and all behind the block of a rollback that got its instant after
@@ -12,6 +12,7 @@ the newest commit. Here such a block is passed over, and rollback blocks count w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from hoodie.storage import Storage
 from hoodie.table.view import FileSlice, LogFile, TimelineView
 
 Entry = tuple[LogFile, LogBlock]
+#: bytes of the contents of one slice that a reader may keep
+SMALL = 8 << 20
 
 
 @dataclass
@@ -41,10 +44,17 @@ class LogStatistics:
 
 @dataclass(frozen=True)
 class LogScan:
-    """The data and delete blocks that count, oldest first."""
+    """The data and delete blocks that count, oldest first.
+
+    `doubtful`: logs of which not every block is one that the snapshot shows. Their writers failed, or they
+    were damaged since. `kept`: contents that were read with the headers, by path and offset, until they are
+    taken.
+    """
 
     queue: tuple[Entry, ...]
     statistics: LogStatistics = field(default_factory=LogStatistics)
+    doubtful: tuple[LogFile, ...] = ()
+    kept: dict[tuple[str, int], bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def content_bytes(self) -> int:
@@ -58,38 +68,64 @@ class LogScan:
 
 
 def scan_slice(
-    storage: Storage, file_slice: FileSlice, snapshot: TimelineView, *, from_instant: str | None = None
+    storage: Storage,
+    file_slice: FileSlice,
+    snapshot: TimelineView,
+    *,
+    from_instant: str | None = None,
+    keep: int = 0,
 ) -> LogScan:
-    """The blocks of the slice's logs that `snapshot` shows, of instants later than `from_instant`.
+    """The blocks of the slice's logs that `snapshot` shows, of instants later than `from_instant`. So many
+    bytes of their contents, `keep`, are read with the headers, so that small logs are opened once.
 
     Raises TableError for a log file that is damaged beyond what can be skipped.
     """
     queue: list[Entry] = []
+    doubtful: list[LogFile] = []
+    kept: dict[tuple[str, int], bytes] = {}
     seen = LogStatistics()
     for log in file_slice.logs:
         seen.files += 1
         seen.bytes += log.size
-        for block in _blocks(storage, log):
+        before, sound = seen.blocks, 0
+        for reader, block in _blocks(storage, log):
             seen.blocks += 1
             entry = (log, block)
             if block.type is BlockType.CORRUPT:
                 seen.corrupt_blocks += 1
             elif block.type is BlockType.COMMAND:
                 seen.rollback_blocks += 1
+                sound += block.target_instant is not None
                 queue = [other for other in queue if instant_of(other) != block.target_instant]
             elif block.type is BlockType.DELETE or block.type in DATA_TYPES:
                 instant = instant_of(entry)
-                if snapshot.shows(instant) and (from_instant is None or instant > from_instant):
-                    queue.append(entry)
-    return LogScan(tuple(_with_compacted(queue)), seen)
+                if snapshot.shows(instant):
+                    sound += 1
+                    if from_instant is None or instant > from_instant:
+                        queue.append(entry)
+                        if block.content_length <= keep:
+                            keep -= block.content_length
+                            kept[log.path, block.offset] = reader.content(block)
+        if not sound or sound < seen.blocks - before:
+            doubtful.append(log)
+    found = tuple(_with_compacted(queue))
+    counting = {(log.path, block.offset) for log, block in found}
+    return LogScan(found, seen, tuple(doubtful), {place: kept[place] for place in kept if place in counting})
 
 
 def contents(storage: Storage, scan: LogScan) -> Iterator[tuple[Entry, bytes]]:
-    """The blocks that count with their contents, oldest first, read one after the other."""
+    """The blocks that count with their contents, oldest first, read one after the other where the scan has
+    not kept them.
+    """
     for path, entries in itertools.groupby(scan.queue, lambda entry: entry[0].path):
-        with LogFileReader(storage, path) as reader:
+        with contextlib.ExitStack() as stack:
+            reader: LogFileReader | None = None
             for entry in entries:
-                yield entry, reader.content(entry[1])
+                content = scan.kept.pop((path, entry[1].offset), None)
+                if content is None:
+                    reader = reader or stack.enter_context(LogFileReader(storage, path))
+                    content = reader.content(entry[1])
+                yield entry, content
 
 
 def instant_of(entry: Entry) -> str:
@@ -98,9 +134,10 @@ def instant_of(entry: Entry) -> str:
     return block.instant or log.base_instant
 
 
-def _blocks(storage: Storage, log: LogFile) -> Iterator[LogBlock]:
+def _blocks(storage: Storage, log: LogFile) -> Iterator[tuple[LogFileReader, LogBlock]]:
     with LogFileReader(storage, log.path) as reader:
-        yield from reader.blocks()
+        for block in reader.blocks():
+            yield reader, block
 
 
 def _with_compacted(queue: list[Entry]) -> list[Entry]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from urllib.parse import unquote
 
 from hoodie.errors import AlreadyExists
 from hoodie.format.names import DEFAULT_PARTITION, join
 from hoodie.storage import Storage
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
+from hoodie.timeline.active import again
 
 PARTITION_FILE = ".hoodie_partition_metadata"
 
@@ -23,7 +25,7 @@ def ensure_partition(storage: Storage, base_path: str, partition: str, instant: 
     stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
     text = f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth={depth}\n"
     with contextlib.suppress(AlreadyExists):
-        storage.create(path, text.encode("latin-1"))
+        again(partial(storage.create, path, text.encode("latin-1")))
 
 
 def partition_texts(props: TableProperties, partition: str) -> dict[str, str | None]:

@@ -8,14 +8,15 @@ groups (SparkRejectUpdateStrategy, UpsertPartitioner); so do we.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from hoodie.codec.avro import read_record
-from hoodie.errors import CommitConflict
+from hoodie.errors import CommitConflict, TableError
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 
 #: (partition path, file id) -> the pending instant
 BusyGroups = Mapping[tuple[str, str], Instant]
@@ -27,7 +28,7 @@ def busy_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
     """All file groups in pending clustering and compaction plans. Reads one small file for each plan."""
     found: dict[tuple[str, str], Instant] = {}
     for instant in timeline.pending():
-        for partition, file_id in _groups(timeline, storage, instant):
+        for partition, file_id in planned_groups(timeline, storage, instant):
             found.setdefault((partition, file_id), instant)
     return found
 
@@ -37,7 +38,7 @@ def compacting_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
     return {
         group: instant
         for instant in timeline.filter([Action.COMPACTION], completed=False)
-        for group in _groups(timeline, storage, instant)
+        for group in planned_groups(timeline, storage, instant)
     }
 
 
@@ -69,7 +70,30 @@ def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None
             )
 
 
-def _groups(timeline: Timeline, storage: Storage, instant: Instant) -> Iterator[tuple[str, str]]:
+def changing_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
+    """The file groups whose records live writers change, as far as their inflight files say: a plan that has
+    one would make the writer fail. Reads one small file for each writer.
+    """
+    found: dict[tuple[str, str], Instant] = {}
+    for instant in timeline.filter(COMMIT_ACTIONS, completed=False):
+        if instant.state is State.INFLIGHT:
+            for group in intended_groups(timeline, storage, instant):
+                found.setdefault(group, instant)
+    return found
+
+
+def intended_groups(timeline: Timeline, storage: Storage, instant: Instant) -> Set[tuple[str, str]]:
+    """Those that a write in flight is going to update, by its inflight file; none where that is gone or says
+    nothing.
+    """
+    with contextlib.suppress(FileNotFoundError, TableError):
+        data = storage.read(timeline.path(instant))
+        return timeline.intended(instant, data).file_groups
+    return frozenset()
+
+
+def planned_groups(timeline: Timeline, storage: Storage, instant: Instant) -> Iterator[tuple[str, str]]:
+    """The file groups in the plan of a pending compaction or clustering; none of another instant."""
     slices: Iterable[Mapping[str, Any]] = ()
     if instant.action is Action.REPLACECOMMIT:
         plan = timeline.clustering_plan(instant, storage)

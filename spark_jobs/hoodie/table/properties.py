@@ -296,12 +296,8 @@ def update(storage: Storage, base_path: str, changes: Mapping[str, str | None]) 
     try:
         storage.create(backup, _render(before.texts, "Updated at"))
     except AlreadyExists:
-        raise CommitConflict(
-            f"{backup} appeared while {base_path} was being updated: another writer changes the table's "
-            "properties; run one writer at a time, then repeat",
-            path=base_path,
-        ) from None
-    storage.write(path, _render(texts, "Updated at"))
+        raise _updated(base_path, f"{backup} appeared") from None
+    _replace(storage, path, before, _render(texts, "Updated at"))
     written, problem = _read_whole(storage, path)
     if written is None or written.get(CHECKSUM) != texts[CHECKSUM]:
         storage.delete(path)  # readers and the next writer go to the backup, as in Hudi
@@ -312,6 +308,24 @@ def update(storage: Storage, base_path: str, changes: Mapping[str, str | None]) 
         )
     storage.delete(backup)
     return _supported(written, base_path)
+
+
+def _replace(storage: Storage, path: str, before: TableProperties, data: bytes) -> None:
+    """Raises CommitConflict where the storage shows that the file is another's by now."""
+    if not storage.conditional:
+        storage.write(path, data)
+        return
+    content, version = storage.read_version(path)
+    if parse_properties(content) != dict(before.texts) or storage.put_if(path, data, version) is None:
+        raise _updated(path.rpartition(f"/{META_FOLDER}/")[0], f"{path} was changed")
+
+
+def _updated(base_path: str, what: str) -> CommitConflict:
+    return CommitConflict(
+        f"{what} while {base_path} was being updated: another writer changes the table's properties; run one "
+        "writer at a time, then repeat",
+        path=base_path,
+    )
 
 
 def recover(storage: Storage, base_path: str) -> bool:

@@ -403,6 +403,11 @@ def refuse_too_large(time: str, size: int) -> None:
         )
 
 
+def replace_plan(storage: Storage, base_path: str, instant: Instant, data: bytes) -> None:
+    """Give a pending instant another plan, whose execution has not begun."""
+    storage.write(instant_path(base_path, instant.with_state(State.REQUESTED)), data)
+
+
 def again(create: Callable[[], object], check: Callable[[], object] | None = None) -> None:
     """Create a file beside writers: again where one of them, which sweep before they begin, deleted the
     unfinished file. `check` is called before each new try.

@@ -57,14 +57,17 @@ def new_instant_time(after: str | None, utc: bool = False) -> str:
     taken, so that order on the timeline stays order of writing. Other tables keep to the clock then.
     """
     now = format_millis(int(time.time() * 1000), utc)
-    kind = (utc, after is not None and after > now)
+    kind = (utc, after if after is not None and after > now else None)
     floor = max(after or "", _last.get(kind, ""))
     if now <= floor:
         moment = parse_instant(floor) + timedelta(milliseconds=1)
         now = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
+    if len(_last) > _REMEMBERED:
+        _last.pop(next(known for known in list(_last) if known[1] is not None), None)
     _last[kind] = now
     return now
 
 
-#: the last time given out, by zone, and apart for tables that are ahead of the clock
-_last: dict[tuple[bool, bool], str] = {}
+_REMEMBERED = 64
+#: the last time given out, by zone, and apart for each newest instant that is ahead of the clock
+_last: dict[tuple[bool, str | None], str] = {}

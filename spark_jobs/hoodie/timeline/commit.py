@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hoodie.errors import TableError
@@ -61,6 +61,8 @@ class WriteStat:
     `path` is relative to the table, without a leading slash. `num_writes` is the number of rows in the new
     base file, or in the log blocks. `file_size_in_bytes` must be the file's length: readers rely on it.
     The log fields are None for a base file and then left out. `extra` holds keys unknown here.
+    `column_stats` are those of a log file as its task reports them: JSON, which no commit contains; nor does
+    it contain `may_insert`: keys of rows of a log file may be new, or may have been deleted there before.
     """
 
     file_id: str = ""
@@ -91,10 +93,17 @@ class WriteStat:
     base_file: str | None = None
     log_files: tuple[str, ...] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    column_stats: tuple[Any, ...] = ()
+    may_insert: bool = False
 
     @property
     def is_new_file_group(self) -> bool:
         return self.prev_commit is None or self.prev_commit == NO_COMMIT
+
+    @property
+    def file_name(self) -> str:
+        """Without folders; "" where no file is named."""
+        return (self.path or "").rpartition("/")[2]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON object, keys in Hudi's order."""
@@ -107,6 +116,10 @@ class WriteStat:
                 value = {json_key: getattr(value, attr) for json_key, attr in _RUNTIME_KEYS.items()}
             out[key] = list(value) if isinstance(value, tuple) else value
         return {**out, **self.extra}
+
+    def to_report(self) -> dict[str, Any]:
+        """What a task reports; see `stats_by_partition`."""
+        return {**self.to_dict(), _REPORTED: self.column_stats, _MAY_INSERT: self.may_insert}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> WriteStat:
@@ -152,7 +165,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "log_files": (list, type(None)),
 }
 _LOG_FIELDS = frozenset({"log_version", "log_offset", "base_file", "log_files"})
-_STAT_KEYS = {_json_key(item.name): item.name for item in fields(WriteStat) if item.name != "extra"}
+_NO_KEYS = frozenset({"extra", "column_stats", "may_insert"})
+_STAT_KEYS = {_json_key(item.name): item.name for item in fields(WriteStat) if item.name not in _NO_KEYS}
+_REPORTED, _MAY_INSERT = "columnStats", "mayInsert"
 _RUNTIME_KEYS = {_json_key(item.name): item.name for item in fields(RuntimeStats)}
 
 
@@ -160,7 +175,10 @@ def stats_by_partition(records: Iterable[Mapping[str, Any]]) -> dict[str, list[W
     """What tasks report of the files they wrote, by partition path."""
     stats: dict[str, list[WriteStat]] = {}
     for record in records:
-        stat = WriteStat.from_dict(record)
+        reported = tuple(record.get(_REPORTED, ()))
+        known = {key: value for key, value in record.items() if key not in (_REPORTED, _MAY_INSERT)}
+        inserts = bool(record.get(_MAY_INSERT))
+        stat = replace(WriteStat.from_dict(known), column_stats=reported, may_insert=inserts)
         stats.setdefault(stat.partition_path or "", []).append(stat)
     return stats
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.index_plan import IndexMetadata
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata
 from hoodie.timeline.restore_plan import RestoreMetadata
 from hoodie.timeline.savepoint import SavepointMetadata
 
 #: of commits of writes, compactions and clusterings, and of the other actions in the order of their names
-Metadata = CommitMetadata | CleanMetadata | RestoreMetadata | RollbackMetadata | SavepointMetadata
+Metadata = (
+    CommitMetadata | CleanMetadata | RestoreMetadata | RollbackMetadata | SavepointMetadata | IndexMetadata
+)
 
 
 def content(metadata: Metadata) -> bytes:

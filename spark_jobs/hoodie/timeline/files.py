@@ -15,6 +15,8 @@ from hoodie.timeline.commit import CommitMetadata
 _KEPT_BYTES = 8 << 20
 #: of them, those that are kept parsed, which takes about ten times the memory
 _PARSED_BYTES = 1 << 20
+#: of a storage that is asked over a network, more files than this are looked at by a listing
+_ALONE = 4
 
 
 class ModificationTimes(Mapping[str, int]):
@@ -32,6 +34,7 @@ class ModificationTimes(Mapping[str, int]):
         self._folder = folder
         self._names = frozenset(names)
         self._known: dict[str, int] = {}
+        self._asked = 0
 
     def take(self, earlier: ModificationTimes) -> None:
         """Take over the times that an earlier listing of the folder knows."""
@@ -39,6 +42,12 @@ class ModificationTimes(Mapping[str, int]):
 
     def __getitem__(self, name: str) -> int:
         known = self._known.get(name)
+        if known is None and self._storage.remote and name in self._names:
+            self._asked += 1
+            if self._asked == _ALONE + 1:
+                times = {item.name: item.mtime_ms for item in self._storage.list(self._folder)}
+                self._known.update((each, times[each]) for each in self._names.intersection(times))
+                known = self._known.get(name)
         if known is None:
             found = self._storage.info(f"{self._folder}/{name}") if name in self._names else None
             if found is None:

@@ -18,6 +18,8 @@ from hoodie.timeline.instant import Instant, is_time
 #: keys of a commit's extra metadata
 TOKEN_KEY = "airflow.token"
 FINGERPRINT_KEY = "airflow.fingerprint"
+#: in a fingerprint, before what is known of files that not every process may see
+SEEN_MARK = "-"
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,14 @@ class TokenCommit:
         return json.dumps(self.value(), sort_keys=True).encode()
 
     def is_of(self, fingerprint: str) -> bool:
-        """Was the same source written; True where one of the fingerprints is not known."""
-        return not fingerprint or not self.fingerprint or fingerprint == self.fingerprint
+        """Was the same source written; True where one of the fingerprints is not known. Files that only one
+        of both saw are not compared.
+        """
+        if not fingerprint or not self.fingerprint:
+            return True
+        given, _, seen = fingerprint.partition(SEEN_MARK)
+        own, _, seen_then = self.fingerprint.partition(SEEN_MARK)
+        return given == own and (not seen or not seen_then or seen == seen_then)
 
     def result(self, table: str, base_path: str) -> dict[str, Any]:
         """The fields of a WriteResult, of a write whose token has this commit already."""

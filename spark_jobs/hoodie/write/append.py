@@ -79,7 +79,7 @@ class Append:
         ]
         table = pa.Table.from_arrays(columns, schema=self.context.file_schema)
         content = encode_data_block(table, format_.avro_schema, format_.block, format_.codec)
-        self.logs.append(format_.block, content, updates=count)
+        self.logs.append(format_.block, content, table)
         self.written += count
 
     def _log_deletes(self, rows: pa.Table) -> None:
@@ -94,7 +94,8 @@ class Append:
     def _log_keys(self, keys: pa.Array[Any], values: Any) -> None:
         partitions: Any = pa.repeat(self.slice.partition, len(keys))
         content = encode_delete_block(DeleteRecords(keys, partitions, values))
-        self.logs.append(BlockType.DELETE, content, deletes=len(keys))
+        nothing = self.context.file_schema.empty_table()
+        self.logs.append(BlockType.DELETE, content, nothing, deletes=len(keys))
 
 
 def _halved(rows: pa.Table, most: int) -> Iterator[pa.Table]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from hoodie.concurrency.gate import WriterGate
 from hoodie.errors import AlreadyExists, Fenced
@@ -110,7 +111,11 @@ class WriteAttempt(Attempt):
     def inflight(self, profile: CommitMetadata) -> None:
         self.groups = profile.file_groups
         inflight = self.pending.with_state(State.INFLIGHT)
-        begin_instant(self.table.storage, self.table.base_path, inflight, profile.to_json())
+        begin = partial(begin_instant, self.table.storage, self.table.base_path, inflight, profile.to_json())
+        if self.gate.optimistic:
+            again(begin, self.check)
+        else:
+            begin()
         self.pending = inflight
 
     def superseded(self) -> bool:

@@ -3,6 +3,8 @@ inside and after it.
 
 reconcile   delete the files that markers name and no task reports: late, retried and speculative attempts
 validate    the caller's look at the state that the commit makes; it may refuse
+conflicts   of a write beside others: what they committed since it looked at the table (write.window), once
+            more under the lock, which then is held up to the publishing
 prepare     the participants write what follows the commit: a second table, an index outside
 publish     the completed instant, through the gate. It alone shows the files, and what was prepared
 tidy        the participants finish, the markers go; then the heartbeats (the transaction), and the hooks
@@ -37,6 +39,7 @@ from hoodie.timeline.instant import Instant
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write import reconcile
 from hoodie.write.attempt import Attempt
+from hoodie.write.window import CommitWindow
 
 #: looks at a commit before it is published, and raises what refuses it
 Validate = Callable[[CommitMetadata], None]
@@ -52,6 +55,8 @@ class Commits:
         self.gate = gate
         self.participants = participants
         self.events: list[CommitEvent] = []
+        #: of a write beside others
+        self.window: CommitWindow | None = None
         self._started = time.monotonic()
 
     def commit(self, attempt: Attempt, metadata: CommitMetadata, validate: Validate | None = None) -> None:
@@ -68,8 +73,16 @@ class Commits:
             attempt.check()
             validate(metadata)
         attempt.prepared = self.participants
-        self._prepare(made)
+        optimistic = self.gate.optimistic
+        if not optimistic:
+            self._prepare(made)
+        if self.window is not None:
+            self.window.check(metadata, locked=False)  # what takes long is known before the lock is taken
         with self.gate.publishing():
+            if self.window is not None:
+                self.window.check(metadata, locked=True)
+            if optimistic:  # what others prepare must not come between
+                self._prepare(made)
             _publish(made, attempt)
             _check_published(made, attempt)
         self._published(made)
@@ -95,8 +108,12 @@ class Commits:
         create = partial(
             create_instant, self.table.storage, self.table.base_path, instant, made.data, check=check
         )
-        self._prepare(made)
+        optimistic = self.gate.optimistic
+        if not optimistic:
+            self._prepare(made)
         with self.gate.publishing():
+            if optimistic:
+                self._prepare(made)
             again(create, check) if beside else create()
         self._published(made)
         self.events.append(

@@ -17,6 +17,7 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.write.duplicates import Duplicates
+from hoodie.write.early import EarlyDetection
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation
 
@@ -66,6 +67,7 @@ class WriteContext:
     spill_path: str
     null_for_missing: bool
     evolution: Evolution | None = None
+    early: EarlyDetection | None = None
 
     @property
     def base_path(self) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.engine import Engine, Frame, Repeatable
+from hoodie.engine import Engine, Frame
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.names import new_file_id
@@ -38,8 +38,6 @@ from hoodie.write.write_task import write_new
 #: so that no row is shuffled, a write may have more files than the fewest: one in so many, or as many as are
 #: so large a part of a full one
 _ONE_IN, _LARGE_PART = 4, 4
-#: shuffled bytes of a row are about this many times those in its file
-_SHUFFLED = 2
 _TEXT_BYTES, _ITEMS = 24, 4
 
 
@@ -114,16 +112,11 @@ class WriteRows:
 
 @dataclass(frozen=True)
 class CountedPlan:
-    """`profile` is what staging would have found; `way` is how rows come, to `limit` tasks at most (if any)
-    of `task_bytes` shuffled bytes.
-    """
+    """`profile` is what staging would have found; `way` is how `rows` come to the tasks that write them."""
 
-    source: Repeatable
-    frame: Frame
+    rows: Frame
     profile: WorkloadProfile
     way: Way
-    limit: int | None
-    task_bytes: int
 
     @classmethod
     def of(cls, engine: Engine, frame: Frame, plan: WritePlan) -> CountedPlan | None:
@@ -139,24 +132,20 @@ class CountedPlan:
         if source is None:
             return None
         with engine.batches(rows=True):
-            step = CountRows(context, width_of(context.schema))
+            files = engine.files(frame)
+            width = width_of(context.schema) if files is None else files.width
+            step = CountRows(context, width)
             found = answers(engine, engine.map_batches(source.columns, step, BLOB_SCHEMA))
         profile = WorkloadProfile.of(found)
         limit = plan.write_parallelism(profile.input_partitions, engine.parallelism).limit
         way = chosen_way(found, profile, config, limit)
-        if way is not Way.AS_THEY_ARE and not context.keys.paths_by_value:
-            return None
-        return cls(source, frame, profile, way, limit, config[MAX_FILE_SIZE] * _SHUFFLED)
-
-    def rows(self, fields: tuple[str, ...]) -> Frame:
-        """The frame's rows as they come to the tasks that write them; `fields` are the partition's."""
-        if self.way is Way.AS_THEY_ARE:
-            return self.frame
-        return (
-            self.source.ordered(fields)
-            if self.way is Way.ORDERED
-            else self.source.gathered(fields, self.limit)
-        )
+        if way is not Way.ORDERED:
+            return cls(frame, profile, way)
+        keys = context.keys
+        ordered = source.ordered(keys.partition_fields) if keys.paths_by_value else None
+        if ordered is None:
+            return cls(frame, profile, Way.GATHERED)
+        return cls(ordered, profile, way)
 
 
 def chosen_way(

@@ -66,14 +66,14 @@ class DirectWrite:
 class DirectPlan:
     """Which row groups go into which partition; `profile` is what staging would have found."""
 
-    frame: FileFrame
+    scan: FileScan
     profile: WorkloadProfile
     pieces: dict[str, tuple[Piece, ...]]
 
     @classmethod
     def of(cls, frame: FileFrame, context: WriteContext, table: Table) -> DirectPlan | None:
         """None where the rows have to be looked at first."""
-        if not context.streams or not frame.pieces:
+        if not context.streams or not frame.pieces or not isinstance(frame.scan, FileScan):
             return None
         paths = _partition_paths(frame, context)
         if paths is None:
@@ -88,7 +88,7 @@ class DirectPlan:
         }
         _check_partitions(table, context, sorted(pieces))
         profile = WorkloadProfile(groups=groups, input_partitions=len(frame.pieces))
-        return cls(frame, profile, {path: tuple(mine) for path, mine in pieces.items()})
+        return cls(frame.scan, profile, {path: tuple(mine) for path, mine in pieces.items()})
 
     def write(self, context: WriteContext, assignment: Assignment, instant: str) -> DirectWrite:
         """The function of the write tasks."""
@@ -104,7 +104,7 @@ class DirectPlan:
         return DirectWrite(
             context,
             instant,
-            self.frame.scan,
+            self.scan,
             assignment.writes,
             tuple(pieces),
             tuple(tuple(mine) for mine in tasks if mine),

@@ -205,6 +205,7 @@ class Handles:
         What no longer fits under the maximum file size goes to new file groups: new rows at once, stored rows
         only when the file would pass the maximum clearly.
         """
+        self._detect(base.partition, base.file_id)
         limit, prefix, index = self.context.files.max_file_size * _STORED_SLACK, new_file_prefix(), 0
         stats: list[WriteStat] = []
         names = looked_at(self.context.merger, self.context.schema)
@@ -242,6 +243,7 @@ class Handles:
         """
         context = self.context
         assert context.logs is not None
+        self._detect(slice_.partition, slice_.file_id)
         logs = LogFiles(self.storage, context.base_path, self.instant, self.task, slice_, context.logs)
         self._output = logs
         work = Append(context, self.instant, self.task.partition, slice_, logs, self.rows)
@@ -253,10 +255,18 @@ class Handles:
         inserts = (
             filtered(part.rows, verdict.inserts) for part, verdict in zip(parts, verdicts, strict=True)
         )
-        if isinstance(context.index, PlacingIndex):
+        placed = isinstance(context.index, PlacingIndex)
+        if (placed and work.written) or any((each.returned & each.updates).any() for each in verdicts):
+            stats = [replace(stat, may_insert=True) for stat in stats]
+        if placed:
             _refuse_hidden(slice_, inserts)
             return stats
         return [*stats, *self.create(slice_.partition, new_file_id(), inserts)]
+
+    def _detect(self, partition: str, file_id: str) -> None:
+        """Raises CommitConflict where others are known to change the file group, if that is looked for."""
+        if self.context.early is not None:
+            self.context.early.check(self.context.table, self.storage, self.instant, partition, file_id)
 
     def _unmatched(self, parts: list[Part], inserts: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield from (part.unmatched() for part in parts if not part.used.all())

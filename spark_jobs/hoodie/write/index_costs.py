@@ -78,7 +78,7 @@ def index_costs(table: Table, plan: WritePlan, rows: Prepared) -> tuple[str, lis
     scopes: dict[str, Scope] = {}
     for name in dict.fromkeys([own, *INDEXES.places]):
         try:
-            index = chosen if name == own else _made(plan.config, name)
+            index = chosen if name == own else _made(plan.config, name).for_write(table, plan.config)
             if isinstance(index, PlacingIndex):
                 costs.append(IndexCost(index=name, reason="a table is made with it, and this one was not"))
                 continue
@@ -151,6 +151,8 @@ def _cost(
 
     seconds = min(run(), run()) if chosen else 0.0
     scale = sum(slice_.size for slice_ in slices) / max(1, searched)
+    if index.key_parts > 1:  # it reads no slices
+        scale = profile.rows / max(1, sum(len(keys) for _, keys in chosen))
     return IndexCost(
         index=name,
         seconds=round(seconds * scale, 6),

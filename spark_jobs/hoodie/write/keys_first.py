@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,13 +25,14 @@ import pyarrow as pa
 from hoodie.codec.arrays import Coded, array
 from hoodie.codec.hashing import binary_views, murmur
 from hoodie.engine import Engine, Frame
+from hoodie.engine.files import FileFrame
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.schema import canonical
-from hoodie.index import Scope
+from hoodie.index import PlacingIndex, Scope
 from hoodie.merge import Merger
 from hoodie.merge.ordering import OrderedRows
-from hoodie.write.blobs import STAGED_SCHEMA, SUMMARY, error_message, message
+from hoodie.write.blobs import STAGED_SCHEMA, SUMMARY, Blob, error_message, in_batches, message
 from hoodie.write.context import PARTITION_CODE, WriteContext
 from hoodie.write.counted import always_fits, width_of
 from hoodie.write.hits import Hits
@@ -38,7 +40,14 @@ from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, trav
 from hoodie.write.place_tagged import PlaceTagged, Staged, changed
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import MAX_AMPLIFICATION
-from hoodie.write.stage import KEY_SCHEMA, KeyRows, driver_key_bytes, names_and_codes
+from hoodie.write.stage import (
+    KEY_SCHEMA,
+    KeyRows,
+    NumberedGroups,
+    driver_key_bytes,
+    looked_up,
+    names_and_codes,
+)
 from hoodie.write.tagging import BlobId
 
 #: rows of a block
@@ -54,13 +63,15 @@ def keys_of_frame(engine: Engine, frame: Frame, plan: WritePlan) -> Frame | None
     context, index = plan.context, plan.context.index
     if (
         not context.operation.brings_rows
+        or context.operation.fills_new_groups  # what need not be looked at is counted (see CountedPlan)
         # these, and explain, need the sizes of rows
-        or context.operation.fills_new_groups
         or plan.request.dry_run
         or plan.config[MAX_AMPLIFICATION]
     ):
         return None
-    if index is not None and (index.scope is Scope.TABLE or not context.looks_up):
+    if index is not None and index.scope is Scope.TABLE:
+        return None
+    if not (index is None or context.looks_up or isinstance(index, PlacingIndex)):
         return None
     checked = _checked(context)
     if checked is None or not _as_stored(engine.schema(frame), context.schema):
@@ -130,10 +141,12 @@ class StageKeys:
     driver_key_bytes: int
 
     @classmethod
-    def of(cls, plan: WritePlan) -> StageKeys:
+    def of(cls, plan: WritePlan, files: FileFrame | None) -> StageKeys:
+        """`files`: where the rows are, if they are in files that the tasks read themselves."""
         context = plan.context
         stored = context.looks_up and plan.new_properties is None
-        return cls(context, stored, width_of(context.schema), driver_key_bytes(context))
+        width = width_of(context.schema) if files is None else files.width
+        return cls(context, stored, width, driver_key_bytes(context))
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         try:
@@ -142,15 +155,19 @@ class StageKeys:
             yield error_message(error, STAGED_SCHEMA)
 
     def _staged(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        context, totals = self.context, dict[str, int]()
+        context, totals = self.context, Counter[tuple[str, str]]()
         sent = KeyRows(self.driver_key_bytes, task)
         for rows in _blocks(batches):
             keys, paths = keys_of(context, rows)
             if context.duplicates.combine or context.duplicates.merge:
                 context.merger.check(rows)
             names, codes = names_and_codes(paths)
+            if isinstance(context.index, PlacingIndex):
+                for name, number, mine in NumberedGroups.of(context.index, keys, names, codes):
+                    totals[name, number] += len(mine)
+                continue
             for name, count in zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True):
-                totals[name] = totals.get(name, 0) + count
+                totals[name, ""] += count
             if not self.stored:
                 continue
             digest = Digest()
@@ -159,7 +176,7 @@ class StageKeys:
             yield pa.RecordBatch.from_pylist(
                 [sent.row(batch, json.dumps(names), digest.text())], schema=STAGED_SCHEMA
             )
-        found = [[name, "", rows, rows * self.width, []] for name, rows in totals.items() if rows]
+        found = [[*group, rows, rows * self.width, []] for group, rows in totals.items() if rows]
         yield message(SUMMARY, {"partitions": found, **sent.summary()}, STAGED_SCHEMA)
 
 
@@ -211,7 +228,8 @@ class PlaceRowsAgain:
             digest = Digest()
             for _, start, piece in mine:
                 keys, paths, rows = keyed_rows(context, piece)
-                digest.add(keys, paths)
+                if expected is not None:
+                    digest.add(keys, paths)
                 names, codes = names_and_codes(paths)
                 (staged,) = travelling(keys, rows, array(codes), PARTITION_CODE).combine_chunks().to_batches()
                 places = np.arange(BLOCK_ROWS, dtype=np.int32) - start
@@ -227,6 +245,39 @@ class PlaceRowsAgain:
             raise changed()
         digest, hits = found
         return digest, Hits.from_bytes(hits)
+
+
+@dataclass(frozen=True)
+class PlaceNumberedAgain:
+    """The function given to `map_batches` on the rows where the index numbers the file groups: `targets` has
+    the write and its reducer, by partition path and number.
+    """
+
+    context: WriteContext
+    targets: Mapping[tuple[str, str], tuple[int, int]]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from in_batches(self._placed(batches))
+        except HoodieError as error:
+            yield error_message(error)
+
+    def _placed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Blob]:
+        context = self.context
+        assert isinstance(context.index, PlacingIndex)
+        for chunk in chunks(batches, chunk_bytes(context)):
+            keys, paths, rows = keyed_rows(context, chunk)
+            names, codes = names_and_codes(paths)
+            groups = NumberedGroups.of(context.index, keys, names, codes)
+            for blob in groups.blobs(travelling(keys, rows, looked_up(len(keys)))):
+                write, reducer = self._target(blob)
+                yield blob._replace(write=write, reducer=reducer)
+
+    def _target(self, blob: Blob) -> tuple[int, int]:
+        target = self.targets.get((blob.partition, blob.group))
+        if target is None:
+            raise changed()
+        return target
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[tuple[int, int, pa.Table]]:

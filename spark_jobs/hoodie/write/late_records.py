@@ -10,8 +10,9 @@ rows. Between logged updates all readers compare, so those need no look.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,13 @@ class Verdict:
     file, or of that which the pending compaction makes, that is newer than they are: readers compare an
     update with it. Until the next compaction is done, the key is in two files, and the index takes the newer
     one.
+    `returned` rows have keys that a log has deleted before, whatever came after that.
     """
 
     deleted: Bools
     outdated: Bools
     reinserted: Bools
+    returned: Bools
 
     @property
     def updates(self) -> Bools:
@@ -92,7 +95,7 @@ def _hard(context: WriteContext, verdict: Verdict) -> bool:
 def _unknown(context: WriteContext, part: Part) -> Verdict:
     count = part.rows.num_rows
     none = np.zeros(count, dtype=np.bool_)
-    return Verdict(np.asarray(context.merger.deleted(part.rows)), none, none.copy())
+    return Verdict(np.asarray(context.merger.deleted(part.rows)), none, none.copy(), none.copy())
 
 
 def _compare_base(
@@ -167,17 +170,23 @@ class _Logs:
 
     def _contents(self, stack: contextlib.ExitStack) -> Iterator[tuple[LogFile, LogBlock, _Content]]:
         reader: LogFileReader | None = None
-        for log, block in scan_slice(self.storage, self.slice, self.context.snapshot).queue:
-            if reader is None or reader.path != log.path:
+
+        def opened(path: str) -> LogFileReader:
+            nonlocal reader
+            if reader is None or reader.path != path:
                 stack.pop_all().close()
-                reader = stack.enter_context(LogFileReader(self.storage, log.path))
-            yield log, block, _Content(reader, block)
+                reader = stack.enter_context(LogFileReader(self.storage, path))
+            return reader
+
+        for log, block in scan_slice(self.storage, self.slice, self.context.snapshot).queue:
+            yield log, block, _Content(partial(opened, log.path), block)
 
     def _deletes(self, content: _Content, early: bool) -> None:
         kind = self._values(self.context.schema.empty_table()).type if self._compares else None
         records = read_delete_block(content.read(), kind)
         for number, (part, verdict) in enumerate(zip(self.parts, self.verdicts, strict=True)):
             here, there = _found(part.keys, records.keys)
+            verdict.returned[here] = True
             if early and not self._finds_in_logs:
                 verdict.reinserted[here] = True
             if self._compares and len(here):
@@ -195,20 +204,20 @@ class _Logs:
         early, self.early_rows = self.early_rows, []
         for log, block in early:
             with LogFileReader(self.storage, log.path) as reader:
-                rows = self._read(log, block, _Content(reader, block))
+                rows = self._read(log, block, reader.content(block))
             for part, covered in zip(self.parts, self.covered, strict=True):
                 here, there = _found(part.keys, rows.column(RECORD_KEY))
                 covered[here[self._older(part, here, self._values(rows.take(there)))]] = True
 
-    def _read(self, log: LogFile, block: LogBlock, content: _Content) -> pa.Table:
+    def _read(self, log: LogFile, block: LogBlock, content: bytes) -> pa.Table:
         names = [RECORD_KEY]
         if self._compares:
             names.append(_ordering(self.context).partition(".")[0])
         known_as = self.context.columns(instant_of((log, block)))
-        return read_data_block(block, content.read(), self.context.file_schema, names, known_as)
+        return read_data_block(block, content, self.context.file_schema, names, known_as)
 
     def _rows(self, log: LogFile, block: LogBlock, content: _Content) -> None:
-        rows = self._read(log, block, content)
+        rows = self._read(log, block, content.read())
         for part, verdict in zip(self.parts, self.verdicts, strict=True):
             here, there = _found(part.keys, rows.column(RECORD_KEY))
             verdict.reinserted[here] = False
@@ -231,11 +240,13 @@ class _Logs:
 
 @dataclass(frozen=True)
 class _Content:
-    reader: LogFileReader
+    """Of a block, in a log that is opened where it is needed."""
+
+    opened: Callable[[], LogFileReader]
     block: LogBlock
 
     def read(self) -> bytes:
-        return self.reader.content(self.block)
+        return self.opened().content(self.block)
 
 
 def _ordering(context: WriteContext) -> str:

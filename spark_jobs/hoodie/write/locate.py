@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, Ints, array, whole
+from hoodie.engine.packing import together
 from hoodie.engine.task import Task
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.index import Index, Scope
@@ -66,13 +67,15 @@ class RouteKeys:
     """Cuts the keys of each blob by locator.
 
     `codes` numbers the partitions; those of number c are looked for by the locators
-    `locators[starts[c] : starts[c + 1]]`. A blob without any goes to one, so that it is answered for.
+    `locators[starts[c] : starts[c + 1]]`: by all of them, or, where the index cuts keys into parts, by that
+    of its part. A blob without any goes to one, so that it is answered for.
     """
 
     codes: dict[str, int]
     starts: Ints
     locators: Positions
     count: int
+    parts_of: Index | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         for row, keys in decoded(batches, KEY_SCHEMA):
@@ -82,8 +85,12 @@ class RouteKeys:
         names = json.loads(row["partitions"])
         codes = np.array([self.codes[name] for name in names], dtype=np.int32)[keys.column(1).to_numpy()]
         counts = np.diff(self.starts)[codes]
-        rows = np.repeat(np.arange(len(codes)), counts)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        if self.parts_of is None:
+            rows = np.repeat(np.arange(len(codes)), counts)
+            within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        else:
+            rows = np.arange(len(codes))
+            within = self.parts_of.key_part(keys.column(0)) % counts
         targets = self.locators[self.starts[codes[rows]] + within]
         order, bounds = grouped(targets, self.count)
         wanted = np.flatnonzero(np.diff(bounds)).tolist() or [row["task"] % self.count]
@@ -115,7 +122,7 @@ class LocateKeys:
             for locator, messages in itertools.groupby(
                 decoded(batches, _ROUTED), key=lambda item: item[0]["reducer"]
             ):
-                for held in _held(messages, located_bytes(self.context)):
+                for held in together(messages, lambda item: item[1].nbytes, located_bytes(self.context)):
                     yield self._answers(self.units[locator], held)
         except HoodieError as error:
             yield error_message(error, STAGED_SCHEMA)
@@ -288,22 +295,6 @@ def _tally(counts: Counter[int], values: Positions | Ints) -> None:
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     for batch in batches:
         yield from batch.to_pylist()
-
-
-def _held(
-    messages: Iterator[tuple[dict[str, Any], pa.RecordBatch]], most: int
-) -> Iterator[list[tuple[dict[str, Any], pa.RecordBatch]]]:
-    """The messages, as many at once as there may be bytes of keys."""
-    held: list[tuple[dict[str, Any], pa.RecordBatch]] = []
-    size = 0
-    for row, keys in messages:
-        if held and size + keys.nbytes > most:
-            yield held
-            held, size = [], 0
-        held.append((row, keys))
-        size += keys.nbytes
-    if held:
-        yield held
 
 
 def _check_answer(index: Index, locations: Locations, slices: int, keys: int) -> None:

@@ -10,20 +10,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.codec.arrays import whole
 from hoodie.errors import TableError
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.log_block import BlockType
-from hoodie.format.log_data import read_data_block
-from hoodie.format.log_file import LogFileReader
-from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import LogFileName
 from hoodie.index.settings import INDEX_TYPE
 from hoodie.storage import Storage
-from hoodie.table.log_scan import scan_slice
+from hoodie.table.commit_keys import block_keys
+from hoodie.table.log_scan import SMALL, contents, scan_slice
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
@@ -34,7 +31,6 @@ pc: Any = pyarrow.compute
 
 #: file ids of the bucket index: the bucket's number, and the rest of a UUID
 _BUCKET = re.compile(r"000\d{5}-")
-_KEY_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string())])
 
 
 def refuse_hidden_keys(
@@ -70,9 +66,8 @@ def _with_inserts(storage: Storage, timeline: Timeline, since: str) -> set[str]:
         if instant.is_before(since):
             continue
         for stat in timeline.commit(instant, storage).write_stats:
-            name = (stat.path or "").rpartition("/")[2]
-            if stat.num_inserts and LogFileName.parse(name):
-                names.add(name)
+            if stat.num_inserts and LogFileName.parse(stat.file_name):
+                names.add(stat.file_name)
     return names
 
 
@@ -92,8 +87,6 @@ def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> 
 
 def logged_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Iterator[Any]:
     """Record keys of the logged rows, block by block."""
-    for log, block in scan_slice(storage, slice_, snapshot).queue:
+    for (_, block), content in contents(storage, scan_slice(storage, slice_, snapshot, keep=SMALL)):
         if block.type is not BlockType.DELETE:
-            with LogFileReader(storage, log.path) as reader:
-                rows = read_data_block(block, reader.content(block), _KEY_SCHEMA, [RECORD_KEY])
-            yield whole(rows.column(RECORD_KEY))
+            yield block_keys(block, content)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from hoodie.config.key import Config
 from hoodie.engine.task import Task
 from hoodie.errors import AlreadyExists
@@ -23,6 +25,7 @@ from hoodie.format.settings import (
     LOG_FILE_MAX_SIZE,
     Codec,
 )
+from hoodie.metadata.records.log_ranges import LogRanges
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.view import FileSlice
@@ -34,7 +37,8 @@ class LogFormat:
     """How log files are written; one for all of a write. Picklable.
 
     `avro_schema` has the meta columns. `ordering` is the column by which deletes are compared with rows, None
-    where a delete always wins.
+    where a delete always wins. `ranges_of`: the columns whose ranges tasks report, none for all; None where
+    nothing keeps them.
     """
 
     avro_schema: str
@@ -43,9 +47,12 @@ class LogFormat:
     file_size: int
     block_size: int
     ordering: str | None
+    ranges_of: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, config: Config, avro_schema: str, ordering: str | None) -> LogFormat:
+    def of(
+        cls, config: Config, avro_schema: str, ordering: str | None, ranges_of: frozenset[str] | None = None
+    ) -> LogFormat:
         return cls(
             avro_schema,
             BLOCK_TYPES[config[LOG_BLOCK_FORMAT]],
@@ -53,6 +60,7 @@ class LogFormat:
             config[LOG_FILE_MAX_SIZE],
             config[LOG_BLOCK_MAX_SIZE],
             ordering,
+            ranges_of,
         )
 
 
@@ -86,6 +94,7 @@ class LogFiles:
         self._writer: LogFileWriter | None = None
         self._updates = self._deletes = 0
         self._stats: list[WriteStat] = []
+        self._ranges = None if format_.ranges_of is None else LogRanges(format_.ranges_of or None)
         begun = slice_.base is not None and slice_.base.instant == slice_.instant
         self._base = slice_.base.name if slice_.base and begun else ""
         own = [log for log in slice_.logs if log.base_instant == slice_.instant]
@@ -93,15 +102,17 @@ class LogFiles:
         self._names = [log.name for log in reversed(own)]
 
     def append(
-        self, kind: BlockType, content: Sequence[Buffer] | Buffer, *, updates: int = 0, deletes: int = 0
+        self, kind: BlockType, content: Sequence[Buffer] | Buffer, rows: pa.Table, *, deletes: int = 0
     ) -> None:
-        """A block with so many updated or deleted rows."""
+        """A block of rows, or of deletes, where there are none, but their schema."""
         if self._writer is not None and self._writer.size >= self._format.file_size:
             self._finish()
         if self._writer is None:
             self._writer = self._begin()
         self._writer.append(kind, self._headers, content)
-        self._updates += updates
+        if self._ranges is not None:
+            self._ranges.add(rows)
+        self._updates += rows.num_rows
         self._deletes += deletes
 
     def close(self) -> list[WriteStat]:
@@ -148,6 +159,7 @@ class LogFiles:
                 base_file=self._base,
                 log_files=tuple(self._names),
                 extra={"recordsStats": {"val": None}},
+                column_stats=() if self._ranges is None else self._ranges.take(),
             )
         )
         self._writer = None

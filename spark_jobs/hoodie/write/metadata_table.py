@@ -1,52 +1,81 @@
-"""The metadata table of a table that is written to: kept up to date where the settings ask for it, else
-removed before anything is changed.
+"""The metadata table of a table that is written to: kept up to date, or removed before anything is changed,
+where the settings ask for that.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 
+from hoodie.codec.ahead import ahead
+from hoodie.concurrency.gate import is_optimistic
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, TableError, TableNotFound
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.errors import AlreadyExists, ConfigError, HoodieError, TableError, TableNotFound
+from hoodie.format.names import join
 from hoodie.metadata.files import MetadataListing
-from hoodie.metadata.instants import NEW_TABLE
+from hoodie.metadata.indexing import check_under_way, forget_plans, indexes_under_way
+from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.records import Records
-from hoodie.metadata.records.files import of_clean, of_commit, of_listing, of_rollback
 from hoodie.metadata.settings import COMPACT_AFTER, METADATA_ENABLE
 from hoodie.metadata.table import FOLDER, MetadataTable, Partition
 from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.progress import ProgressCallback
-from hoodie.storage import FileInfo
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit, CommitParticipant
-from hoodie.timeline.active import Timeline, instant_path, meta_path
+from hoodie.timeline.active import instant_path, meta_path
 from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.index_plan import IndexMetadata
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.plans import RollbackMetadata
 from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.write.kept import Changed, KeptPartition
+from hoodie.write.kept.footers import written
+from hoodie.write.kept.making import drop_partitions, fill_from_footers, make_partitions
+from hoodie.write.kept.partitions import (
+    ASKED_TO_GO,
+    asks_for_index,
+    begun_partitions,
+    due_to_go,
+    kept_partitions,
+    named,
+    to_make,
+)
+from hoodie.write.remaking import begin_remaking, finish_remaking
 
 _KEYS = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
-_KEPT = Partition.FILES.value
 
 
 class MetadataTableParticipant(CommitParticipant):
-    """`removed`: there was a metadata table, and it went."""
+    """`removed`: there was a metadata table, and it went. `warnings`: what was lost of it, and why, where the
+    settings did not ask for that.
+    """
 
-    removed = False
+    def __init__(self) -> None:
+        self.removed = False
+        self.warnings: list[str] = []
 
     @abstractmethod
     def due(self, table: Table) -> bool:
         """Does `begin` change something: for actions that run beside writers."""
 
-    def drop(self, table: Table) -> None:
+    def drop(self, table: Table, why: str = "") -> None:
         """Remove the metadata table: what comes can't be followed."""
+        there = bool(table.properties.metadata_partitions)
         self.removed |= drop_metadata_table(table)
+        if there and why:
+            self.warnings.append(f"the metadata table of {table.base_path} was removed: {why}")
+
+    def suspend(self, table: Table) -> None:
+        """Go without the metadata table until `resume`; see hoodie.write.remaking."""
+        self.drop(table)
+
+    def resume(self, table: Table) -> None:
+        """Make what was suspended again. Raises nothing: the next writer finds what is left to do."""
 
 
 class MetadataTableRemoval(MetadataTableParticipant):
@@ -61,91 +90,164 @@ class MetadataTableRemoval(MetadataTableParticipant):
 
 class MetadataTableUpdate(MetadataTableParticipant):
     """Follows a commit by a deltacommit of the same instant in the metadata table, before it is published:
-    readers count both or none (hoodie.metadata.instants).
+    readers count both or none (hoodie.metadata.instants). What is in its partitions is of
+    `hoodie.write.kept`. Where the settings say nothing of a metadata table a table without commits gets one,
+    and others stay as they are: one that is there is kept.
 
     One process at a time may change more than that of a metadata table: that which has the table for itself
-    while no instant is pending. The others have one.
+    while no instant is pending. The others have one. Writers at once do all of it under their lock.
     """
 
     def __init__(self, config: Config, progress: ProgressCallback) -> None:
+        super().__init__()
+        self._config = config
+        self._asked = config.given(METADATA_ENABLE) or bool(asks_for_index(config))
         self._upkeep = Upkeep(compact_after=config[COMPACT_AFTER])
         self._progress = progress
+        self._at_once = is_optimistic(config)
 
     def due(self, table: Table) -> bool:
-        return bool(_not_kept(table.properties))
+        return has_metadata_table(table) and bool(due_to_go(table, self._config))
 
     def begin(self, table: Table) -> None:
-        """Indexes that are not kept up to date here go, the properties first: readers answer without them."""
-        props = table.read_properties()
-        gone, whole = _not_kept(props), props.metadata_partitions
-        if (gone and _KEPT not in whole) or (whole and not table.timeline.holds(FOLDER)):
-            self.drop(table)
+        """Partitions that are not kept up to date here go, the properties first: readers answer without
+        them.
+        """
+        if not has_metadata_table(table):
             return
-        if not gone:
-            return
-        changes = {properties.METADATA_PARTITIONS: _KEPT, properties.METADATA_PARTITIONS_INFLIGHT: None}
-        properties.update(table.storage, table.base_path, changes)
-        folder = join(meta_path(table.base_path), FOLDER)
-        for name in sorted(gone.intersection(table.storage.names(folder))):
-            table.storage.delete_tree(join(folder, name))
-        table.reopen()
-        self._progress("metadata", f"dropped the indexes {', '.join(sorted(gone))}, which are not kept here")
+        whole, gone = table.read_properties().metadata_partitions, due_to_go(table, self._config)
+        if Partition.FILES.value in gone or (gone and not whole):
+            self.drop(table, "; ".join(sorted(set(gone.values()))))
+        elif not whole and not begun_partitions(table):
+            self.drop(table)  # of a making that was killed
+        elif whole and not table.timeline.holds(FOLDER):
+            self._begin_anew(table, "its folder is gone")
+        elif gone:
+            self._drop(table, gone)
 
     def settled(self, table: Table) -> None:
-        """Make the metadata table where there is none, or let it compact, clean and archive."""
-        if any(instant.action is not Action.INDEXING for instant in table.timeline.pending()):
+        """Make what the settings ask for and is not there, or let the metadata table compact, clean and
+        archive. None of it while Apache Hudi builds an index: its deltacommit is pending there.
+        """
+        pending = any(instant.action is not Action.INDEXING for instant in table.timeline.pending())
+        if pending and not self._at_once:
             return
+        if indexes_under_way(table):
+            return
+        finish_remaking(table, self._config, self._progress)
         try:
             writer = MetadataWriter.open(table)
             if writer is not None:
                 writer.maintain(self._upkeep)
-                return
         except TableError as error:
-            self._progress("metadata", f"the metadata table is damaged, and made anew: {error}")
-            self.drop(table)
-        self._make(table)
+            self._begin_anew(table, error.message)
+            finish_remaking(table, self._config, self._progress)
+        if pending:
+            return
+        new = self._config[METADATA_ENABLE] and not table.timeline.commits()
+        wanted = to_make(table, self._config) if self._asked or new else []
+        if wanted:
+            make_partitions(table, self._config, wanted, self._progress)
+
+    def suspend(self, table: Table) -> None:
+        if has_metadata_table(table) and named(table.properties):
+            begin_remaking(table, [Partition.FILES.value])
+
+    def resume(self, table: Table) -> None:
+        try:
+            table.refresh()
+            finish_remaking(table, self._config, self._progress)
+        except (HoodieError, OSError) as error:
+            self.warnings.append(
+                f"the metadata table of {table.base_path} could not be made again ({error}); the next write "
+                "makes it"
+            )
 
     def prepare(self, commit: Commit) -> None:
-        data = _opened(commit.table)
-        writer = MetadataWriter.open(data)
-        if writer is None or isinstance(commit.metadata, SavepointMetadata):
-            return
-        _refuse_done(commit)
-        records = _records(data, commit)
-        if records is None:
-            self.drop(commit.table)
+        """A metadata table that is damaged goes, so that it keeps no one from the table."""
+        if not commit.table.timeline.holds(FOLDER):  # it is made while no instant is pending
             return
         try:
-            writer.write(commit.instant.time, {Partition.FILES: records})
+            self._prepare(commit)
+        except TableError as error:
+            self._begin_anew(commit.table, error.message)
+
+    def _prepare(self, commit: Commit) -> None:
+        data = _opened(commit.table)
+        writer = MetadataWriter.open(data)
+        if writer is None or isinstance(commit.metadata, (SavepointMetadata, IndexMetadata)):
+            return
+        _refuse_done(commit)
+        if self._at_once:
+            writer.roll_back_killed()
+        changed = Changed(
+            data=data,
+            config=self._config,
+            instant=commit.instant.time,
+            commit=commit,
+            deleted=_deleted(data, commit),
+        )
+        under_way = indexes_under_way(data)
+        check_under_way(data, under_way)
+        names = {*data.properties.metadata_partitions, *under_way}
+        found = {kept: kept.changes(changed) for kept in kept_partitions(names)}
+        lost = {
+            kept.partition.value: "it can't follow this" for kept, given in found.items() if given is None
+        }
+        if Partition.FILES.value in lost:
+            self.drop(commit.table, f"it can't follow the {commit.instant.action.value} {changed.instant}")
+            return
+        for name, why in lost.items():
+            self.warnings.append(
+                f"the index {name} of {data.base_path} is made anew by the next write: {why}"
+            )
+        if lost:
+            begin_remaking(commit.table, lost)
+        records = {kept: given for kept, given in found.items() if given is not None}
+        partitions = [kept.partition for kept in records]
+        try:
+            writer.write(changed.instant, partitions, partial(_fill, changed, records), changed.room)
         except (FileNotFoundError, TableNotFound):
             if MetadataWriter.open(_opened(commit.table)) is not None:
                 raise  # else a writer that does not keep it has removed it meanwhile
 
     def undo(self, table: Table, instant: Instant) -> None:
         data = _opened(table)
-        writer = MetadataWriter.open(data)
-        if writer is not None:
-            by = new_instant_time(data.timeline.last_time, data.properties.timeline_utc)
-            writer.rollback(instant.time, by)
+        try:
+            writer = MetadataWriter.open(data)
+            if writer is not None:
+                by = new_instant_time(data.timeline.last_time, data.properties.timeline_utc)
+                writer.rollback(instant.time, by)
+        except TableError as error:
+            self._begin_anew(table, error.message)
 
-    def _make(self, table: Table) -> None:
-        """The property last: readers don't look at a metadata table without it."""
-        listing, timeline = table.listing(), table.timeline
-        partitions = listing.partitions()
-        self._progress("metadata", f"list the files of {len(partitions)} partitions in a metadata table")
-        files = {
-            partition: {item.name: item.size for item in items if _counts(timeline, item)}
-            for partition, items in listing.many(partitions).items()
-        }
-        upto = timeline.last_time or NEW_TABLE
-        MetadataWriter.make(_opened(table), upto, {Partition.FILES: (of_listing(files), 1)})
-        properties.update(table.storage, table.base_path, {properties.METADATA_PARTITIONS: _KEPT})
-        table.reopen()
+    def _drop(self, table: Table, gone: Mapping[str, str]) -> None:
+        """`gone`: partitions, and why."""
+        drop_partitions(table, gone)
+        for name, why in gone.items():
+            if why != ASKED_TO_GO:
+                self.warnings.append(f"the index {name} of {table.base_path} was dropped: {why}")
+            self._progress("metadata", f"dropped the index {name}: {why}")
+
+    def _begin_anew(self, table: Table, why: str) -> None:
+        self._progress("metadata", f"the metadata table is damaged, and made anew: {why}")
+        self.warnings.append(f"the metadata table of {table.base_path} was damaged, and is made anew: {why}")
+        begin_remaking(table, [Partition.FILES.value])
 
 
 def metadata_table_participant(config: Config, progress: ProgressCallback) -> MetadataTableParticipant:
-    """As the settings ask for it."""
-    return MetadataTableUpdate(config, progress) if config[METADATA_ENABLE] else MetadataTableRemoval()
+    """As the settings ask for it. Raises ConfigError for an index without the metadata table."""
+    asked = asks_for_index(config)
+    if config[METADATA_ENABLE] is False and asked:
+        raise ConfigError(
+            f"{METADATA_ENABLE.name}=false, and the index {asked[0].partition.value} is a part of the "
+            "metadata table; switch the index off, too, or leave the setting out",
+            setting=METADATA_ENABLE.name,
+            value="false",
+        )
+    return (
+        MetadataTableRemoval() if config[METADATA_ENABLE] is False else MetadataTableUpdate(config, progress)
+    )
 
 
 def has_metadata_table(table: Table) -> bool:
@@ -154,7 +256,7 @@ def has_metadata_table(table: Table) -> bool:
     """
     if table.timeline.holds(FOLDER):
         return True
-    return _named(table.properties) and _named(table.read_properties())
+    return bool(named(table.properties) and named(table.read_properties()))
 
 
 def drop_metadata_table(table: Table) -> bool:
@@ -163,20 +265,9 @@ def drop_metadata_table(table: Table) -> bool:
         return False
     properties.update(table.storage, table.base_path, dict.fromkeys(_KEYS))
     table.storage.delete_tree(join(meta_path(table.base_path), FOLDER))
+    forget_plans(table, begun=True)
     table.reopen()
     return True
-
-
-def _named(props: Mapping[str, str]) -> bool:
-    return any(props.get(name) for name in _KEYS)
-
-
-def _not_kept(props: Mapping[str, str]) -> set[str]:
-    """Partitions of the metadata table, finished or not, that nothing here keeps up to date."""
-    named = {name.strip() for key in _KEYS for name in props.get(key, "").split(",")}
-    found = named - {"", _KEPT}
-    whole = {name.strip() for name in props.get(properties.METADATA_PARTITIONS, "").split(",")}
-    return found if _KEPT in whole else named - {""}
 
 
 def _refuse_done(commit: Commit) -> None:
@@ -191,30 +282,33 @@ def _opened(table: Table) -> Table:
     return Table(table.ref, table.storage)
 
 
-def _counts(timeline: Timeline, item: FileInfo) -> bool:
-    """Is it a data file, and its slice begun by a commit. Empty ones have no rows, and are not listed."""
-    log = LogFileName.parse(item.name)
-    base = BaseFileName.parse(item.name)
-    began = log.base_instant if log else base.instant if base else None
-    return began is not None and not item.is_dir and item.size > 0 and timeline.is_committed(began)
+def _fill(
+    changed: Changed,
+    found: Mapping[KeptPartition, Iterable[Records]],
+    spools: Mapping[Partition, RecordSpool],
+) -> None:
+    for kept, given in found.items():
+        for records in ahead(iter(given)):
+            spools[kept.partition].add(records)
+    if isinstance(changed.commit.metadata, CommitMetadata):
+        fill_from_footers(changed, found, written(changed.commit.metadata), spools)
 
 
-def _records(data: Table, commit: Commit) -> Records | None:
-    """None for what is not followed: a restore, before which the metadata table went."""
+def _deleted(data: Table, commit: Commit) -> dict[str, set[str]]:
+    """Of a clean the names that it was to delete, of a rollback those that it deleted and the metadata table
+    has: of an instant that was compacted there, so that its records were not taken back.
+    """
     metadata = commit.metadata
-    if isinstance(metadata, CommitMetadata):
-        return of_commit(metadata)
     if isinstance(metadata, CleanMetadata):
-        return of_clean(metadata)
-    if isinstance(metadata, RollbackMetadata):
-        return of_rollback(metadata, _still_listed(data, commit.deleted))
-    return None
-
-
-def _still_listed(data: Table, deleted: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
-    """Of the partitions with deleted files, the names that the metadata table has."""
-    metadata = MetadataTable.open(data) if deleted else None
-    if metadata is None:
+        return {
+            path: {file.rpartition("/")[2] for file in item.patterns}
+            for path, item in metadata.partitions.items()
+        }
+    if not isinstance(metadata, RollbackMetadata) or not commit.deleted:
         return {}
-    listed = MetadataListing(metadata, data.base_path).many(deleted)
-    return {partition: {item.name for item in items} for partition, items in listed.items()}
+    table = MetadataTable.open(data)
+    if table is None:
+        return {}
+    listed = MetadataListing(table, data.base_path).many(commit.deleted)
+    there = {path: {item.name for item in items} for path, items in listed.items()}
+    return {path: there[path].intersection(names) for path, names in commit.deleted.items()}

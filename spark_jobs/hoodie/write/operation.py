@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hoodie.config.key import is_unicode
 from hoodie.errors import ConfigError, InputError
 from hoodie.mask import holds_secret
 from hoodie.timeline.task_run import RUN_KEY
 from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
+
+if TYPE_CHECKING:
+    from hoodie.table.listing import FileListing
+    from hoodie.table.view import TimelineView
 
 #: extra metadata that names the task run
 TASK_KEYS = (TOKEN_KEY, FINGERPRINT_KEY, RUN_KEY)
@@ -106,6 +110,9 @@ class WriteRequest:
     #: `missing_ok`, a warning
     partitions: tuple[str, ...] = ()
     missing_ok: bool = False
+    #: of delete_partition, in place of `partitions`: names them by the state that the commit replaces; asked
+    #: again where the write begins anew
+    choose: Callable[[FileListing, TimelineView], Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         check_extra(self.extra_metadata)

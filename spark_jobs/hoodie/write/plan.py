@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.concurrency.gate import check_concurrency
+from hoodie.concurrency.gate import check_concurrency, is_optimistic
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableNotFound
@@ -43,6 +43,8 @@ from hoodie.timeline.instant import Action
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import keys_to_delete
 from hoodie.write.duplicates import Duplicates, dropping_inserts
+from hoodie.write.early import EarlyDetection
+from hoodie.write.kept.column_stats import reported_columns
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import overwriting
@@ -111,6 +113,11 @@ class WritePlan:
         return Action.COMMIT if self.context.logs is None else Action.DELTACOMMIT
 
     @property
+    def optimistic(self) -> bool:
+        """Is it written beside other writers."""
+        return is_optimistic(self.config)
+
+    @property
     def sample_keys(self) -> bool:
         return self.context.sort
 
@@ -135,15 +142,18 @@ class WritePlan:
         """Did another writer commit, or create the table differently, since the plan was made?
 
         A compaction scheduled since then counts too: logs go to the slice that it began. The timeline is the
-        one that was listed last.
+        one that was listed last. Beside other writers, commits are looked at later (write.window).
         """
-        now, known = TimelineView.of(table.timeline, table.storage), self.context.snapshot
-        if (now.committed, now.compacting) != (known.committed, known.compacting):
+        if not self.optimistic and self._overtaken(table):
             return True
         if self.new_properties is None:
             return False
         found = table.read_properties()
         return any(found.get(name) != text for name, text in self.new_properties.items())
+
+    def _overtaken(self, table: Table) -> bool:
+        now, known = TimelineView.of(table.timeline, table.storage), self.context.snapshot
+        return (now.committed, now.compacting) != (known.committed, known.compacting)
 
     def write_parallelism(self, input_partitions: int, cores: int) -> Parallelism:
         """At most MIN(input partitions, configured) tasks when configured."""
@@ -183,9 +193,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     elif props is not None:
         shape = _of_keys(config, props, stored, incoming, operation)
     else:
-        raise TableNotFound(
-            f"{path} is no Hudi table, so there is nothing to delete; check the path", path=path
-        )
+        raise TableNotFound(f"{path} is no Hudi table and has nothing to delete; check the path", path=path)
     full_name = record_full_name(table_schema.avro) if table_schema.avro else None
     avro_text = to_avro_text(shape.schema, name, full_name=full_name)
     table_schema = table_schema.extended(shape.schema)
@@ -201,11 +209,12 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         sort=operation.fills_new_groups and config[SORT_MODE].sorts,
         snapshot=snapshot,
         files=_files(config, index),
-        logs=_logs(config, shape, name, full_name),
+        logs=_logs(config, shape, props, name, full_name),
         merge_budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
         evolution=table_schema.evolution,
+        early=EarlyDetection.of(config, timeline),
     )
     return WritePlan(
         request=request,
@@ -263,7 +272,7 @@ def _opened(
 ) -> Index | None:
     """The index for this write. Raises ConfigError for one that the table's type can't have."""
     if not isinstance(index, PlacingIndex):
-        return index
+        return index if index is None or snapshot.last_commit is None else index.for_write(table, config)
     if index.merge_on_read_only and config[TABLE_TYPE] is not TableType.MERGE_ON_READ:
         raise ConfigError(
             f"the index {type(index).__name__} is for tables of {TABLE_TYPE.name}="
@@ -280,11 +289,14 @@ def _files(config: Config, index: Index | None) -> BaseFileFormat:
     return replace(files, max_file_size=sys.maxsize) if isinstance(index, PlacingIndex) else files
 
 
-def _logs(config: Config, shape: _Shape, name: str, full_name: str | None) -> LogFormat | None:
+def _logs(
+    config: Config, shape: _Shape, props: TableProperties | None, name: str, full_name: str | None
+) -> LogFormat | None:
     if config[TABLE_TYPE] is not TableType.MERGE_ON_READ:
         return None
     schema = to_avro_text(with_meta(shape.schema), name, full_name=full_name)
-    return LogFormat.of(config, schema, shape.merger.delete_ordering)
+    ranges_of = reported_columns(config, props) if shape.merger.takes_whole_rows else None
+    return LogFormat.of(config, schema, shape.merger.delete_ordering, ranges_of)
 
 
 def _refuse_buckets(
@@ -357,6 +369,8 @@ def _existing(table: Table) -> TableProperties | None:
             ) from None
         others = [item.name for item in storage.list(path) if item.name != META_FOLDER]
         if others:
+            with contextlib.suppress(TableNotFound):  # another first writer has made it meanwhile
+                return table.read_properties()
             raise TableNotFound(
                 f"{path} holds {others[0]!r} and is no Hudi table; write to an empty or new folder", path=path
             ) from None

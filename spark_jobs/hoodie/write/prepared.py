@@ -6,25 +6,20 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
-
-import pyarrow as pa
 
 from hoodie.engine import Engine, Frame
 from hoodie.engine.task import BatchFunction
 from hoodie.errors import JobError
 from hoodie.index import PlacingIndex
 from hoodie.progress import ProgressCallback
-from hoodie.read.settings import MERGE_BUDGET
-from hoodie.read.spill import spill_error
 from hoodie.table.handle import Table
 from hoodie.timeline.active import refuse_too_large
 from hoodie.timeline.commit import WriteStat, stats_by_partition
 from hoodie.write.blobs import (
     BLOB_ID,
     BLOB_SCHEMA,
-    ERROR,
     KEYS,
     ROWS,
     STAGED_SCHEMA,
@@ -33,11 +28,12 @@ from hoodie.write.blobs import (
     raise_errors,
 )
 from hoodie.write.bulk import bulk_assignment
-from hoodie.write.combine_keys import combined, may_repeat
-from hoodie.write.counted import CountedPlan, WriteRows
+from hoodie.write.counted import CountedPlan, Way, WriteRows
 from hoodie.write.direct import DirectPlan
+from hoodie.write.first_pass import FirstPass, StagedRows, first_pass
 from hoodie.write.keys_first import (
     Answers,
+    PlaceNumberedAgain,
     PlaceRowsAgain,
     StageKeys,
     by_block,
@@ -48,7 +44,6 @@ from hoodie.write.place_rows import PlaceRows
 from hoodie.write.place_tagged import PlaceTagged
 from hoodie.write.placed import place_groups
 from hoodie.write.plan import WritePlan
-from hoodie.write.stage import StageRows
 from hoodie.write.tagging import FEW_BYTES, Tags, list_slices, tagged
 from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
 from hoodie.write.write_task import WriteFileGroups
@@ -119,10 +114,16 @@ class _Staged(Prepared):
     @property
     def assignment(self) -> Assignment:
         plan = self.plan
-        if plan.context.operation.fills_new_groups and not self.profile.file_ids:
-            task_memory = plan.context.merge_budget
-            return bulk_assignment(self.profile, plan.config, self._parallelism, task_memory=task_memory)
-        appends = plan.context.logs is not None
+        context = plan.context
+        if context.operation.fills_new_groups and not self.profile.file_ids:
+            return bulk_assignment(
+                self.profile,
+                plan.config,
+                self._parallelism,
+                streamed=context.streams,
+                task_memory=context.merge_budget,
+            )
+        appends = context.logs is not None
         size = plan.record_size if self.profile.inserts else 1
         return assign(self.profile, plan.config, size, self._parallelism, appends)
 
@@ -160,15 +161,19 @@ class _KeysFirst(_Staged):
     """Rows whose keys alone are staged."""
 
     rows: Frame
-    answers: Answers | None
+    answers: Answers | None = None
 
     def _batches(self) -> AbstractContextManager[None]:
         return self.engine.batches(rows=self.engine.files(self.rows) is None, blobs=True)
 
     def _placed(self, assignment: Assignment) -> Frame:
-        assert self.tags is not None
-        place = PlaceTagged.of(self.plan.context, assignment, self.tags)
-        return self.engine.map_batches(self.rows, PlaceRowsAgain(place, self.answers), BLOB_SCHEMA)
+        return self.engine.map_batches(self.rows, self._place(assignment), BLOB_SCHEMA)
+
+    def _place(self, assignment: Assignment) -> BatchFunction:
+        context = self.plan.context
+        if self.tags is None:
+            return PlaceNumberedAgain(context, assignment.targets(self.profile.file_ids))
+        return PlaceRowsAgain(PlaceTagged.of(context, assignment, self.tags), self.answers)
 
 
 class _Streamed(Prepared):
@@ -201,50 +206,56 @@ class _Counted(_Streamed):
     counted: CountedPlan
 
     def _batches(self) -> AbstractContextManager[None]:
-        return self.engine.batches(rows=True, gathered=self.counted.task_bytes)
+        return self.engine.batches(rows=True)
 
     def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
         counted, context = self.counted, self.plan.context
-        progress("write", f"instant {instant}: rows {counted.way.value}, straight from the DataFrame")
+        source = "DataFrame" if self.engine.files(counted.rows) is None else "files"
+        progress("write", f"instant {instant}: rows {counted.way.value}, straight from the {source}")
         task = WriteRows(context, instant, frozenset(self.profile.partitions))
-        return self.engine.map_batches(counted.rows(context.keys.partition_fields), task, BLOB_SCHEMA)
+        return self.engine.map_batches(counted.rows, task, BLOB_SCHEMA)
 
 
 @contextlib.contextmanager
-def prepared(engine: Engine, frame: Frame | None, plan: WritePlan, table: Table) -> Iterator[Prepared]:
-    """The first pass over the rows of `frame`; None for a write that brings none. Writes nothing.
+def prepared(first: FirstPass, plan: WritePlan, table: Table) -> Iterator[Prepared]:
+    """The first pass over the rows of a write, or what an earlier attempt at it has left of that. Writes
+    nothing.
 
-    What it holds, in memory within the limits of the settings, is freed at the end. Raises what a task finds
-    wrong with a row.
+    What it holds, in memory within the limits of the settings, is freed at its end, staged rows at that of
+    `first`. Raises what a task finds wrong with a row.
     """
-    engine, plan = _limited(engine, plan)
+    engine, plan = first.limited(plan)
+    frame = first.frame
     if frame is None:
         yield _Staged(engine=engine, plan=plan)
         return
-    if not plan.context.operation.fills_new_groups:
+    if not first.has_staged:
         frame = engine.scanned(frame)
-    files = engine.files(frame)
-    if files is not None:
-        direct = DirectPlan.of(files, plan.context, table)
-        if direct is not None:
-            yield _InFiles(engine=engine, plan=plan, profile=direct.profile, direct=direct)
+        if (unstaged := _streamed(engine, frame, plan, table)) is not None:
+            yield unstaged
             return
-    elif (counted := CountedPlan.of(engine, frame, plan)) is not None:
-        list_slices(table, plan.context, counted.profile)
-        yield _Counted(engine=engine, plan=plan, profile=counted.profile, counted=counted)
-        return
     if not plan.context.operation.brings_rows:
         frame = engine.select(frame, plan.context.keys.key_columns)
+    if not first.has_staged and (unstaged := _keys_first(engine, frame, plan, table)) is not None:
+        yield unstaged
+        return
     with contextlib.ExitStack() as held:
-        yield _keys_first(engine, frame, plan, table) or _staged(engine, frame, plan, table, held)
+        yield _staged(engine, first.staged(engine, frame, plan), plan, table, held)
 
 
-def _limited(engine: Engine, plan: WritePlan) -> tuple[Engine, WritePlan]:
-    """Both within the memory that the settings allow."""
-    memory, context = plan.config[MERGE_BUDGET], plan.context
-    engine = engine.limited(memory, context.spill_path, spill_error)
-    context = replace(context, merge_budget=engine.task_memory(memory))
-    return engine, replace(plan, context=context)
+def _streamed(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Prepared | None:
+    """Rows that are counted without being held; None where they have to be looked at."""
+    files = engine.files(frame)
+    if files is not None and (direct := DirectPlan.of(files, plan.context, table)) is not None:
+        return _InFiles(engine=engine, plan=plan, profile=direct.profile, direct=direct)
+    counted = CountedPlan.of(engine, frame, plan)
+    if counted is None:
+        return None
+    profile = counted.profile
+    list_slices(table, plan.context, profile)
+    if counted.way is Way.GATHERED:
+        return _KeysFirst(engine=engine, plan=plan, profile=profile, tags=Tags(), rows=frame)
+    return _Counted(engine=engine, plan=plan, profile=profile, counted=counted)
 
 
 def _keys_first(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Prepared | None:
@@ -253,9 +264,13 @@ def _keys_first(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> 
     if columns is None:
         return None
     with contextlib.ExitStack() as held:
-        keys, rows = _first_pass(engine, columns, StageKeys.of(plan), STAGED_SCHEMA, held)
+        step = StageKeys.of(plan, engine.files(frame))
+        keys, rows = first_pass(engine, columns, step, STAGED_SCHEMA, held)
         profile = WorkloadProfile.of(raise_errors(rows))
         list_slices(table, context, profile)
+        if isinstance(context.index, PlacingIndex):
+            place_groups(table, plan, context.index, profile)
+            return _KeysFirst(engine=engine, plan=plan, profile=profile, rows=frame)
         if context.looks_up and any(profile.slices.values()) and sent_bytes(profile.rows) > FEW_BYTES:
             return None
         found, hits = Tags(), None
@@ -274,33 +289,15 @@ def _keys_first(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> 
 
 
 def _staged(
-    engine: Engine, frame: Frame, plan: WritePlan, table: Table, held: contextlib.ExitStack
+    engine: Engine, staged: StagedRows, plan: WritePlan, table: Table, held: contextlib.ExitStack
 ) -> Prepared:
-    """`held` frees the rows."""
-    context = plan.context
-    step = StageRows.of(context, plan.sample_keys)
-    blobs, rows = _first_pass(engine, frame, step, step.schema, held)
-    profile = WorkloadProfile.of(raise_errors(rows))
-    if may_repeat(context, rows):
-        came = profile.input_partitions
-        blobs, rows = combined(engine, blobs, rows, step, held)
-        profile = WorkloadProfile.of(raise_errors(rows))
-        profile.input_partitions = came
+    """`held` frees the tags."""
+    context, profile = plan.context, staged.profile()
     list_slices(table, context, profile)
     tags = None
     if isinstance(context.index, PlacingIndex):
         place_groups(table, plan, context.index, profile)
     elif context.index is not None:
         with engine.batches(blobs=True):
-            tags = held.enter_context(tagged(engine, blobs, rows, context, profile))
-    return _Staged(engine=engine, plan=plan, profile=profile, blobs=blobs, tags=tags)
-
-
-def _first_pass(
-    engine: Engine, frame: Frame, step: BatchFunction, schema: pa.Schema, held: contextlib.ExitStack
-) -> tuple[Frame, list[dict[str, Any]]]:
-    """What the step makes of the rows, until `held` frees it, and what the driver has of that."""
-    with engine.batches(rows=True):
-        staged = engine.persist(engine.map_batches(frame, step, schema))
-        held.callback(engine.unpersist, staged)
-        return staged, engine.collect(engine.filter(staged, "kind", (SUMMARY, ERROR, KEYS)))
+            tags = held.enter_context(tagged(engine, staged.blobs, staged.known, context, profile))
+    return _Staged(engine=engine, plan=plan, profile=profile, blobs=staged.blobs, tags=tags)

@@ -49,10 +49,13 @@ def sweep_attempts(table: Table, timeline: Timeline) -> bool:
 
     Returns whether there were any.
     """
+    found = marker_instants(table)
+    if found and any(time not in {item.time for item in timeline} for time in found):
+        timeline = table.refresh()  # one of Apache Hudi's may have begun since: it takes no lock for that
     completed = {instant.time: instant for instant in timeline.commits()}
     kept = {instant.time for instant in timeline.filter([Action.ROLLBACK], completed=True)}
     pending = {instant.time for instant in timeline.pending()}
-    found = [time for time in marker_instants(table) if time not in pending]
+    found = [time for time in found if time not in pending]
     for time in found:
         if not timeline.is_archived(time) and time not in kept:
             reported: frozenset[str] = frozenset()

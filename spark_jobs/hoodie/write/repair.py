@@ -49,7 +49,7 @@ class Repair:
         # a writer that was just changing from one heartbeat to another may have been overlooked
         self._beats.refuse_second_writer()
         timeline = table.refresh()
-        if not swept and (timeline.pending() or timeline.has_partial()):
+        if not swept and (self._left(timeline, dead) or timeline.has_partial()):
             self._sweep(dead)
             timeline = table.refresh()
         if self._take_back_late(timeline, dead):
@@ -69,6 +69,13 @@ class Repair:
         self.swept = swept or bool(self.rolled_back)
         for participant in self._commits.participants:
             participant.settled(table)
+
+    def _left(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> bool:
+        """May a killed run have left a pending instant: one that no live process is known to work on."""
+        pending = {instant.time for instant in timeline.pending()}
+        if not pending or not self._gate.optimistic:
+            return bool(pending)
+        return bool(pending - self._served(timeline, dead))
 
     def late(self) -> bool:
         """Are there commits that were published too late, as far as is known without taking the table."""

@@ -1,9 +1,9 @@
 """Which file groups a write takes out of sight: those of a replacecommit (format.md 3.3).
 
 insert_overwrite replaces the partitions that it has rows for, or those that are named (write.overwrite),
-insert_overwrite_table all, delete_partition those that are named. Replaced are the groups that are visible
-when the write begins; their files stay until the cleaner takes them, so that older states of the table can be
-read.
+insert_overwrite_table all, delete_partition those that are named, or chosen. Replaced are the groups that are
+visible when the write begins; their files stay until the cleaner takes them, so that older states of the
+table can be read.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ def find_replaced(
         profile.absent = tuple(sorted(set(named) - {*profile.replaced, *profile.partitions}))
     elif request.operation is Operation.INSERT_OVERWRITE_TABLE:
         profile.replaced = live(listing.partitions())
+    elif request.choose is not None:
+        profile.replaced = live(sorted(request.choose(listing, snapshot)))
     elif request.operation is Operation.DELETE_PARTITION:
         asked = request.partitions or config[PARTITIONS_TO_DELETE]
         profile.replaced, profile.absent = _named(asked, listing.partitions, live, request.missing_ok)

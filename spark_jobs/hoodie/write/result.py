@@ -20,6 +20,11 @@ def repairs(transactions: Sequence[Transaction]) -> dict[str, Any]:
     }
 
 
+def warned(transactions: Sequence[Transaction]) -> list[str]:
+    """What its transactions have to say, each once."""
+    return list(dict.fromkeys(text for each in transactions for text in each.warnings))
+
+
 def committed(
     plan: WritePlan,
     transactions: Sequence[Transaction],
@@ -43,7 +48,7 @@ def committed(
         num_files=metadata.num_files,
         bytes_written=metadata.bytes_written,
         duration_s=round(seconds, 3),
-        warnings=[*plan.config.warnings, *warnings],
+        warnings=[*plan.config.warnings, *warned(transactions), *warnings],
         **repairs(transactions),
         num_missing=metadata.num_missing,
         num_replaced=metadata.num_replaced,

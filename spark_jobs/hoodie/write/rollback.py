@@ -289,8 +289,17 @@ def _undo(
     return replace(
         after,
         rollback_log_files={**(before.rollback_log_files or {}), path: size},
-        failed_commit_log_files={**(before.failed_commit_log_files or {}), **request.log_blocks_to_delete},
+        failed_commit_log_files={**(before.failed_commit_log_files or {}), **_failed_logs(table, request)},
     )
+
+
+def _failed_logs(table: Table, request: RollbackRequest) -> dict[str, int]:
+    """The logs of a request with the sizes that they have: plans of Apache Hudi may have stubs instead."""
+    found: dict[str, int] = {}
+    for path, size in (request.log_blocks_to_delete or {}).items():
+        info = table.storage.info(_here(table.base_path, request.partition_path, path))
+        found[path] = size if info is None or info.is_dir else info.size
+    return found
 
 
 def finish(table: Table, target: Instant) -> None:
@@ -318,7 +327,7 @@ def _readable(target: Instant) -> Instant:
 def _named(metadata: CommitMetadata, instant: str) -> Iterator[str]:
     """Base files of the instant, and its change logs, that its metadata names; relative to the table."""
     for stat in metadata.write_stats:
-        name = BaseFileName.parse((stat.path or "").rpartition("/")[2])
+        name = BaseFileName.parse(stat.file_name)
         if stat.path and name is not None and name.instant == instant:
             yield stat.path
         yield from stat.cdc_stats or ()

@@ -11,14 +11,14 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Column, Ints, array, pc, whole
+from hoodie.codec.arrays import Column, Ints, array, pc, rows_of, whole
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
@@ -82,6 +82,27 @@ class StageRows:
     def schema(self) -> pa.Schema:
         return STAGED_SCHEMA if self.context.looks_up else BLOB_SCHEMA
 
+    def stages_as(self, other: StageRows) -> bool:
+        """Do both make the same of rows."""
+        return self.can_restage(other) and _alike(self._shape, other._shape)
+
+    def can_restage(self, other: StageRows) -> bool:
+        """Can rows that the other one staged be given to this one in place of those that came."""
+        brings_rows = self.context.operation.brings_rows
+        return _alike(self._rules, other._rules) and (brings_rows or _alike(self._shape, other._shape))
+
+    @property
+    def _rules(self) -> tuple[Any, ...]:
+        context, index = self.context, self.context.index
+        scope = None if index is None else index.scope
+        return context.operation, context.keys, context.merger, context.duplicates, context.looks_up, scope
+
+    @property
+    def _shape(self) -> tuple[Any, ...]:
+        index = self.context.index
+        placing = index if isinstance(index, PlacingIndex) else None
+        return self.context.incoming_schema, self.context.null_for_missing, placing, self.sample_keys
+
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         try:
             yield from _Stager(self, task).run(batches)
@@ -92,6 +113,20 @@ class StageRows:
 def driver_key_bytes(context: WriteContext) -> int:
     """Bytes of keys that the first task may send to the driver."""
     return min(DRIVER_KEY_BYTES, context.merge_budget // 16)
+
+
+def _alike(ours: Sequence[Any], others: Sequence[Any]) -> bool:
+    return all(_equal(one, other) for one, other in zip(ours, others, strict=True))
+
+
+def _equal(one: object, other: object) -> bool:
+    """Objects of a caller's class may be equal by what they hold."""
+    if type(one) is not type(other):
+        return False
+    try:
+        return bool(one == other or vars(one) == vars(other))
+    except (TypeError, ValueError):
+        return False
 
 
 class KeyRows:
@@ -141,8 +176,7 @@ class _Stager:
                 staged = travelling(keys, rows, pa.array(codes), PARTITION_CODE)
                 yield from self._as_they_come(staged, names, codes)
                 continue
-            stored = pa.array(np.full(len(keys), LOOK_UP, dtype=np.int32))
-            known = travelling(keys, rows, stored)
+            known = travelling(keys, rows, looked_up(len(keys)))
             if isinstance(context.index, PlacingIndex):
                 yield from in_batches(self._by_group(context.index, known, names, codes))
             else:
@@ -158,29 +192,11 @@ class _Stager:
     def _by_group(
         self, index: PlacingIndex, rows: pa.Table, names: list[str], codes: Positions
     ) -> Iterator[Blob]:
-        order, bounds = grouped(codes, len(names))
-        keys, numbers = whole(rows.column(RECORD_KEY)), np.empty(len(codes), dtype=np.int64)
-        index.load(names)
-        for code, name in enumerate(names):
-            mine = order[bounds[code] : bounds[code + 1]]
-            numbers[mine] = index.place(name, keys if len(names) == 1 else keys.take(array(mine)))
-        width = int(numbers.max()) + 1
-        labels: Any = codes.astype(np.int64) * width + numbers
-        if len(names) * width > _DENSE:
-            found, labels = np.unique(labels, return_inverse=True)
-        else:
-            found = np.arange(len(names) * width)
-        order, bounds = grouped(labels, len(found))
-        (ordered,) = rows.take(array(order)).combine_chunks().to_batches()
+        groups = NumberedGroups.of(index, whole(rows.column(RECORD_KEY)), names, codes)
         row_bytes = rows.nbytes / rows.num_rows
-        step = max(1, int(BLOB_BYTES / row_bytes))
-        for place in np.flatnonzero(np.diff(bounds)).tolist():
-            name, group = names[found[place] // width], str(found[place] % width)
-            first, end = int(bounds[place]), int(bounds[place + 1])
-            self._count(name, int((end - first) * row_bytes), order[first:end], group)
-            for start in range(first, end, step):
-                piece = ordered.slice(start, min(step, end - start))
-                yield Blob(name, piece.num_rows, piece.serialize().to_pybytes(), group=group)
+        for name, group, mine in groups:
+            self._count(name, int(len(mine) * row_bytes), mine, group)
+        yield from groups.blobs(rows)
 
     def _as_they_come(self, rows: pa.Table, names: list[str], codes: Positions) -> Iterator[pa.RecordBatch]:
         order, bounds = grouped(codes, len(names))
@@ -217,6 +233,59 @@ class _Stager:
             ],
             **self.keys.summary(),
         }
+
+
+def looked_up(count: int) -> pa.Array[Any]:
+    """Where so many rows are stored: their file group looks for their keys."""
+    places: pa.Array[Any] = array(np.full(count, LOOK_UP, dtype=np.int32))
+    return places
+
+
+@dataclass(frozen=True)
+class NumberedGroups:
+    """Rows by the file groups that an index numbers: `found` has (partition path, number) of those that have
+    any, `order` all rows by these, `bounds` where each begins in it, and the end.
+    """
+
+    found: list[tuple[str, str]]
+    order: Ints
+    bounds: list[int]
+
+    @classmethod
+    def of(
+        cls, index: PlacingIndex, keys: pa.Array[Any], names: list[str], codes: Positions
+    ) -> NumberedGroups:
+        """`codes` are the numbers of the keys' partitions, which are `names`."""
+        order, bounds = grouped(codes, len(names))
+        numbers = np.empty(len(codes), dtype=np.int64)
+        index.load(names)
+        for code, name in enumerate(names):
+            mine = order[bounds[code] : bounds[code + 1]]
+            numbers[mine] = index.place(name, keys if len(names) == 1 else keys.take(array(mine)))
+        width = int(numbers.max()) + 1
+        labels: Any = codes.astype(np.int64) * width + numbers
+        if len(names) * width > _DENSE:
+            places, labels = np.unique(labels, return_inverse=True)
+        else:
+            places = np.arange(len(names) * width)
+        order, bounds = grouped(labels, len(places))
+        some = np.flatnonzero(np.diff(bounds))
+        found = [(names[place // width], str(place % width)) for place in places[some].tolist()]
+        return cls(found, order, [*bounds[some].tolist(), len(order)])
+
+    def __iter__(self) -> Iterator[tuple[str, str, Ints]]:
+        """(partition path, number, the rows) of each."""
+        for (name, number), (first, end) in zip(self.found, itertools.pairwise(self.bounds), strict=True):
+            yield name, number, self.order[first:end]
+
+    def blobs(self, rows: pa.Table) -> Iterator[Blob]:
+        """The rows in blobs, each of one file group."""
+        (ordered,) = rows.take(array(self.order)).combine_chunks().to_batches()
+        step = rows_of(rows, BLOB_BYTES)
+        for (name, number), (first, end) in zip(self.found, itertools.pairwise(self.bounds), strict=True):
+            for start in range(first, end, step):
+                piece = ordered.slice(start, min(step, end - start))
+                yield Blob(name, piece.num_rows, piece.serialize().to_pybytes(), group=number)
 
 
 def names_and_codes(paths: pa.DictionaryArray[Any, Any]) -> tuple[list[str], Positions]:

@@ -194,12 +194,20 @@ class _Work:
 
     def seconds(self, cores: int) -> float:
         """An estimate of the time, without that of starting a job."""
+        if self._key_parts > 1:
+            return self.key_bytes / _BYTES_A_SECOND / max(1, min(cores, self._key_parts))
         size = self.key_bytes + self._stored(0, len(self.slices))
         work = size / _BYTES_A_SECOND + len(self.slices) / _FILES_A_SECOND
         return work / max(1, min(cores, len(self.slices)))
 
+    @property
+    def _key_parts(self) -> int:
+        return self.context.index.key_parts if self.context.index is not None else 1
+
     def plan(self, cores: int, tasks: int) -> _Located:
         """The steps for a number of cores, and of input tasks."""
+        if self._key_parts > 1:
+            return self._by_keys(cores, tasks)
         units = [unit for group in self.groups for unit in self._units(*group, cores)]
         weights = [self._stored(first, end) + self._incoming(code) for code, first, end in units]
         routed = sum(self._incoming(code) for code, _, _ in units)
@@ -212,6 +220,19 @@ class _Work:
             by_locator[locator].append(Unit(code, first, tuple(described)))
             for route in routes if code is None else (routes[code],):
                 route.add(locator)
+        return self._located(by_locator, routes, cores, tasks)
+
+    def _by_keys(self, cores: int, tasks: int) -> _Located:
+        """Every locator asks about all slices, for some parts of the keys."""
+        limit = max(cores * 2, math.ceil(2 * self.key_bytes / located_bytes(self.context)))
+        count = min(limit, self._key_parts)
+        every = Unit(None, 0, tuple((item.partition, slice_to_json(item)) for item in self.slices))
+        routes = [set(range(count)) for _ in self.partitions]
+        return self._located([[every] for _ in range(count)], routes, cores, tasks)
+
+    def _located(
+        self, by_locator: list[list[Unit]], routes: list[set[int]], cores: int, tasks: int
+    ) -> _Located:
         locators = [locator for route in routes for locator in sorted(route)]
         reducers = max(1, min(tasks, cores * 2))
         return _Located(
@@ -219,7 +240,8 @@ class _Work:
                 {partition: code for code, partition in enumerate(self.partitions)},
                 np.cumsum([0, *map(len, routes)]),
                 np.array(locators, dtype=np.int32),
-                count,
+                len(by_locator),
+                self.context.index if self._key_parts > 1 else None,
             ),
             LocateKeys(
                 self.context,

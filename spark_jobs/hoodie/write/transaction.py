@@ -1,8 +1,8 @@
 """A transaction: a writer's or a service's way to the table, from the gate to the commit.
 
-begin:   heartbeat → refuse if another writer lives, or wait for it (concurrency.gate) → participants begin: a
-         metadata table that can't be kept up to date goes → roll back what failed and sweep (write.repair) →
-         `T.commit.requested`
+begin:   heartbeat → refuse if another writer lives, or wait for it (concurrency.gate) → participants
+         begin: what can't be kept of the metadata table goes → roll back what failed and sweep
+         (write.repair) → `T.commit.requested`
 inflight: `T.inflight` with the workload profile
 commit:  the order of a commit (write.commit)
 leave:   what was not committed is withdrawn (write.attempt); the heartbeats end
@@ -30,11 +30,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from hoodie.concurrency.clocks import clock_warnings
 from hoodie.concurrency.gate import attempt, gate_for
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.concurrency.queue import Rank
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, Fenced
+from hoodie.errors import AlreadyExists, CommitConflict, Fenced, TableBusy
 from hoodie.hooks import CommitEvent
 from hoodie.index import index_participants
 from hoodie.progress import ProgressCallback, silent
@@ -52,6 +53,7 @@ from hoodie.write.commit import Commits, Validate
 from hoodie.write.hash_rings import HashRings
 from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
+from hoodie.write.window import CommitWindow
 
 
 class Transaction:
@@ -75,6 +77,8 @@ class Transaction:
         self.action = action
         self.instant = ""
         self._utc = utc
+        self._config = config
+        self._clocks: list[str] = []
         self._metadata_table = metadata_table_participant(config, progress)
         self._gate = gate_for(table, config, utc, progress)
         self._commits = Commits(
@@ -101,6 +105,11 @@ class Transaction:
         return self._metadata_table.removed
 
     @property
+    def warnings(self) -> list[str]:
+        """What was lost of the metadata table, and why; clocks that are wrong."""
+        return [*self._metadata_table.warnings, *self._clocks]
+
+    @property
     def repaired(self) -> bool:
         """Were files of earlier writes deleted: listings made before `begin` may show them."""
         return self._repair.swept
@@ -122,8 +131,14 @@ class Transaction:
         if self._taken:
             self.table.refresh()
             return
-        self._gate.enter(Rank.WRITER, self._repair)
+        self._gate.enter(Rank.WRITER, self._repair, beside=True)
         self._taken = True
+
+    def watch(self, window: CommitWindow) -> None:
+        """Begin and commit only where no other writer has changed the same meanwhile: where writers work at
+        once, before `begin`.
+        """
+        self._commits.window = window
 
     def takes_back(self) -> bool:
         """Where files are missing: does `take`, which was not called yet, take back the commit that names
@@ -140,6 +155,8 @@ class Transaction:
         requested = RequestedReplace().to_bytes() if self.action is Action.REPLACECOMMIT else b""
 
         def request(time: str) -> bool:
+            if self._commits.window is not None:
+                self._commits.window.begin(time)
             instant = Instant(time, self.action, State.REQUESTED)
             self._attempt, self.instant = WriteAttempt(self.table, self._gate, instant), time
             try:
@@ -150,12 +167,24 @@ class Transaction:
             return True
 
         self._gate.begin(request)
+        self._clocks = clock_warnings(self.storage, self.instant, self._utc, self._config)
 
     def forget(self, planned: Iterable[Instant]) -> None:
         """Roll back pending services, with their plans, that conflict with this write: between `take` and
-        `begin`. Raises ConflictError when one of them is being executed.
+        `begin`. Raises ConflictError when one of them is being executed. Where writers work at once, that is
+        a CommitConflict, and those that are not pending any more are left: `begin` refuses the write where
+        one was completed.
         """
-        self._repair.forget(planned)
+        planned = list(planned)
+        if not self._gate.optimistic or not planned:
+            self._repair.forget(planned)
+            return
+        with self._gate.publishing():
+            pending = {(item.time, item.action) for item in self.table.refresh().pending()}
+            try:
+                self._repair.forget([item for item in planned if (item.time, item.action) in pending])
+            except TableBusy as error:  # the next attempt may find it done
+                raise CommitConflict(error.message, **error.values) from error
 
     def schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
         """Put a service's plan on the timeline while no writer is at work; the instant, as requested.
@@ -164,8 +193,10 @@ class Transaction:
         file, or None when there is nothing to do. Raises ConflictError as `begin` does. `commit` is not for
         this.
         """
-        self._gate.enter(Rank.SERVICE, self._repair)
+        self._gate.enter(Rank.SERVICE, self._repair, beside=True)
         with self._gate.publishing():
+            if self._gate.optimistic:
+                self.table.refresh()
             return self._schedule(action, plan)
 
     def _schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
@@ -210,16 +241,19 @@ class Transaction:
         self._attempt = service
         self.instant, self.action = planned.time, planned.action
 
-    def claim(self, repair: bool = True, alone: bool = False, restoring: bool = False) -> None:
+    def claim(
+        self, repair: bool = True, alone: bool = False, restoring: bool = False, beside: bool = False
+    ) -> None:
         """Keep writers away until this transaction is left: for services without an instant of a write.
 
         The table is repaired, as by `begin`; without `repair` nothing of it is touched. `alone`: no service
         may be at work, either. `restoring` goes on with an unfinished restore, which all others have to
-        wait for; failed writes are left to it. Raises ConflictError, with nothing changed, while a writer is
-        at work.
+        wait for; failed writes are left to it. `beside`: where writers work at once, they go on, but don't
+        begin or publish inside `publishing`. Raises ConflictError, with nothing changed, while a writer is at
+        work.
         """
         self._repair.restoring = restoring
-        self._gate.enter(Rank.SERVICE, self._repair if repair else None, alone=alone)
+        self._gate.enter(Rank.SERVICE, self._repair if repair else None, beside=beside, alone=alone)
 
     def roll_back(self, pending: rollback.PendingRollback) -> RollbackMetadata:
         """Run one rollback to its end; safe to run again after a kill anywhere inside."""
@@ -256,9 +290,13 @@ class Transaction:
         if self._metadata_table.due(self.table):
             self._repair_alone()
 
-    def drop_metadata_table(self) -> None:
-        """Remove the metadata table, once the table is claimed: a restore takes back what it contains."""
-        self._metadata_table.drop(self.table)
+    def suspend_metadata_table(self) -> None:
+        """Do without the metadata table, once the table is claimed: a restore takes back what it contains."""
+        self._metadata_table.suspend(self.table)
+
+    def resume_metadata_table(self) -> None:
+        """Make the same metadata table again. What fails is left to the next writer, with a warning."""
+        self._metadata_table.resume(self.table)
 
     def inflight(self, profile: CommitMetadata) -> None:
         """Write the workload profile; from here on tasks may write files."""
@@ -303,7 +341,7 @@ class Transaction:
 
     def _repair_alone(self) -> None:
         """Repair the table, and let other writers go on."""
-        self._gate.enter(Rank.SERVICE, self._repair)
+        self._gate.enter(Rank.SERVICE, self._repair, beside=True)
         self._gate.exit()
 
     def _leave(self) -> Exception | None:

@@ -218,10 +218,15 @@ class Assignment:
     def table_of(self, file_ids: Mapping[tuple[str, str], str]) -> pa.Table:
         """write and reducer by partition and number of the file group."""
         return self._table(
-            [self.updates[partition, file_id] for (partition, _), file_id in file_ids.items()],
+            [write for write, _ in self.targets(file_ids).values()],
             partition=[partition for partition, _ in file_ids],
             group=[number for _, number in file_ids],
         )
+
+    def targets(self, file_ids: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], tuple[int, int]]:
+        """(write, reducer) by partition and number of the file group, whose file ids are given."""
+        writes = {group: self.updates[group[0], file_id] for group, file_id in file_ids.items()}
+        return {group: (write, self.reducers[write]) for group, write in writes.items()}
 
     def _table(self, writes: list[int], **columns: Iterable[str]) -> pa.Table:
         """These columns, the write of each row and its reducer."""

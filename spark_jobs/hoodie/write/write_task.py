@@ -22,6 +22,7 @@ from hoodie.write.context import STORED_ROW, WriteContext
 from hoodie.write.dedup import COPIES, DedupRows
 from hoodie.write.duplicates import LAST
 from hoodie.write.handles import Handles
+from hoodie.write.incoming import chunk_bytes, chunks
 from hoodie.write.workload import FileGroupWrite
 
 
@@ -47,6 +48,9 @@ class WriteFileGroups:
         self, handles: Handles, write: FileGroupWrite, blobs: Iterator[_Received]
     ) -> tuple[int, list[WriteStat]]:
         context, deletes = self.context, list[pa.RecordBatch]()
+        if context.streams:
+            tables = chunks(self._rows(blobs, deletes), chunk_bytes(context))
+            return create_counted(handles, write.partition, write.file_id, tables)
         merges = write.slice is not None and (write.append or context.duplicates.merge)
         copies = COPIES if merges or context.duplicates.combine else 1
         budget, folder = context.merge_budget, context.spill_path
@@ -87,6 +91,13 @@ class WriteFileGroups:
 
 def write_new(handles: Handles, partition: str, file_id: str, rows: Iterator[pa.Table]) -> pa.RecordBatch:
     """Write new file groups of the rows; the answer of the task."""
+    return _answer(*create_counted(handles, partition, file_id, rows))
+
+
+def create_counted(
+    handles: Handles, partition: str, file_id: str, rows: Iterator[pa.Table]
+) -> tuple[int, list[WriteStat]]:
+    """Write new file groups of the rows; how many these were, and the statistics."""
     received = 0
 
     def counted() -> Iterator[pa.Table]:
@@ -96,12 +107,12 @@ def write_new(handles: Handles, partition: str, file_id: str, rows: Iterator[pa.
             yield table
 
     stats = handles.create(partition, file_id, counted())
-    return _answer(received, stats)
+    return received, stats
 
 
 def _answer(received: int, stats: list[WriteStat], missing: int = 0) -> pa.RecordBatch:
     """`missing`: keys to delete that were not there."""
-    value = {"rows": received, "stats": [stat.to_dict() for stat in stats], "missing": missing}
+    value = {"rows": received, "stats": [stat.to_report() for stat in stats], "missing": missing}
     return message(SUMMARY, value)
 
 

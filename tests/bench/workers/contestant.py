@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tests.bench.workload import AMOUNT, COLUMNS, PARTITION, SINCE
+from tests.bench.workload import AMOUNT, COLUMNS, PARTITION, SINCE, WHERE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: what is timed
 OPERATIONS = (
     "bulk_insert", "upsert", "compact", "cluster", "snapshot", "recent", "aggregate", "read_optimized",
+    "selective",
 )  # fmt: skip
 
 
@@ -53,6 +54,10 @@ class Worker(Protocol):
 
     def read_optimized(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         """As `snapshot`, of the base files alone."""
+        ...
+
+    def selective(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """The number of rows for which options[WHERE] is true, all of whose columns are read."""
         ...
 
     def rows(self, table: str, out: str) -> list[str]:
@@ -112,6 +117,9 @@ class SparkWorker:
     def read_optimized(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         discard(self.frame(table, "read_optimized"))
         return {}
+
+    def selective(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return {"rows": len(self.frame(table, "snapshot", where=options[WHERE]).collect())}
 
     def stop(self) -> None:
         self.spark.stop()

@@ -67,7 +67,9 @@ class Hudi(SparkWorker):
     def frame(
         self, table: str, query: str, columns: tuple[str, ...] | None = None, where: str | None = None
     ) -> DataFrame:
-        found = self.spark.read.format("hudi").option("hoodie.datasource.query.type", query).load(table)
+        options = {name: value for name, value in self.options.items() if name.startswith("hoodie.metadata.")}
+        options |= {"hoodie.datasource.query.type": query, "hoodie.enable.data.skipping": "true"}
+        found = self.spark.read.format("hudi").options(**options).load(table)
         if where is not None:
             found = found.where(where)
         return found if columns is None else found.select(*columns)

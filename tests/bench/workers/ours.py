@@ -6,7 +6,7 @@ import platform
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import hoodie
 from hoodie.source import Source
 from hoodie.source.spark import read
-from tests.bench.workload import AMOUNT, KEY, ORDERING, PARTITION
+from tests.bench.workload import AMOUNT, KEY, ORDERING, PARTITION, WHERE
 
 from .contestant import SparkWorker, since, totals, version_of
 
@@ -36,6 +36,11 @@ def _write(
 ) -> dict[str, Any]:
     result = hoodie.write_table(rows, table, spark=spark, operation=operation, options=TABLE | options)
     return {name: value for name, value in result.to_dict().items() if isinstance(value, (int, float))}
+
+
+def _reading(options: dict[str, str]) -> dict[str, str]:
+    """Those of the contestant's options that queries have."""
+    return {name: value for name, value in options.items() if name.startswith("hoodie.read.")}
 
 
 def _cluster(table: str, options: dict[str, str], spark: Any = None) -> dict[str, Any]:
@@ -95,7 +100,12 @@ class OursOnSpark(SparkWorker):
         self, table: str, query: str, columns: tuple[str, ...] | None = None, where: str | None = None
     ) -> DataFrame:
         found: DataFrame = hoodie.read_table(
-            table, spark=self.spark, query=query, columns=columns, where=where
+            table,
+            spark=self.spark,
+            query=query,
+            columns=columns,
+            where=where,
+            options=_reading(self.options),
         )
         return found
 
@@ -115,6 +125,23 @@ class OursOnSql(OursOnSpark):
 
     def incoming(self, source: str) -> Any:
         return read(Source.of({"path": f"select * from parquet.`{source}`", "format": "sql"}), self.spark)
+
+
+class OursOnComputed(OursOnFrames):
+    """A DataFrame that filters rows and computes columns as our reader does; none of them changes."""
+
+    computed: ClassVar = {"quantity": "abs(quantity) AS quantity", "price": "price * 1.0D AS price"}
+
+    def incoming(self, source: str) -> Any:
+        rows = self.read(source)
+        columns = (self.computed.get(name, name) for name in rows.columns)
+        return rows.where("quantity >= 0").selectExpr(*columns)
+
+
+class OursOnFunctions(OursOnComputed):
+    """The same with a function that is left to Spark, and with it the DataFrame."""
+
+    computed: ClassVar = OursOnComputed.computed | {"category": "lower(category) AS category"}
 
 
 class OursOnJoins(OursOnFrames):
@@ -162,6 +189,11 @@ class OursLocal:
     def read_optimized(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return _discard(hoodie.read_batches(table, query="read_optimized"))
 
+    def selective(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        return {
+            "rows": hoodie.read_table(table, where=options[WHERE], options=_reading(self.options)).num_rows
+        }
+
     def rows(self, table: str, out: str) -> list[str]:
         return _rows(table, out)
 
@@ -176,5 +208,11 @@ def _discard(batches: pa.RecordBatchReader) -> dict[str, Any]:
 def create(session: dict[str, str], options: dict[str, str], engine: str) -> OursOnSpark | OursLocal:
     if engine == "local":
         return OursLocal(options)
-    kinds = {"frame": OursOnFrames, "sql": OursOnSql, "joined": OursOnJoins}
+    kinds = {
+        "frame": OursOnFrames,
+        "sql": OursOnSql,
+        "computed": OursOnComputed,
+        "function": OursOnFunctions,
+        "joined": OursOnJoins,
+    }
     return kinds.get(engine, OursOnSpark)(session, options)

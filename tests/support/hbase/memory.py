@@ -9,6 +9,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from tests.support.server_process import free_port
+
 COLUMNS = (b"_s:commit_ts", b"_s:file_name", b"_s:partition_path")
 Row = dict[bytes, list[tuple[int, bytes]]]
 
@@ -38,9 +40,7 @@ class MemoryHBase:
         from thriftpy2.transport import TBufferedTransportFactory, TServerSocket
 
         self._types: Any = Hbase_thrift
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         # classes without annotations, of a package that is marked as typed
         server_socket: Any = TServerSocket
         protocols: Any = TBinaryProtocolFactory

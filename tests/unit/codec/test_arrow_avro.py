@@ -36,7 +36,7 @@ def encoded(rows: pa.Table | pa.RecordBatch, text: str) -> bytes:
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_records_of_fastavro_come_back_as_rows(case: Case) -> None:
     rows = decode_records(case.data, len(case.rows), case.text)
     rows.validate(full=True)
@@ -45,7 +45,7 @@ def test_records_of_fastavro_come_back_as_rows(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_rows_become_the_very_bytes_of_fastavro(case: Case) -> None:
     rows = decode_records(case.data, len(case.rows), case.text)
     assert encoded(rows, case.text) == case.data
@@ -82,7 +82,7 @@ def _layout(draw: st.DrawFn, column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[An
 
 
 @given(cases(), st.data())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_the_layout_of_rows_does_not_matter(case: Case, data: st.DataObject) -> None:
     rows = decode_records(case.data, len(case.rows), case.text)
     columns = [data.draw(_layout(column)) for column in rows.columns]

@@ -56,7 +56,7 @@ def _rows_or_table_error(case: Case, data: bytes, count: int, columns: list[str]
 
 
 @given(cases(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_damage_is_a_table_error_or_rows(case: Case, data: st.DataObject) -> None:
     torn = data.draw(_damaged(case.data))
     count = data.draw(st.sampled_from([len(case.rows)] * 4 + [0, len(case.rows) + 1, -1, 2**31 - 1]))
@@ -66,7 +66,7 @@ def test_damage_is_a_table_error_or_rows(case: Case, data: st.DataObject) -> Non
 
 
 @given(cases(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_damage_inside_whole_records_is_a_table_error_or_rows(case: Case, data: st.DataObject) -> None:
     records = unframed(case.data)
     assume(records)

@@ -1,8 +1,8 @@
-"""Which things one task does."""
+"""Which things are done together."""
 
 from __future__ import annotations
 
-from hoodie.engine.packing import packed
+from hoodie.engine.packing import packed, together
 
 MIB = 1 << 20
 
@@ -23,3 +23,8 @@ def test_small_things_share_a_task_of_eight_mebibytes() -> None:
 def test_empty_things_and_none() -> None:
     assert sizes(0, 0, 0) == [[0, 0, 0]]
     assert sizes() == []
+
+
+def test_things_in_their_order() -> None:
+    assert list(together([3, 3, 4, 11, 1, 9], lambda size: size, 10)) == [[3, 3, 4], [11], [1, 9]]
+    assert list(together([], len, 10)) == []

@@ -154,7 +154,12 @@ def test_every_flipped_byte(pool: pa.MemoryPool, log: list[bytes], range_: range
     assert peak < MEMORY
 
 
-@pytest.mark.parametrize("log", [AVRO, PARQUET], ids=["avro", "parquet"])
+LOGS = pytest.mark.parametrize(
+    "log", [pytest.param(AVRO, id="avro"), pytest.param(PARQUET, id="parquet", marks=pytest.mark.full)]
+)
+
+
+@LOGS
 def test_every_truncation(log: list[bytes]) -> None:
     data = b"".join(log)
     whole, _ = read(data)
@@ -169,7 +174,7 @@ def test_every_truncation(log: list[bytes]) -> None:
         assert [answer.block.type for answer in torn] == [BlockType.CORRUPT] * len(torn)
 
 
-@pytest.mark.parametrize("log", [AVRO, PARQUET], ids=["avro", "parquet"])
+@LOGS
 def test_every_block_that_was_never_finished_and_another_after_it(log: list[bytes]) -> None:
     """A writer died, the next one appended to its file: the next one's block is there, with one exception."""
     data, last = b"".join(log), AVRO[3]

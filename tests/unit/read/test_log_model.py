@@ -129,7 +129,7 @@ def rows_of(tables: Any) -> list[Row]:
 @given(seed=st.integers(0, 10**9), keys=st.integers(1, 12), based=st.booleans())
 # a partial update forgets the greater ordering value that was before a row that deletes
 @example(seed=30415, keys=9, based=True)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_slice_is_what_the_model_says(payload: str, seed: int, keys: int, based: bool) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:

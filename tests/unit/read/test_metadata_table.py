@@ -286,8 +286,9 @@ def test_a_commit_that_the_metadata_table_lacks(table: Path) -> None:
     from hoodie.table import properties
 
     place = table / ".hoodie/metadata"
-    kept = place.rename(table.parent / "kept")
-    hoodie.write_table(batch(20, range(100, 109)), str(table), options=OPTIONS)
+    kept = shutil.copytree(place, table.parent / "kept")
+    options = {**OPTIONS, "hoodie.metadata.enable": "false"}
+    hoodie.write_table(batch(20, range(100, 109)), str(table), options=options)
     shutil.copytree(kept, place)
     properties.update(
         Table.open(str(table)).storage, str(table), {properties.METADATA_PARTITIONS: "files,column_stats"}

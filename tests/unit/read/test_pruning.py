@@ -66,10 +66,10 @@ def found(table: str, where: str) -> set[Any]:
 
 
 def filtered(where: str, rows: pa.Table = SHOWN) -> set[Any]:
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")  # as queries have it
-    connection.register("rows", rows)
-    return {row[0] for row in connection.execute(f"SELECT id FROM rows WHERE {where}").fetchall()}
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")  # as queries have it
+        connection.register("rows", rows)
+        return {row[0] for row in connection.execute(f"SELECT id FROM rows WHERE {where}").fetchall()}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_folders_that_are_ruled_out_are_not_opened(table: str, where: str, lists
     assert len(asked) == lists
 
 
-@pytest.mark.parametrize("hive", ["false", "true"])
+@pytest.mark.parametrize("hive", full_but({"true"}, ["false", "true"]))
 @pytest.mark.parametrize("fields", ["p", "p,q", "q,p"])
 def test_values_with_slashes_are_in_folders_of_others(tmp_path: Path, fields: str, hive: str) -> None:
     path = str(tmp_path / "t")

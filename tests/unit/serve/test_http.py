@@ -22,6 +22,9 @@ from hoodie.serve.page import HEADERS, STATIC, Page
 from hoodie.serve.tables import allow_list, parse_tables
 from tests.airflow.timelines import WrittenTimeline
 
+#: a server looks so often, in seconds, whether it is to end
+POLL = 0.01
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> WrittenTimeline:
@@ -33,7 +36,7 @@ def table(tmp_path: Path) -> WrittenTimeline:
 @pytest.fixture
 def server(table: WrittenTimeline) -> Iterator[PageServer]:
     with PageServer(Page(lambda: {"orders": table.path})) as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+        threading.Thread(target=made.serve_forever, args=(POLL,), daemon=True).start()
         yield made
         made.shutdown()
 
@@ -136,7 +139,7 @@ def test_a_server_for_others_takes_addresses_and_the_names_it_is_given(table: Wr
     """Anybody's name may be made to lead here, and the page behind it to read the answers."""
     page = Page(lambda: {"orders": table.path})
     with PageServer(page, "0.0.0.0", hosts=["lake.example"]) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True).start()
         assert ask(server, "/tables", Host="lake.example")[0] == 200
         assert ask(server, "/tables", Host="10.1.2.3:8642")[0] == 200
         assert ask(server, "/tables", Host="evil.example")[0] == 421

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.services.clean_support import written
-from tests.unit.write.support import Pair
+from tests.unit.write.support import Pair, Templates
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Pair:
+def table(tmp_path: Path, templates: Templates) -> Pair:
     """Six commits, each to all three partitions."""
-    return written(tmp_path / "t", 6)
+    return templates.copy(tmp_path / "t", written, 6)

@@ -39,7 +39,7 @@ from tests.support.archives import age, archive_folder
 from tests.support.faults import Faults, InjectedFault, Phase, die_at, injected
 from tests.support.rows import assert_same_rows
 from tests.support.tables import small_rows
-from tests.unit.write.support import OPTIONS, Pair, listing
+from tests.unit.write.support import OPTIONS, Pair, Templates, listing
 
 STORAGE = LocalStorage()
 FEW = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 4}
@@ -51,16 +51,20 @@ MERGE = {
 }
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Pair:
-    """Seven commits, cleaned after the fifth; with FEW five of them can go."""
-    pair = Pair(tmp_path / "t", MANUAL)
+def seven_commits(path: Path) -> Pair:
+    """Cleaned after the fifth; with FEW five of them can go."""
+    pair = Pair(path, MANUAL)
     for version in range(1, 6):
         pair.write(small_rows(range(12), version))
     hoodie.clean_table(str(pair.path), options={"hoodie.cleaner.commits.retained": 1})
     pair.write(small_rows(range(12), 6))
     pair.write(small_rows(range(12), 7))
     return pair
+
+
+@pytest.fixture
+def table(tmp_path: Path, templates: Templates) -> Pair:
+    return templates.copy(tmp_path / "t", seven_commits)
 
 
 def archive(pair: Pair, options: Mapping[str, Any] = FEW, **more: Any) -> ArchiveResult:

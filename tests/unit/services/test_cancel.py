@@ -20,26 +20,27 @@ from tests.support.faults import die_at
 from tests.support.tables import as_table, small_rows
 from tests.unit.services.clustering_support import SORT, states, timeline
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, History
-from tests.unit.write.support import listing
+from tests.unit.write.support import Templates, listing
 
 STORAGE = LocalStorage()
 
 
+def changed(path: Path, kind: str, options: dict[str, str]) -> History:
+    history = History(path, kind, options)
+    history.change(0)
+    history.change(2)
+    return history
+
+
 @pytest.fixture
-def mor(tmp_path: Path) -> History:
+def mor(tmp_path: Path, templates: Templates) -> History:
     """A base file and a log in each partition."""
-    history = History(tmp_path / "mor", MERGE_ON_READ)
-    history.change(0)
-    history.change(2)
-    return history
+    return templates.copy(tmp_path / "mor", changed, MERGE_ON_READ, {})
 
 
 @pytest.fixture
-def cow(tmp_path: Path) -> History:
-    history = History(tmp_path / "cow", COPY_ON_WRITE, {SORT: "val"})
-    history.change(0)
-    history.change(2)
-    return history
+def cow(tmp_path: Path, templates: Templates) -> History:
+    return templates.copy(tmp_path / "cow", changed, COPY_ON_WRITE, {SORT: "val"})
 
 
 def schedule_clustering(history: History, columns: str = "val") -> str:

@@ -261,7 +261,9 @@ def test_what_fails_after_a_write_is_a_warning(table: Pair) -> None:
     folder = table.path / ".hoodie"
     create_instant(STORAGE, str(table.path), Instant("20990101000000000", Action.CLEAN, State.INFLIGHT))
     (folder / "20990101000000000.clean.requested").write_bytes(b"torn")
-    (warning,) = table.write(small_rows(range(30), 7), hoodie__clean__automatic="true").warnings
+    warnings = table.write(small_rows(range(30), 7), hoodie__clean__automatic="true").warnings
+    warning, *others = sorted(warnings, key=lambda text: "clean" not in text)
+    assert [text for text in others if " ahead of the clock of " not in text] == []
     assert warning.startswith("the rows are committed, but the inline clean failed: clean 20990101000000000")
     assert warning.endswith("(hoodie clean repeats it)")
 

@@ -41,7 +41,7 @@ from tests.unit.services.clustering_support import (
     stored,
     timeline,
 )
-from tests.unit.write.support import BUDGET, OPTIONS, Pair, data_files, listing
+from tests.unit.write.support import BUDGET, OPTIONS, Pair, Templates, data_files, listing
 
 ROLL_BACK = "hoodie.clustering.rollback.pending.replacecommit.on.conflict"
 UPDATES = "hoodie.clustering.updates.strategy"
@@ -56,9 +56,16 @@ def filled(path: Path, options: dict[str, Any]) -> Pair:
     return pair
 
 
-@pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
-    return filled(tmp_path / "t", OPTIONS if request.param == "COPY_ON_WRITE" else MOR)
+def of_every_type(path: Path) -> Pair:
+    pair = Pair(path, {**MOR, **NO_PACKING}, without(FULL_SCHEMA, "c_ntz"))
+    for version in range(3):
+        pair.write(full_rows(range(version * 40, version * 40 + 60), version + 1))
+    return pair
+
+
+@pytest.fixture(params=full_but({"MERGE_ON_READ"}, ["COPY_ON_WRITE", "MERGE_ON_READ"]))
+def table(request: pytest.FixtureRequest, tmp_path: Path, templates: Templates) -> Pair:
+    return templates.copy(tmp_path / "t", filled, OPTIONS if request.param == "COPY_ON_WRITE" else MOR)
 
 
 # --- what is made ------------------------------------------------------------------------------------------
@@ -134,13 +141,12 @@ def test_incremental_queries_show_no_row_twice(table: Pair) -> None:
 @pytest.mark.parametrize(
     ("method", "budget"), full_but({"direct"}, [("direct", 1 << 30), ("sample", 1 << 16)])
 )
-def test_every_type_can_be_sorted_by(tmp_path: Path, layout: str, method: str, budget: int) -> None:
-    schema = without(FULL_SCHEMA, "c_ntz")
-    pair = Pair(tmp_path / "t", {**MOR, **NO_PACKING}, schema)
-    for version in range(3):
-        pair.write(full_rows(range(version * 40, version * 40 + 60), version + 1))
+def test_every_type_can_be_sorted_by(
+    tmp_path: Path, templates: Templates, layout: str, method: str, budget: int
+) -> None:
+    pair = templates.copy(tmp_path / "t", of_every_type)
     before = meta_rows(pair.path)
-    flat = [name for name in schema.names if name.startswith("c_") and not _nested(name)]
+    flat = [name for name in pair.schema.names if name.startswith("c_") and not _nested(name)]
     for columns in (flat[:6], flat[6:], [*flat[3:5], "id"]):
         options = {SORT: ",".join(columns), LAYOUT: layout, METHOD: method, BUDGET: budget}
         result = cluster(pair.path, options=options)

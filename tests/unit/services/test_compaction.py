@@ -28,7 +28,7 @@ from hoodie.write.transaction import Transaction
 from tests.support.faults import Faults, InjectedFault, injected
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, full_rows, small_rows
-from tests.unit.write.support import BLOCK_SIZE, BUDGET, OPTIONS, Pair, listing
+from tests.unit.write.support import BLOCK_SIZE, BUDGET, OPTIONS, Pair, Templates, listing
 
 T = TypeVar("T")
 STORAGE = LocalStorage()
@@ -36,14 +36,18 @@ MOR = {**OPTIONS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 ALWAYS = {"hoodie.compact.inline.max.delta.commits": 1}
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Pair:
+def logged(path: Path) -> Pair:
     """Three partitions, each a base file and two logs: updates, late rows, deletes."""
-    pair = Pair(tmp_path / "t", MOR)
+    pair = Pair(path, MOR)
     pair.write(small_rows(range(60), 1))
     pair.write(small_rows(range(20, 50), 2) + small_rows(range(5), 2, ts=1))
     pair.write(small_rows(range(40, 55), 3, deleted=True) + small_rows(range(10, 12), 3))
     return pair
+
+
+@pytest.fixture
+def table(tmp_path: Path, templates: Templates) -> Pair:
+    return templates.copy(tmp_path / "t", logged)
 
 
 def compact(pair: Pair, mode: str = "run", **more: Any) -> CompactionResult:

@@ -17,7 +17,6 @@ from hoodie.timeline.instant import Action
 from tests.bench.year import Day, Year, flat, grown
 from tests.support.rows import assert_same_rows
 from tests.support.tables import as_table, small_rows
-from tests.support.tiers import full_but
 from tests.unit.write.support import OPTIONS, Pair
 
 TYPE = "hoodie.datasource.write.table.type"
@@ -25,10 +24,9 @@ COMPACT = {"hoodie.compact.inline": "true"}
 COMMITS = 60
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    "options",
-    full_but({False}, [{}, {TYPE: "MERGE_ON_READ", **COMPACT}], lambda options: options == {}),
-    ids=["copy_on_write", "merge_on_read"],
+    "options", [{}, {TYPE: "MERGE_ON_READ", **COMPACT}], ids=["copy_on_write", "merge_on_read"]
 )
 def test_files_and_instants_stay_bounded(tmp_path: Path, options: dict[str, str]) -> None:
     pair = Pair(tmp_path / "t", {**OPTIONS, **options})

@@ -22,17 +22,13 @@ from tests.support.faults import die_at
 from tests.support.handles import table_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import STORAGE, files, instants_of, keep, timeline
-from tests.unit.services.undo_support import MERGE_ON_READ, TYPES, History
-from tests.unit.write.support import listing
+from tests.unit.services.undo_support import MERGE_ON_READ, TYPES, History, three_commits
+from tests.unit.write.support import Templates, listing
 
 
 @pytest.fixture(params=TYPES)
-def history(request: pytest.FixtureRequest, tmp_path: Path) -> History:
-    """Three commits."""
-    made = History(tmp_path / "t", request.param)
-    for version in (1, 2, 3):
-        made.change(version)
-    return made
+def history(request: pytest.FixtureRequest, tmp_path: Path, templates: Templates) -> History:
+    return templates.copy(tmp_path / "t", three_commits, request.param)
 
 
 def rollback(history: History, instant: str, dry_run: bool = False) -> RollbackResult:
@@ -187,11 +183,9 @@ def test_deleted_partitions_come_back(history: History) -> None:
 
 class TestCompactions:
     @pytest.fixture
-    def planned(self, tmp_path: Path) -> tuple[History, str]:
+    def planned(self, tmp_path: Path, templates: Templates) -> tuple[History, str]:
         """Delta commits, and a pending compaction."""
-        history = History(tmp_path / "t", MERGE_ON_READ)
-        for version in (1, 2, 3):
-            history.change(version)
+        history = templates.copy(tmp_path / "t", three_commits, MERGE_ON_READ)
         return history, history.compact("schedule")
 
     def test_a_completed_one_goes_with_its_plan(self, planned: tuple[History, str]) -> None:

@@ -19,17 +19,13 @@ from hoodie.timeline.savepoint import SavepointMetadata
 from tests.support.rows import assert_same_rows
 from tests.support.tables import small_rows
 from tests.unit.services.clean_support import STORAGE, files, instants_of, keep, timeline
-from tests.unit.services.undo_support import MERGE_ON_READ, TYPES, History
-from tests.unit.write.support import listing
+from tests.unit.services.undo_support import MERGE_ON_READ, TYPES, History, three_commits
+from tests.unit.write.support import Templates, listing
 
 
 @pytest.fixture(params=TYPES)
-def history(request: pytest.FixtureRequest, tmp_path: Path) -> History:
-    """Three commits."""
-    made = History(tmp_path / "t", request.param)
-    for version in (1, 2, 3):
-        made.change(version)
-    return made
+def history(request: pytest.FixtureRequest, tmp_path: Path, templates: Templates) -> History:
+    return templates.copy(tmp_path / "t", three_commits, request.param)
 
 
 def save(history: History, instant: str | None = None, dry_run: bool = False) -> SavepointResult:

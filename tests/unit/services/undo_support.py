@@ -66,3 +66,15 @@ class History(Pair):
     def actions(self) -> list[str]:
         """What is on the timeline, without times."""
         return [f"{item.action.value} {item.state.name.lower()}" for item in timeline(self)]
+
+
+def three_commits(path: Path, kind: str) -> History:
+    return changed(path, kind)
+
+
+def changed(path: Path, kind: str, versions: int = 3, options: Mapping[str, Any] | None = None) -> History:
+    """With a commit for each version."""
+    made = History(path, kind, options)
+    for version in range(1, versions + 1):
+        made.change(version)
+    return made

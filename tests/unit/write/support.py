@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -114,6 +116,28 @@ class Pair:
         assert_same_rows(rows, self.model.table(self.schema), what=what)
         numbers = rows.column("_hoodie_commit_seqno").to_pylist()
         assert len(set(numbers)) == len(numbers), f"sequence numbers repeat {what}"
+
+
+P = TypeVar("P", bound=Pair)
+
+
+class Templates:
+    """Tables that tests begin with and change: each is made once and copied for every test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[tuple[Any, str], Pair] = {}
+
+    def copy(self, path: Path, make: Callable[..., P], *arguments: Any) -> P:
+        """What `make(path, *arguments)` gives; names of tables are those of their folders."""
+        key = (make, repr(arguments))
+        if key not in self._made:
+            self._made[key] = make(self._folder / str(len(self._made)) / path.name, *arguments)
+        template = cast(P, self._made[key])
+        found = copy.deepcopy(template)
+        found.path = path
+        shutil.copytree(template.path, path)
+        return found
 
 
 def check_meta(table: pa.Table, base: Path) -> None:

@@ -44,7 +44,14 @@ def wide(columns: int) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("options", [KEY, PARTIAL, LOGS], ids=["cow", "partial", "logs"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(KEY, id="cow", marks=pytest.mark.full),
+        pytest.param(PARTIAL, id="partial", marks=pytest.mark.full),
+        pytest.param(LOGS, id="logs"),
+    ],
+)
 def test_four_times_the_columns_cost_about_four_times_as_much(
     options: Mapping[str, str], tmp_path: Path
 ) -> None:

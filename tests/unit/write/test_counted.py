@@ -66,6 +66,10 @@ class Again(LocalEngine):
         self.calls.append("persist")
         return super().persist(frame)
 
+    def shuffle(self, frame: LocalFrame, by: str, partitions: int, sort: str) -> LocalFrame:
+        self.calls.append(f"shuffle to {partitions}")
+        return super().shuffle(frame, by, partitions, sort)
+
 
 @dataclass(frozen=True)
 class _Again(Repeatable):
@@ -78,10 +82,6 @@ class _Again(Repeatable):
             self.frame.schema,
             [_sorted([source], self.frame.schema, fields) for source in self.frame.partitions],
         )
-
-    def gathered(self, fields: Sequence[str], tasks: int | None) -> Frame:
-        self.engine.calls.append(f"gathered {tasks}")
-        return LocalFrame(self.frame.schema, [_sorted(self.frame.partitions, self.frame.schema, fields)])
 
 
 Source = Callable[[], Iterator[pa.RecordBatch]]
@@ -148,7 +148,7 @@ def test_a_task_orders_rows_of_partitions_that_others_have_not(tmp_path: Path) -
 def test_rows_of_a_partition_in_many_tasks_are_gathered(tmp_path: Path) -> None:
     engine = Again()
     result = load(engine, halves(ROWS), tmp_path / "t")
-    assert engine.calls == ["gathered None"]
+    assert engine.calls == ["shuffle to 3"]
     assert result.num_files == 3
     table = hoodie.read_table(str(tmp_path / "t"))
     assert_same_rows(table, ROWS)
@@ -159,7 +159,7 @@ def test_more_tasks_than_the_settings_allow_are_gathered(tmp_path: Path) -> None
     engine = Again()
     rows = [BY_REGION.slice(start, 200) for start in (0, 200, 400)]
     load(engine, parts(*rows), tmp_path / "t", {**OPTIONS, "hoodie.bulkinsert.shuffle.parallelism": 2})
-    assert engine.calls == ["gathered 2"]
+    assert engine.calls == ["shuffle to 2"]
     assert_same_rows(hoodie.read_table(str(tmp_path / "t")), ROWS)
 
 
@@ -205,7 +205,7 @@ def test_no_rows_make_a_commit_without_files(tmp_path: Path) -> None:
 def test_what_has_to_be_looked_at_is_staged(tmp_path: Path, options: dict[str, Any]) -> None:
     engine = Again()
     load(engine, halves(BY_REGION), tmp_path / "t", {**OPTIONS, **options})
-    assert engine.calls == ["persist"]
+    assert engine.calls == ["persist", "shuffle to 3"]
     assert_same_rows(hoodie.read_table(str(tmp_path / "t")), ROWS)
 
 
@@ -224,11 +224,11 @@ def test_columns_that_must_not_be_null(tmp_path: Path) -> None:
     engine = Again()
     load(engine, halves(BY_REGION.cast(required)), tmp_path / "t")
     load(engine, halves(BY_REGION), tmp_path / "t")
-    assert engine.calls == ["gathered None"] * 2
+    assert engine.calls == ["shuffle to 3"] * 2
     assert hoodie.read_table(str(tmp_path / "t")).num_rows == 1200
 
 
-def test_partitions_by_time_are_staged_if_they_are_mixed(tmp_path: Path) -> None:
+def test_partitions_by_time_are_gathered_if_they_are_mixed(tmp_path: Path) -> None:
     """Rows of a day have many values in the partition's column."""
     options = {
         KEY: "id",
@@ -240,7 +240,7 @@ def test_partitions_by_time_are_staged_if_they_are_mixed(tmp_path: Path) -> None
         **SMALL_FILTERS,
     }
     rows = plain(*[(f"k{number}", number * 86_400_000 // 10, "x") for number in range(40)])
-    for order, calls in ((np.arange(40), []), (np.arange(40) * 13 % 40, ["persist"])):
+    for order, calls in ((np.arange(40), []), (np.arange(40) * 13 % 40, ["shuffle to 4"])):
         engine, table = Again(), tmp_path / f"t{len(calls)}"
         load(engine, halves(rows.take(order), 20), table, options)
         assert engine.calls == calls

@@ -291,7 +291,10 @@ CHANGES = [_by_another_index, _bulk_insert, _cluster, _roll_back, _restore, _ove
 
 @pytest.mark.parametrize(
     ("change", "kind"),
-    [*[(change, kind) for change in CHANGES for kind in TYPES], (_compact, MERGE_ON_READ)],
+    [
+        *[(change, MERGE_ON_READ) for change in [*CHANGES, _compact]],
+        *[pytest.param(change, {}, marks=pytest.mark.full) for change in CHANGES],
+    ],
 )
 def test_a_table_that_changed_without_the_index(
     tmp_path: Path, hbase: MemoryHBase, kind: dict[str, Any], change: Any
@@ -327,6 +330,35 @@ def test_a_table_that_hbase_knows_nothing_of(
     asked = len(hbase.requests)
     table.write(("c", "us", 5))
     assert len(hbase.requests) - asked < 12, "it is up to date"
+
+
+def test_forged_entries_lead_nowhere(tmp_path: Path, hbase: MemoryHBase) -> None:
+    """Of keys that the table does not have: they are new, whatever HBase says."""
+    table = Written(tmp_path / "t", hbase)
+    first = table.write(("a", "eu", 1)).instant.encode()
+    place = next(item for item in hoodie.file_groups(table.path) if item["partition"] == "eu")
+    file_id = place["file_id"].encode()
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim/f-0_0-0-0_1.parquet").write_text("precious")
+    forged = [
+        (b"../victim", b"f-0", first),
+        (b"eu", b"../../victim/f-0", first),
+        (b"eu", file_id, b"../../victim"),
+        (b"eu", file_id, first),
+        (b"\xff\xfe", b"\0", b"\xff"),
+        (b"e" * (1 << 20), b"f" * (1 << 20), b"9" * 5000),
+        (b"", b"", b""),
+    ]
+    for number, (partition, name, instant) in enumerate(forged):
+        cells = {b"_s:partition_path": partition, b"_s:file_name": name, b"_s:commit_ts": instant}
+        before = {b"_s:before_" + column.removeprefix(b"_s:"): value for column, value in cells.items()}
+        row = {column: [(1, value)] for column, value in (cells | before).items()}
+        hbase.rows[f"n{number}".encode()] = row
+    new = [(f"n{number}", "us", 2) for number in range(len(forged))]
+    done = table.write(*new, ("a", "eu", 3))
+    assert (done.num_inserts, done.num_updates) == (len(forged), 1)
+    assert table.values() == {"a": [("eu", 3)], **{key: [("us", 2)] for key, *_ in new}}
+    assert [path.read_text() for path in (tmp_path / "victim").iterdir()] == ["precious"]
 
 
 def test_marks_of_archived_instants_go(tmp_path: Path, hbase: MemoryHBase) -> None:

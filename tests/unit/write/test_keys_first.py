@@ -21,7 +21,8 @@ from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import BUDGET, OPTIONS, ORDERING, PLAIN, check_meta, data_files, listing, plain
 from tests.unit.write.test_counted import parts
 
-INDEX = "hoodie.index.type"
+INDEX, RINGS = "hoodie.index.type", "hoodie.index.bucket.engine"
+TYPE = "hoodie.datasource.write.table.type"
 SHUFFLED = np.random.default_rng(7).permutation(600)
 
 
@@ -105,7 +106,7 @@ BATCHES = [
     [
         {},
         {INDEX: "BLOOM"},
-        {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.parquet.small.file.limit": "0"},
+        {TYPE: "MERGE_ON_READ", "hoodie.parquet.small.file.limit": "0"},
         {"hoodie.copyonwrite.record.size.estimate": 1000, "hoodie.parquet.max.file.size": 100000},
         {BUDGET: 1 << 16},
     ],
@@ -126,8 +127,33 @@ def test_the_same_table_as_of_staged_rows(tmp_path: Path, way: str, options: dic
     assert results[0][1].num_updates > 0
     found = hoodie.read_table(str(tmp_path / "t0"))
     assert_same_rows(found, hoodie.read_table(str(tmp_path / "t1")))
-    if "hoodie.datasource.write.table.type" not in options:
+    if TYPE not in options:
         check_meta(found, tmp_path / "t0")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {TYPE: "MERGE_ON_READ"}, {TYPE: "MERGE_ON_READ", RINGS: "CONSISTENT_HASHING"}],
+    ids=["copy-on-write", "merge-on-read", "rings"],
+)
+def test_rows_whose_keys_say_their_file_group(tmp_path: Path, options: dict[str, Any]) -> None:
+    options = {**OPTIONS, INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": 3, **options}
+    for number, engine in enumerate((Apart(), LocalEngine(2))):
+        for rows in BATCHES:
+            load(engine, parts(rows.slice(0, 333), rows.slice(333)), tmp_path / f"t{number}", options)
+        assert not isinstance(engine, Apart) or engine.rows == 0
+    assert_same_rows(hoodie.read_table(str(tmp_path / "t0")), hoodie.read_table(str(tmp_path / "t1")))
+
+
+@pytest.mark.parametrize(
+    "counted", [BATCHES[0].slice(0, 500), BATCHES[0].slice(0, 5)], ids=["rows", "groups"]
+)
+def test_more_rows_for_numbered_file_groups_than_were_counted(tmp_path: Path, counted: pa.Table) -> None:
+    options = {**OPTIONS, INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": 3}
+    load(Apart(), parts(BATCHES[0]), tmp_path / "t", options)
+    with pytest.raises(JobError, match="input change"):
+        load(Apart(parts(counted)), parts(BATCHES[1]), tmp_path / "t", options)
+    assert_same_rows(hoodie.read_table(str(tmp_path / "t")), BATCHES[0])
 
 
 @pytest.mark.parametrize("policy", ["drop", "fail"])
@@ -193,10 +219,9 @@ def test_a_text_that_is_none_fails_where_it_is_found(tmp_path: Path) -> None:
     [
         ({INDEX: "GLOBAL_SIMPLE"}, pa.int64()),
         ({"hoodie.write.max.amplification": "1000"}, pa.int64()),
-        ({INDEX: "BUCKET"}, pa.int64()),
         ({}, pa.int32()),
     ],
-    ids=["whole table", "limited cost", "placed", "other types"],
+    ids=["whole table", "limited cost", "other types"],
 )
 def test_rows_that_have_to_be_looked_at_are_staged(
     tmp_path: Path, options: dict[str, Any], type_of_ts: pa.DataType

@@ -14,7 +14,6 @@ import pytest
 import hoodie
 from tests.support.readers import read_hudi_rs
 from tests.support.tables import small_rows
-from tests.support.tiers import full_but
 from tests.unit.write.merge_on_read import (
     MOR,
     NO_PACKING,
@@ -215,7 +214,8 @@ def test_a_key_deleted_and_written_again_before_the_plan_stays_in_its_file(tmp_p
     assert seen(path) == [("a", 4), ("b", 1)]
 
 
-@pytest.mark.parametrize("form", full_but({"avro"}, ["avro", "parquet"]))
+@pytest.mark.full
+@pytest.mark.parametrize("form", ["avro", "parquet"])
 def test_writes_before_beside_and_after_compactions(tmp_path: Path, form: str) -> None:
     pair = MorPair(tmp_path / "t", {**MOR, **NO_PACKING, BLOCK_FORMAT.replace("__", "."): form})
     pair.hudi_rs = False  # readers.HUDI_RS_GAPS["pending compaction"]

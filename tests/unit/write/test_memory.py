@@ -48,14 +48,14 @@ def rooms(monkeypatch: pytest.MonkeyPatch) -> list[Room]:
     ("operation", "options"),
     [
         ("upsert", {}),
-        ("upsert", {"hoodie.index.type": "BLOOM"}),
+        pytest.param("upsert", {"hoodie.index.type": "BLOOM"}, marks=pytest.mark.full),
         ("upsert", MOR),
-        ("insert", {}),
-        ("bulk_insert", {}),
+        pytest.param("insert", {}, marks=pytest.mark.full),
+        pytest.param("bulk_insert", {}, marks=pytest.mark.full),
         ("bulk_insert", {SORT_MODE: "GLOBAL_SORT"}),
-        ("insert_overwrite", {}),
+        pytest.param("insert_overwrite", {}, marks=pytest.mark.full),
         ("delete", {}),
-        ("delete", MOR),
+        pytest.param("delete", MOR, marks=pytest.mark.full),
     ],
 )
 def test_rows_beyond_half_of_the_budget_are_on_disk_between_the_steps(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,14 +10,17 @@ from typing import Any
 import pytest
 
 import hoodie
+from hoodie.metadata.state import begun_indexes
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.timeline.active import Timeline
+from hoodie.write.kept.partitions import KEPT_PARTITIONS
 from tests.support.faults import Change, Faults, InjectedFault, die_at, injected
 from tests.support.metadata import KEPT, disagreements, has_metadata_table, misled
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.support.tiers import full_but
-from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, TYPES, History
+from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, TYPES, History, changed
+from tests.unit.write.support import Templates
 
 STORAGE = LocalStorage()
 #: compacted by the third commit
@@ -34,25 +36,12 @@ def instants(path: Path) -> dict[str, str]:
 
 
 def made(path: Path, kind: str, versions: int = 3, options: Mapping[str, Any] = KEPT) -> History:
-    history = History(path, kind, options)
-    for version in range(1, versions + 1):
-        history.change(version)
-    return history
+    return changed(path, kind, versions, options)
 
 
-@pytest.fixture(scope="module", params=TYPES)
-def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> History:
-    """With three commits."""
-    return made(tmp_path_factory.mktemp("made") / "t", request.param)
-
-
-@pytest.fixture
-def history(template: History, tmp_path: Path) -> History:
-    """A copy."""
-    found = copy.deepcopy(template)
-    found.path = tmp_path / "t"
-    shutil.copytree(template.path, found.path)
-    return found
+@pytest.fixture(params=TYPES)
+def history(request: pytest.FixtureRequest, tmp_path: Path, templates: Templates) -> History:
+    return templates.copy(tmp_path / "t", made, request.param)
 
 
 def agrees(history: History) -> None:
@@ -68,13 +57,6 @@ def test_a_new_table_has_one(history: History) -> None:
     assert instants(history.path) == expected
 
 
-def test_without_the_setting_there_is_none(tmp_path: Path) -> None:
-    history = made(tmp_path / "t", COPY_ON_WRITE, 1, {})
-    assert not (history.path / ".hoodie/metadata").exists()
-    off = made(tmp_path / "off", COPY_ON_WRITE, 1, {"hoodie.metadata.enable": "false"})
-    assert not (off.path / ".hoodie/metadata").exists()
-
-
 @pytest.mark.full
 def test_a_table_that_is_there_gets_one_with_the_first_write(tmp_path: Path) -> None:
     history = made(tmp_path / "t", MERGE_ON_READ, 3, {})
@@ -85,7 +67,19 @@ def test_a_table_that_is_there_gets_one_with_the_first_write(tmp_path: Path) -> 
     assert list(instants(history.path)) == [f"{last}010", history.commits()[-1]]
 
 
-def test_it_goes_with_a_write_that_does_not_keep_it(history: History) -> None:
+def test_it_is_kept_where_the_settings_do_not_say(history: History) -> None:
+    history.options.pop("hoodie.metadata.enable")
+    result = history.write(small_rows(range(3), 9))
+    assert (result.metadata_table_removed, result.warnings) == (False, [])
+    agrees(history)
+    assert result.instant in instants(history.path)
+    kept = {name: value for name, value in CLEAN.items() if name not in KEPT}
+    cleaned = hoodie.clean_table(str(history.path), options=kept)
+    assert not cleaned.metadata_table_removed
+    agrees(history)
+
+
+def test_it_goes_where_the_settings_say_so(history: History) -> None:
     history.options = {**history.options, "hoodie.metadata.enable": "false"}
     assert history.write(small_rows(range(3), 9)).metadata_table_removed
     assert not has_metadata_table(history.path)
@@ -195,12 +189,34 @@ def test_it_compacts_itself(tmp_path: Path, kind: str) -> None:
     history.check()
 
 
-def test_a_restore_drops_it_and_the_next_write_makes_it_again(history: History) -> None:
+@pytest.mark.parametrize("options", [KEPT, {}], ids=["asked for", "there"])
+def test_a_restore_makes_it_again(history: History, options: dict[str, Any]) -> None:
     first, *_ = history.commits()
-    result = hoodie.restore_table(str(history.path), first, options=KEPT)
-    assert result.metadata_table_removed
-    assert not has_metadata_table(history.path)
+    result = hoodie.restore_table(str(history.path), first, options=options)
+    assert (result.metadata_table_removed, result.warnings) == (False, [])
+    agrees(history)
     history.back_to(first)
+    history.change(4)
+    agrees(history)
+    history.check()
+
+
+def test_a_restore_that_fails_leaves_it_to_the_next_writer(history: History) -> None:
+    """Until the restore is finished there is none, and its name is kept."""
+    first, path = history.commits()[0], str(history.path)
+    faults = Faults(at=1, of=lambda change: change.path.endswith(".restore"), once=True)
+    with pytest.raises(InjectedFault), injected(faults):
+        hoodie.restore_table(path, first)
+    props = properties.load(STORAGE, path)
+    assert (props.metadata_partitions, begun_indexes(props)) == ((), ("files",))
+    assert not has_metadata_table(path)
+    making = Faults(at=1, of=lambda change: "/metadata/" in change.path, once=True)
+    with injected(making):
+        result = hoodie.restore_table(path, first)
+    assert result.status == "restored"
+    assert "could not be made again" in " ".join(result.warnings)
+    history.back_to(first)
+    history.options.pop("hoodie.metadata.enable")
     history.change(4)
     agrees(history)
     history.check()
@@ -263,17 +279,18 @@ def test_archived_instants_are_those_before_its_compaction(tmp_path: Path) -> No
     agrees(history)
 
 
-def test_other_indexes_of_apache_hudi_go_and_files_stays(golden_tables: Path, tmp_path: Path) -> None:
+def test_indexes_that_are_not_kept_go_and_the_others_stay(golden_tables: Path, tmp_path: Path) -> None:
     """Of a table whose metadata table has all of them."""
     path = tmp_path / "t"
     shutil.copytree(golden_tables / "0.15.0-v6/mdt_full_cow/table", path)
     before = instants(path)
+    kept = {item.partition.value for item in KEPT_PARTITIONS}
     rows = hoodie.read_table(str(path), meta=False)
     result = hoodie.write_table(rows.slice(0, 5), str(path), options=KEPT)
     assert not result.metadata_table_removed
-    assert properties.load(STORAGE, str(path)).metadata_partitions == ("files",)
+    assert properties.load(STORAGE, str(path)).metadata_partitions == tuple(sorted(kept))
     folders = {item.name for item in (path / ".hoodie/metadata").iterdir() if item.is_dir()}
-    assert folders == {".hoodie", "files"}
+    assert folders == {".hoodie", *kept}
     assert before.items() <= instants(path).items()
     assert disagreements(path) == []
 
@@ -289,3 +306,17 @@ def test_the_table_commits_after_its_metadata_table(history: History) -> None:
         number for number, path in enumerate(made) if path in [f"{folder}/{instant}.{kind}" for kind in kinds]
     ]
     assert own[0] > made.index(f"{folder}/metadata/.hoodie/{instant}.deltacommit")
+
+
+def test_writers_at_once_keep_it_and_rebuild_it(history: History) -> None:
+    at_once = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "filesystem",
+    }
+    hoodie.index_table(str(history.path), "rebuild", options=at_once)
+    agrees(history)
+    history.options = {name: text for name, text in history.options.items() if name not in KEPT} | at_once
+    history.write(small_rows(range(3), 9))
+    agrees(history)
+    history.options["hoodie.metadata.enable"] = "false"
+    assert history.write(small_rows(range(3), 9)).metadata_table_removed

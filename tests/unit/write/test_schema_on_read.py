@@ -204,10 +204,12 @@ def test_archived_commits_leave_what_older_files_need(table: Path) -> None:
         "hoodie.keep.max.commits": 2,
         "hoodie.cleaner.commits.retained": 1,
     }
+    often = {"hoodie.metadata.compact.max.delta.commits": 1}  # up to its compaction nothing is archived
     newer = changed(before, ["k001"], 50, {})
-    last = hoodie.write_table(newer, str(table)).instant
+    last = hoodie.write_table(newer, str(table), options=often).instant
     for key in ("title", "id"):
         sort = {
+            **often,
             "hoodie.clustering.plan.strategy.sort.columns": key,
             "hoodie.clustering.plan.strategy.single.group.clustering.enabled": "true",
         }

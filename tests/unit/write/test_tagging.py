@@ -20,6 +20,7 @@ from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.opened import OPTIONS as NOTED
 from tests.support.opened import opened
 from tests.support.requests import counted
+from tests.support.tiers import full_but
 
 ROWS, FILES = 1200, 12
 OPTIONS: dict[str, Any] = {
@@ -73,7 +74,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
-@pytest.mark.parametrize("count", [1, 16, 64])
+@pytest.mark.parametrize("count", full_but({16}, [1, 16, 64]))
 def test_opens_of_candidate_files(table: Path, way: str, count: int, index: str) -> None:
     with counted(str(table)) as requests:
         options = {"hoodie.index.type": index}

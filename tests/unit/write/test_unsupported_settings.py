@@ -96,9 +96,9 @@ def test_names_of_the_tables_properties_mean_the_settings(tmp_path: Path) -> Non
         ("hoodie.datasource.write.record.merger.impls", "org.example.Mine", "hoodie.record.merge.mode"),
         ("hoodie.write.schema", "{}", "cast"),
         ("hoodie.clean.partition.filter.selected", "eu", "all partitions are cleaned"),
-        ("hoodie.cleaner.policy.failed.writes", "LAZY", "rolls back"),
+        ("hoodie.cleaner.policy.failed.writes", "NEVER", "rolls back"),
         ("hoodie.errortable.enable", "true", "filter"),
-        ("hoodie.datasource.hive_sync.enable", "true", "sync with"),
+        ("hoodie.datasource.hive_sync.create_managed_table", "true", "external tables"),
         ("hoodie.parquet.write.config.injector.class", "org.example.Encrypts", "encrypt"),
     ],
 )

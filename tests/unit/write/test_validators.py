@@ -13,6 +13,7 @@ from hoodie.errors import ConfigError, ValidationFailed
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.support.faults import die_at
+from tests.support.tiers import full_but
 from tests.unit.write.support import PARTITION, PLAIN, data_files, listing, plain, values
 
 TYPE = "hoodie.datasource.write.table.type"
@@ -22,7 +23,7 @@ QUERIES = {
     "inequality": f"{VALIDATORS}.inequality.sql.queries",
     "single": f"{VALIDATORS}.single.value.sql.queries",
 }
-KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+KINDS = pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, ["COPY_ON_WRITE", "MERGE_ON_READ"]))
 COUNT = "select count(*) from <TABLE_NAME>"
 SINGLE_CLASS = "org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator"
 

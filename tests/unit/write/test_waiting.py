@@ -34,7 +34,6 @@ from hoodie.write.stage import StageRows
 from hoodie.write.transaction import Transaction
 from tests.crash.worker import environment, python
 from tests.support.storages import DAY_MS, Behind, wrapped
-from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
 OPTIONS = {
@@ -140,7 +139,8 @@ class Background(threading.Thread):
             raise self.error
 
 
-@pytest.mark.parametrize("made", full_but({True}, [True, False]), ids=["a table", "no table yet"])
+@pytest.mark.full
+@pytest.mark.parametrize("made", [True, False], ids=["a table", "no table yet"])
 def test_eight_processes_at_once(tmp_path: Path, made: bool) -> None:
     path = tmp_path / "t"
     if made:

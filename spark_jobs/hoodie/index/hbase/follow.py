@@ -35,8 +35,9 @@ from hoodie.index.hbase.entries import (
     entry_of,
     mark_of,
 )
-from hoodie.index.hbase.stored_keys import as_bytes, deleted_keys, entered_keys, slice_keys
+from hoodie.index.hbase.stored_keys import as_bytes, slice_keys
 from hoodie.storage import Storage
+from hoodie.table.commit_keys import deleted_keys, inserted_keys
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit, CommitParticipant
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
@@ -208,7 +209,7 @@ def _entered(table: Table, instant: Instant, metadata: CommitMetadata) -> Iterat
     """What a commit enters."""
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
-            for keys in entered_keys(table, stat, instant.time):
+            for keys in inserted_keys(table, stat, instant.time):
                 yield keys, Place(partition, stat.file_id, instant.time)
 
 
@@ -237,9 +238,10 @@ def _slices(table: Table, snapshot: TimelineView, groups: Groups) -> Iterator[Fi
 
 def _take_out(client: Client, table: Table, instant: Instant, metadata: CommitMetadata) -> None:
     """Take out the keys that a commit deleted, where its file group is still what their entries name."""
+    listing = table.listing()
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
-            for keys in deleted_keys(table, partition, stat, instant.time):
+            for keys in deleted_keys(table, partition, stat, instant.time, listing, logged=False):
                 gone = []
                 for key, cells in client.rows(as_bytes(keys), COLUMNS):
                     now = entry_of(cells).place

@@ -15,7 +15,7 @@ from hoodie.codec.arrays import Array
 class Records:
     """Of one partition of the metadata table. `rows` have the columns `key`, `type`, and those of
     HoodieMetadataRecord that the partition uses, in the types of `hfile_records.decode_rows`; each key once,
-    in any order. `deletes`: keys whose records go.
+    in any order. `deletes`: keys whose records go, after the rows.
     """
 
     rows: pa.Table

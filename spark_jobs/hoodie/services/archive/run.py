@@ -141,7 +141,7 @@ def facts(target: ServiceTable, timeline: Timeline) -> Facts:
 def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
     storage, folder = target.storage, target.table.archive_folder
     with target.transaction(progress) as transaction:
-        transaction.claim(repair=False)
+        transaction.claim(repair=False, beside=True)
         with transaction.publishing():
             storage.sweep_partial(folder)
             merge.recover(storage, folder)

@@ -147,7 +147,7 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
         snapshot,
         listing.files,
         listing.partitions(),
-        busy_groups(timeline, storage),
+        {**busy_groups(timeline, storage), **target.changing_groups(timeline)},
         config,
         settled,
         partial(with_source_size, storage),

@@ -61,7 +61,7 @@ def plan_now(target: ServiceTable, timeline: Timeline, now: str | None = None) -
         snapshot,
         listing.files,
         listing.partitions(),
-        busy_groups(_without_log_compactions(timeline), storage),
+        {**busy_groups(_without_log_compactions(timeline), storage), **target.changing_groups(timeline)},
         target.config,
     )
     if planned.plan is None:

@@ -22,7 +22,7 @@ from hoodie.timeline.instant import WRITE_ACTIONS, Action
 _OTHERS = {
     Action.LOGCOMPACTION: "run or roll back this log compaction with Apache Hudi",
     Action.SAVEPOINT: "make this savepoint again, or delete it (hoodie savepoint --instant)",
-    Action.INDEXING: "run this indexing with Apache Hudi, or remove its files",
+    Action.INDEXING: "hoodie index execute runs this indexing; hoodie index drop --indexes takes it back",
 }
 
 

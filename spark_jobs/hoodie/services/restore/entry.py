@@ -9,10 +9,10 @@ from typing import Any
 from hoodie.errors import TableError
 from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import Request
-from hoodie.services.restore.plan import begun
-from hoodie.services.restore.run import restore
+from hoodie.services.restore.plan import begun, last
+from hoodie.services.restore.run import restore, skipped
 from hoodie.services.restore.service import RestoreRequest
-from hoodie.services.results import ServiceResult, about
+from hoodie.services.results import ServiceResult
 from hoodie.services.service_table import ServiceTable
 from hoodie.text import plural
 from hoodie.timeline.instant import Action
@@ -35,16 +35,18 @@ class RestoreEntry(PlannerEntry):
 
 
 def finish_restore(request: Request) -> ServiceResult:
-    """Finish a restore that was begun. Raises TableError where its plan has no commit to go to."""
+    """Finish a restore that was begun; without one the result names the last restore.
+
+    Raises TableError where its plan has no commit to go to.
+    """
     started = time.monotonic()
     target = ServiceTable.open(request.table, request.options)
-    found = begun(target.timeline(), target)
+    timeline = target.timeline()
+    found = begun(timeline, target)
     if found is None:
-        nothing = about(target, request.dry_run, time.monotonic() - started)
-        reason = "no restore is pending"
-        return ServiceResult(
-            status="skipped", reason=reason, action="restore", operation="restore", **nothing
-        )
+        past, seconds = last(timeline, target), time.monotonic() - started
+        point = past.point if past else ""
+        return skipped(target, point, past, request.dry_run, "no restore is pending", seconds)
     if found.point is None:
         raise TableError(
             f"the plan of restore {found.instant.time} does not name the commit that it goes to; finish it "

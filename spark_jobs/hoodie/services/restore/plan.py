@@ -12,7 +12,7 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, Kind, State
 from hoodie.timeline.plans import InstantInfo
-from hoodie.timeline.restore_plan import RestorePlan
+from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 
 _SHOWN = 5
 #: what a restore takes back; cleans, savepoints and rollbacks are no part of it
@@ -47,6 +47,31 @@ def begun(timeline: Timeline, target: ServiceTable) -> Begun | None:
             ) from None
         return Begun(instant, plan, plan.point or _savepoint_before(timeline, plan))
     return None
+
+
+@dataclass(frozen=True)
+class Last:
+    """The newest completed restore; `point` is "" where its plan does not contain it."""
+
+    time: str
+    point: str
+    partitions: tuple[str, ...]
+
+
+def last(timeline: Timeline, target: ServiceTable) -> Last | None:
+    """The newest completed restore on the active timeline; None without one whose files can be read."""
+    done = timeline.filter([Action.RESTORE], completed=True)
+    if not done:
+        return None
+    requested = instant_path(target.base_path, done[-1].with_state(State.REQUESTED))
+    try:
+        plan = RestorePlan.from_bytes(target.storage.read(requested))
+        metadata = RestoreMetadata.from_bytes(timeline.read(done[-1], target.storage))
+    except (FileNotFoundError, TableError):
+        return None
+    rollbacks = [rollback for group in metadata.rollbacks.values() for rollback in group]
+    partitions = sorted({partition for rollback in rollbacks for partition in rollback.partitions})
+    return Last(done[-1].time, plan.point or "", tuple(partitions))
 
 
 def make(target: ServiceTable, timeline: Timeline, point: str) -> RestorePlan:

@@ -5,6 +5,10 @@ an instant of its own (write.rollback), which takes it off the timeline, 4. `X.r
 files, also those of earlier rollbacks after the point, as Apache Hudi does. A kill before 4 leaves a pending
 restore: writers refuse the table, and the next restore to the same point, ours or Apache Hudi's, goes on with
 it. A kill after 4 leaves completed rollbacks, which change nothing any more.
+
+The metadata table goes before 1, and is made again after 5 (hoodie.write.remaking): Apache Hudi restores it,
+too, where it has files that are old enough, and then lists the folders; made anew all of its indexes are
+right, whatever cleans and compactions came between, and no kill leaves it and the table apart.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError
 from hoodie.progress import ProgressCallback
 from hoodie.services.restore import plan as plans
-from hoodie.services.restore.plan import Begun
+from hoodie.services.restore.plan import Begun, Last
 from hoodie.services.restore.service import RestoreRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.rollback.eligibility import refuse_savepoints
@@ -37,11 +41,12 @@ from hoodie.write.transaction import Transaction
 class RestoreResult(ServiceResult):
     """What a restore job did, or, with dry_run, would do.
 
-    status: `restored`, `planned` (a dry run), or `skipped`, for `reason`. instant: that of the restore, ""
-    for none; restored_to: the commit that is the newest now. undone: the instants that were taken back, in
-    their order, with their actions; files: what goes, paths in the table, of `bytes`; voided: log files of
-    which some blocks don't count any more. resumed: an earlier restore was finished, and files are those that
-    were left to it. rolled_back: failed writes that were rolled back first.
+    status: `restored`, `planned` (a dry run), or `skipped`, for `reason`. instant: that of the restore, of a
+    skipped one that of the earlier restore to the same commit, whose `partitions` it has, "" for none;
+    restored_to: the commit that is the newest now. undone: the instants that were taken back, in their order,
+    with their actions; files: what goes, paths in the table, of `bytes`; voided: log files of which some
+    blocks don't count any more. resumed: an earlier restore was finished, and files are those that were left
+    to it. rolled_back: failed writes that were rolled back first.
     """
 
     restored_to: str
@@ -84,8 +89,32 @@ def restore(request: RestoreRequest) -> RestoreResult:
         done.work = RollbackReport.of(target.table, _planned(target, timeline, done.plan.instants))
     elif not reason:
         _run(target, point, request.progress, done)
-    status = "skipped" if reason else "planned" if dry_run else "restored"
-    return _result(target, point, status, dry_run, done, reason, time.monotonic() - started)
+    if reason:
+        past = plans.last(timeline, target)
+        past = past if past is not None and past.point == point else None
+        return skipped(target, point, past, dry_run, reason, time.monotonic() - started)
+    status = "planned" if dry_run else "restored"
+    return _result(target, point, status, dry_run, done, time.monotonic() - started)
+
+
+def skipped(
+    target: ServiceTable, point: str, past: Last | None, dry_run: bool, reason: str, seconds: float
+) -> RestoreResult:
+    """The result without work; `past` is the restore that made it needless."""
+    return RestoreResult(
+        status="skipped",
+        instant=past.time if past else "",
+        restored_to=point,
+        undone=[],
+        resumed=False,
+        reason=reason,
+        partitions=list(past.partitions) if past else [],
+        num_files=0,
+        bytes=0,
+        files=[],
+        voided=[],
+        **about(target, dry_run, seconds),
+    )
 
 
 def _begun(target: ServiceTable, timeline: Timeline, point: str) -> Begun | None:
@@ -106,7 +135,7 @@ def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Do
     started = time.monotonic()
     with target.transaction(progress) as transaction:
         transaction.claim(alone=True, restoring=done.resumed)
-        transaction.drop_metadata_table()
+        transaction.suspend_metadata_table()
         with transaction.publishing():
             instant = _instant(target, point, done)
         done.instant = instant.time
@@ -126,6 +155,7 @@ def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Do
                     f"restore {instant.time} was completed by another process", instant=instant.time
                 ) from None
             _forget_rollbacks(target, point, done.plan.instants)
+        transaction.resume_metadata_table()
 
 
 def _instant(target: ServiceTable, point: str, done: _Done) -> Instant:
@@ -224,7 +254,7 @@ def _forget_rollbacks(target: ServiceTable, point: str, instants: Sequence[Insta
 
 
 def _result(
-    target: ServiceTable, point: str, status: str, dry_run: bool, done: _Done, reason: str, seconds: float
+    target: ServiceTable, point: str, status: str, dry_run: bool, done: _Done, seconds: float
 ) -> RestoreResult:
     work = done.work
     return RestoreResult(
@@ -233,7 +263,7 @@ def _result(
         restored_to=point,
         undone=[{"instant": info.time, "action": info.action} for info in done.plan.instants],
         resumed=done.resumed,
-        reason=reason,
+        reason="",
         partitions=list(work.partitions),
         num_files=len(work.files),
         bytes=work.bytes,

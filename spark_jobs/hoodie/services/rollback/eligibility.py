@@ -229,5 +229,5 @@ _OTHERS = {
     "write, or by a rollback of the instant that it is of",
     Action.RESTORE: "{time} is a restore, which can't be taken back",
     Action.SAVEPOINT: "{time} is a savepoint; hoodie savepoint --instant {time} --delete removes it",
-    Action.INDEXING: "{time} builds an index of the metadata table; take it back with Apache Hudi",
+    Action.INDEXING: "{time} builds indexes of the metadata table; hoodie index drop --indexes takes it back",
 }

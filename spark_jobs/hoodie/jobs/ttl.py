@@ -1,0 +1,10 @@
+"""Deletes partitions of a table whose time is over. Run by spark-submit; see hoodie.jobs._main."""
+
+from __future__ import annotations
+
+import sys
+
+from hoodie.jobs._main import main
+
+if __name__ == "__main__":
+    sys.exit(main("ttl"))

@@ -1,0 +1,258 @@
+"""Indexes of a table's metadata table on request.
+
+A making has the table for itself: no writer, no service, and no plan that waits, since its files would be
+neither listed nor followed; `beside` has those that are made beside writers. Readers see an index once the
+table's properties name it, which is the last step of a making and the first one of a dropping; an index that
+is rebuilt is named as begun meanwhile, so that after a kill the next writer makes it (hoodie.write.remaking).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hoodie.errors import ConfigError, TableBusy
+from hoodie.metadata.indexing import forget_plans, indexes_under_way, planned_indexes
+from hoodie.metadata.settings import METADATA_ENABLE
+from hoodie.metadata.state import begun_indexes, index_states
+from hoodie.metadata.table import Partition
+from hoodie.services.index.beside import (
+    execute_indexing,
+    pending_plans,
+    refuse_pending,
+    schedule_indexing,
+    unplanned,
+)
+from hoodie.services.index.service import CREATE, DROP, EXECUTE, REBUILD, SCHEDULE, SHOW, IndexRequest
+from hoodie.services.results import ServiceResult, about
+from hoodie.services.service_table import ServiceTable
+from hoodie.table.features import Feature, refuse
+from hoodie.write.kept.making import drop_partitions, make_partitions
+from hoodie.write.kept.partitions import ASKED_TO_GO, KEPT_PARTITIONS, kept_partitions
+from hoodie.write.metadata_table import drop_metadata_table
+from hoodie.write.remaking import begin_remaking, finish_remaking
+
+_FILES = Partition.FILES.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexResult(ServiceResult):
+    """What an index job did, or, with dry_run, would do.
+
+    status: `shown`, `created`, `scheduled`, `dropped`, `rebuilt`, `planned` (a dry run), or `skipped`, for
+    `reason`. made, dropped: names of indexes; those that are rebuilt are both. instants: the indexing
+    instants that were planned, or executed. indexes: what the table has now, each as
+    metadata.state.IndexState. pending: instants of the metadata table that are not completed.
+    """
+
+    mode: str
+    made: list[str]
+    dropped: list[str]
+    instants: list[str]
+    indexes: list[dict[str, Any]]
+    pending: list[str]
+    action: str = "indexing"
+    operation: str = "index"
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Names of the indexes to drop, and of those to make afterwards; none of both for `reason`. instants: of
+    plans.
+    """
+
+    drop: tuple[str, ...] = ()
+    make: tuple[str, ...] = ()
+    reason: str = ""
+    instants: tuple[str, ...] = ()
+
+
+def index(request: IndexRequest) -> IndexResult:
+    """Show, make, drop or rebuild indexes. Raises HoodieError with nothing changed: ConfigError for names of
+    indexes that are not made here, TableBusy while the table has plans that wait, ConflictError while another
+    process is at work. A making that fails afterwards leaves the index out of the table's properties.
+    """
+    started = time.monotonic()
+    target = ServiceTable.open(request.table, request.options)
+    done = _work(target, request)
+    if request.mode != SHOW and not request.dry_run and not done.reason:
+        done = _RUNS.get(request.mode, _run)(target, request, done)
+    return _result(target, request, done, time.monotonic() - started)
+
+
+def _work(target: ServiceTable, request: IndexRequest) -> _Work:
+    props, mode = target.props, request.mode
+    planned = planned_indexes(target.table) if mode == DROP else {}
+    there = dict.fromkeys((*props.metadata_partitions, *begun_indexes(props), *planned))
+    if mode == SHOW:
+        return _Work()
+    refuse(props, "index", "indexed", Feature.OTHER_BASE_FILES)
+    wanted = _names(request, there if mode == DROP else {})
+    if mode in (CREATE, SCHEDULE):
+        return _to_create(target, request, wanted)
+    if mode == EXECUTE:
+        return _to_execute(target, request)
+    unknown = [name for name in wanted if name not in there]
+    chosen = [name for name in (wanted or there) if name in there]
+    if _FILES in chosen:  # the others are nothing without it
+        chosen = list(there)
+    if mode == DROP:
+        named = f"no index {', '.join(unknown)}" if unknown else "no index"
+        return _Work(drop=tuple(chosen), reason="" if chosen else f"the table has {named}")
+    if unknown:
+        raise ConfigError(
+            f"{target.base_path} has no index {', '.join(unknown)} to rebuild; make it: hoodie index create "
+            f"--table {target.base_path} --indexes {','.join(unknown)}",
+            indexes=",".join(unknown),
+        )
+    _refuse_setting(target, mode, chosen)
+    kept = [name for name in chosen if name in _supported()]
+    return _Work(tuple(chosen), tuple(kept), "" if chosen else "the table has no index")
+
+
+def _to_create(target: ServiceTable, request: IndexRequest, wanted: list[str]) -> _Work:
+    if not wanted:
+        raise ConfigError(
+            f"the request names no index to {request.mode}; give --indexes, some of {', '.join(_supported())}"
+        )
+    _refuse_setting(target, request.mode, wanted)
+    ready = target.props.metadata_partitions
+    if request.mode == SCHEDULE:
+        missing = unplanned(target, wanted)
+        reason = "" if missing else f"the table has {', '.join(wanted)}, or a plan of it, already"
+        return _Work(make=tuple(missing), reason=reason)
+    _refuse_under_way(target, wanted)
+    missing = [name for name in (_FILES, *wanted) if name not in ready]
+    reason = "" if missing else f"the table has the indexes {', '.join(ready)} already"
+    return _Work(make=tuple(dict.fromkeys(missing)), reason=reason)
+
+
+def _to_execute(target: ServiceTable, request: IndexRequest) -> _Work:
+    plans = pending_plans(target)
+    names = dict.fromkeys(name for plan in plans.values() for name in plan.indexes)
+    _refuse_setting(target, request.mode, list(names))
+    times = tuple(instant.time for instant in plans)
+    return _Work(make=tuple(names), reason="" if plans else "no indexing is planned", instants=times)
+
+
+def _refuse_under_way(target: ServiceTable, wanted: Sequence[str]) -> None:
+    """Raises TableBusy for indexes that Apache Hudi is building."""
+    begun = sorted(indexes_under_way(target.table).intersection(wanted))
+    if begun:
+        raise TableBusy(
+            f"Apache Hudi's indexer has begun {', '.join(begun)} of {target.base_path}: wait for it; where "
+            f"it has died, take its work back first: hoodie index drop --table {target.base_path} "
+            f"--indexes {','.join(begun)}",
+            path=target.base_path,
+            indexes=",".join(begun),
+        )
+
+
+def _names(request: IndexRequest, there: dict[str, None]) -> list[str]:
+    """Raises ConfigError for an index that is neither kept here nor `there`."""
+    names = [name.strip().lower() for name in (request.indexes or "").split(",")]
+    found = list(dict.fromkeys(name for name in names if name))
+    for name in found:
+        if name not in _supported() and name not in there:
+            raise ConfigError(
+                f"there is no index {name!r} here; use some of {', '.join(_supported())}", indexes=name
+            )
+    return found
+
+
+def _supported() -> tuple[str, ...]:
+    return tuple(item.partition.value for item in KEPT_PARTITIONS)
+
+
+def _refuse_setting(target: ServiceTable, mode: str, names: Sequence[str]) -> None:
+    """Raises ConfigError for indexes that the next write with these settings would drop again."""
+    if target.config[METADATA_ENABLE] is False:
+        raise ConfigError(
+            f"{METADATA_ENABLE.name}=false removes the metadata table, and {mode} would make a part of it; "
+            "leave the setting out",
+            setting=METADATA_ENABLE.name,
+        )
+    for kept in kept_partitions(names):
+        why = kept.unfollowed(target.table, target.config)
+        if kept.asked(target.config) is False:
+            why = ASKED_TO_GO
+        if why:
+            name = kept.partition.value
+            raise ConfigError(f"index {name} of {target.base_path} would not be kept: {why}", indexes=name)
+
+
+def _run(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:
+    with target.transaction(request.progress) as transaction:
+        transaction.claim(alone=True)
+        target.table.read_properties()
+        work = _work(target, request)  # as the table is now
+        timeline = target.timeline()
+        if work.make:
+            refuse_pending(target, timeline)
+        transaction.check_claim()
+        if not work.reason:
+            with transaction.publishing():
+                _do(target, request, work)
+        target.table.reopen()
+    return work
+
+
+def _do(target: ServiceTable, request: IndexRequest, work: _Work) -> None:
+    table, config, progress = target.table, target.config, request.progress
+    if request.mode == REBUILD:
+        progress("index", f"rebuild {', '.join(work.make)}")
+        begin_remaking(table, work.drop)
+        finish_remaking(table, config, progress)
+    elif request.mode == DROP:
+        progress("index", f"drop {', '.join(work.drop)}")
+        if _FILES in work.drop or not table.properties.metadata_partitions:
+            drop_metadata_table(table)
+            forget_plans(table, work.drop)
+        else:
+            drop_partitions(table, work.drop)
+    else:
+        make_partitions(table, config, kept_partitions(work.make), progress)
+
+
+def _schedule(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:
+    instant = schedule_indexing(target, work.make, request.progress)
+    return replace(work, instants=(instant.time,))
+
+
+def _execute(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:
+    done = {
+        instant.time: plan.indexes
+        for instant, plan in pending_plans(target).items()
+        if execute_indexing(target, instant, plan, request.progress)
+    }
+    made = dict.fromkeys(name for names in done.values() for name in names)
+    return _Work(make=tuple(made), instants=tuple(done), reason="" if done else "no indexing is planned")
+
+
+_RUNS = {SCHEDULE: _schedule, EXECUTE: _execute}
+_STATUS = {
+    SHOW: "shown",
+    CREATE: "created",
+    SCHEDULE: "scheduled",
+    EXECUTE: "created",
+    DROP: "dropped",
+    REBUILD: "rebuilt",
+}
+
+
+def _result(target: ServiceTable, request: IndexRequest, work: _Work, seconds: float) -> IndexResult:
+    planned = request.dry_run and request.mode != SHOW
+    indexes, pending = index_states(target.table)
+    return IndexResult(
+        status="skipped" if work.reason else "planned" if planned else _STATUS[request.mode],
+        mode=request.mode,
+        made=list(work.make),
+        dropped=list(work.drop),
+        instants=list(work.instants),
+        indexes=[item.to_dict() for item in indexes],
+        pending=pending,
+        reason=work.reason,
+        **about(target, request.dry_run, seconds),
+    )

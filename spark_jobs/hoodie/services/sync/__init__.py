@@ -1,0 +1,1 @@
+"""Sync with Hive's metastore, as a service."""

@@ -1,0 +1,29 @@
+"""The sync with Hive's metastore, described (services.description)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hoodie.services.description import Lazy, Service
+from hoodie.services.request import Request, asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncRequest(Request):
+    metastore: str | None = asked(
+        None, doc="its address (default: hoodie.datasource.hive_sync.metastore.uris)", metavar="thrift://H:P"
+    )
+    database: str | None = asked(
+        None, doc="of the entries (default: hoodie.datasource.hive_sync.database)", metavar="NAME"
+    )
+
+
+SERVICE = Service(
+    name="sync",
+    doc="enter the table in Hive's metastore, or mend its entries: columns, partitions, properties",
+    request=SyncRequest,
+    run=Lazy("hoodie.services.sync.run", "sync_service"),
+    text=Lazy("hoodie.services.sync.text", "sync_text"),
+    function="sync_table",
+    operator="HiveSyncOperator",
+)

@@ -1,0 +1,36 @@
+"""A SyncResult for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hoodie.services.text import notes, nothing
+from hoodie.text import plural
+
+
+def sync_text(result: dict[str, Any]) -> str:
+    """A SyncResult for people: a line for each entry."""
+    if result["status"] == "skipped":
+        return "\n".join([nothing(result), *notes(result)])
+    verb = "Would sync" if result["dry_run"] else "Synced"
+    lines = [f"{verb} {result['table']} with Hive's metastore", *map(_line, result["entries"])]
+    return "\n".join([*lines, *notes(result)])
+
+
+def _line(entry: dict[str, Any]) -> str:
+    done = [] if entry["status"] == "created" else _columns(entry)
+    for what in ("added", "moved", "dropped"):
+        count = entry[f"partitions_{what}"]
+        done += [f"{plural(count, 'partition')} {what}"] if count else []
+    if entry["status"] == "changed" and not done:
+        done = ["newest commit noted"]
+    return f"  {entry['entry']}: {entry['status']}{', ' if done else ''}{', '.join(done)}"
+
+
+def _columns(entry: dict[str, Any]) -> list[str]:
+    named = (("columns_added", "added"), ("columns_dropped", "dropped"), ("columns_commented", "commented"))
+    done = [f"{word} {', '.join(entry[name])}" for name, word in named if entry[name]]
+    done += [f"changed {item}" for item in entry["columns_retyped"]]
+    if entry["properties"]:
+        done.append(f"properties {', '.join(entry['properties'])}")
+    return done

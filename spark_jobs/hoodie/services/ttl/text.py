@@ -1,0 +1,25 @@
+"""A TtlResult for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hoodie.services.text import notes, nothing
+from hoodie.text import plural, size
+
+
+def ttl_text(result: dict[str, Any]) -> str:
+    """With the time that each partition's days are counted from."""
+    gone = [f"  {path}  {time}" for path, time in result["since"].items()]
+    count = plural(result["num_partitions"], "partition")
+    groups = plural(result["num_replaced"], "file group")
+    work = f"{count} of {result['table']} ({groups}, {size(result['bytes'])})"
+    if result["status"] == "skipped":
+        lines = [nothing(result)]
+    elif result["status"] == "planned":
+        lines = [f"A run would delete {work}, older than {plural(result['days'], 'day')}", *gone]
+    else:
+        lines = [f"Deleted {work}, older than {plural(result['days'], 'day')}, by {result['instant']}", *gone]
+    if result["left"]:
+        lines.append(f"  left to the next run: {plural(result['left'], 'partition')}")
+    return "\n".join([*lines, *notes(result)])

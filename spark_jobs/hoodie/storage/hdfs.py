@@ -1,0 +1,243 @@
+"""HDFS, by WebHDFS, which name nodes and data nodes serve: `hdfs://`, `webhdfs://`, `swebhdfs://`.
+
+What a table needs and Hadoop's file system interface, so libhdfs, has not, WebHDFS has: a rename that
+replaces a file at once, or refuses to.
+
+A file that is created or replaced is written as a temporary sibling `.<name>.<random>.hoodie-tmp` and
+renamed, so that a reader sees all of it or nothing: a data node also completes a file whose writer died. An
+empty file is created under its own name. A temporary that `sweep_partial` took away fails its own write
+(Fenced).
+
+The answer to a request may be lost. What may be repeated is; of a rename, the content tells whether it was
+done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from typing import BinaryIO, cast
+
+from hoodie.config.key import Config
+from hoodie.config.limits import MAX_READ_BYTES
+from hoodie.errors import AlreadyExists, Fenced, HoodieError, StorageError, TableError
+from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage, settings
+from hoodie.storage.contained import check_name, refuse_root
+from hoodie.storage.failure import BeyondEnd
+from hoodie.storage.hdfs_address import cluster_of
+from hoodie.storage.hdfs_files import HdfsInput, HdfsOutput
+from hoodie.storage.webhdfs_client import Client, Status, TooLarge, client_of
+from hoodie.storage.webhdfs_errors import Unsure
+
+_ATTEMPTS = 4
+
+
+class HdfsStorage(Storage):
+    """`root`: the table's folder, beyond which nothing is touched; None for a source."""
+
+    remote = True
+    fences = True
+
+    def __init__(self, client: Client, root: str | None, access: Access) -> None:
+        self._client, self._root, self.access = client, root, access
+        self._top = client.cluster.root
+
+    @classmethod
+    def make(cls, *, uri: str, options: Mapping[str, str]) -> HdfsStorage:
+        config = Config(options)
+        return cls(client_of(cluster_of(uri, config)), uri, settings.access(config))
+
+    @classmethod
+    def of_source(cls, *, uri: str, options: Mapping[str, str]) -> HdfsStorage:
+        storage = cls.make(uri=uri, options=options)
+        storage._root = None
+        return storage
+
+    def list(self, path: str) -> list[FileInfo]:
+        self._check(path)
+        try:
+            found = self._client.list(path)
+        except FileNotFoundError:
+            return []
+        return sorted((_info(f"{path}/{item.name}", item) for item in found if item.name), key=_name)
+
+    def spark_path(self, path: str) -> str | None:
+        return path
+
+    def info(self, path: str) -> FileInfo | None:
+        self._check(path)
+        try:
+            return _info(path, self._client.status(path))
+        except FileNotFoundError:
+            return None
+
+    def read(self, path: str) -> bytes:
+        self._check(path)
+        try:
+            return self._client.read(path, most=MAX_READ_BYTES)
+        except BeyondEnd:
+            return b""
+        except TooLarge as error:
+            raise TableError(
+                f"{path} has {error.size} bytes, and a file that is read whole has at most "
+                f"{MAX_READ_BYTES}; it is damaged or forged, or HOODIE_MAX_READ_BYTES in the environment "
+                "must be larger",
+                path=path,
+                size=error.size,
+            ) from None
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        self._check(path)
+        if length <= 0:
+            return b""
+        try:
+            return self._client.read(path, offset, length)
+        except BeyondEnd:
+            return b""
+
+    def open_input(self, path: str) -> BinaryIO:
+        self._check(path)
+        return cast(BinaryIO, HdfsInput(self._client, path))
+
+    def write(self, path: str, data: bytes) -> None:
+        self._check(path)
+        self._take(self._temporary(path, data), path, data, replace=True)
+
+    def create(self, path: str, data: bytes, check: Check = None) -> None:
+        self._check(path)
+        if not data:
+            if check is not None:
+                check()
+            self._client.create(path, b"", overwrite=False, sync=self.access.sync)
+            return
+        temporary = self._temporary(path, data)
+        try:
+            if check is not None:
+                check()
+            self._take(temporary, path, data, replace=False)
+        except Unsure:  # the temporary may yet get its name
+            raise
+        except BaseException:
+            with contextlib.suppress(OSError, HoodieError):
+                self._client.delete(temporary)
+            raise
+
+    def output(self, path: str, *, exclusive: bool = False) -> Output:
+        self._check(path)
+        if exclusive and self.exists(path):
+            raise AlreadyExists(f"{path} exists already", path=path)
+        return HdfsOutput(self._client, path, exclusive=exclusive, sync=self.access.sync)
+
+    def delete(self, path: str) -> None:
+        self._check(path)
+        self._client.delete(path)
+
+    def delete_tree(self, path: str) -> None:
+        self._check(path)
+        if self._root is not None:
+            refuse_root(path, self._root)
+        self._client.delete(path, recursive=True)
+
+    def make_dirs(self, path: str) -> None:
+        self._check(path)
+        self._client.make_dirs(path)
+
+    def sweep_partial(self, path: str, of: str = "") -> int:
+        start = f".{of}" if of else ""
+        left = [name for name in self.names(path) if name.endswith(PARTIAL_SUFFIX) and name.startswith(start)]
+        for name in left:
+            self._client.delete(f"{path}/{name}")
+        return len(left)
+
+    def creation(self, folder: str) -> str:
+        probe = f"{folder}/.{uuid.uuid4().hex[:12]}{PARTIAL_SUFFIX}"
+        try:
+            self.create(probe, b"x")
+        finally:
+            self.delete(probe)
+        return "renames that replace nothing"
+
+    def now_ms(self) -> int:
+        """The name node's clock, as far as the times show it of what this process wrote."""
+        return self._client.now_ms()
+
+    def _temporary(self, path: str, data: bytes) -> str:
+        folder, _, name = path.rpartition("/")
+        temporary = f"{folder}/.{name}.{uuid.uuid4().hex[:12]}{PARTIAL_SUFFIX}"
+        client, before = self._client, _local_ms()
+        client.create(temporary, data, overwrite=True, sync=self.access.sync)
+        if client.wants_clock():
+            after = _local_ms()
+            try:
+                client.set_clock(before, client.status(temporary).modified_ms, after)
+            except FileNotFoundError:
+                raise _swept(path) from None
+        return temporary
+
+    def _take(self, temporary: str, path: str, data: bytes, *, replace: bool) -> None:
+        """Give the temporary the name. Raises AlreadyExists, Fenced; Unsure where it may have the name."""
+        unsure: Unsure | None = None
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._client.rename(temporary, path, replace=replace)
+                return
+            except Unsure as error:
+                unsure = error
+                if not left:
+                    raise
+                time.sleep(0.1 * (_ATTEMPTS - left))
+            except FileNotFoundError:
+                if unsure is not None and self._holds(path, data):
+                    return
+                raise _swept(path) from None
+            except AlreadyExists:
+                raise AlreadyExists(f"{path} exists already", path=path) from None
+            except StorageError as error:
+                raise (unsure or error) from None
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        try:
+            return self._client.read(path, most=len(data)) == data
+        except (FileNotFoundError, TooLarge):
+            return False
+
+    def names(self, path: str) -> Collection[str]:
+        return [item.name for item in self.list(path)]
+
+    def _check(self, path: str) -> None:
+        """Raises TableError for a path outside of the table."""
+        if self._root is not None:
+            check_name(path, self._root)
+        if path != self._top and not path.startswith(f"{self._top}/"):
+            raise StorageError(f"{path} is not of {self._top}", path=path)
+
+
+def _info(path: str, status: Status) -> FileInfo:
+    """Raises TableError for a link."""
+    if status.kind not in ("FILE", "DIRECTORY"):
+        raise TableError(
+            f"{path!r} is no regular file ({status.kind.lower()}); below a table there may be regular files "
+            "and real folders only. Remove it, or put the file itself there",
+            path=path,
+        )
+    is_dir = status.kind == "DIRECTORY"
+    name = path.rpartition("/")[2]
+    return FileInfo(path, name, 0 if is_dir else status.length, status.modified_ms, is_dir)
+
+
+def _name(item: FileInfo) -> str:
+    return item.name
+
+
+def _swept(path: str) -> Fenced:
+    return Fenced(
+        f"another writer swept away the unfinished {path}: it repairs the table right now, or took this "
+        "writer for dead; run one writer at a time, then repeat",
+        path=path,
+    )
+
+
+def _local_ms() -> int:
+    return int(time.time() * 1000)

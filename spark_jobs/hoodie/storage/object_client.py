@@ -1,0 +1,237 @@
+"""The client of one bucket of an object store, by the package obstore: requests, retries, errors.
+
+Obstore repeats, with growing pauses and jitter, what failed by 429, 5xx or the connection, and nothing else.
+Until the store has answered this process once it gets little time, so that a wrong endpoint, a wrong region
+or missing credentials show within seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from hoodie.errors import AlreadyExists, ConfigError, StorageError
+from hoodie.mask import Mask
+from hoodie.storage.object_errors import Changed, translated
+from hoodie.storage.settings import REQUEST_TIMEOUT_MS, RETRY_TIMEOUT_MS
+
+T = TypeVar("T")
+
+#: before the first answer
+_FIRST_REQUEST_MS, _FIRST_RETRY_MS = 5_000, 8_000
+_CONNECT_S = 3
+_RETRIES = 12
+#: modification times may be as coarse
+_CLOCK_MS = 2_000
+#: of this process's newest objects the times of writing are kept, which show the store's clock
+_KEPT = 64
+_MEMORY = "MemoryStore"
+_ENDPOINT = re.compile(r"https?://[^\s/?#]+[^\s?#]*", re.IGNORECASE)
+#: the library reads the environment
+_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucket:
+    """One bucket (container), and how its store is opened: `kind` is obstore's class, `config` its settings.
+
+    `root` is the beginning of every path in it, `extra` what is to be installed.
+    """
+
+    root: str
+    kind: str
+    extra: str
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allow_http: bool = False
+    request_ms: int = REQUEST_TIMEOUT_MS.default
+    retry_ms: int = RETRY_TIMEOUT_MS.default
+    #: by what a wrong or missing credential is set right, for errors
+    credentials: str = ""
+    #: does a range of the last bytes of an object need one request
+    suffixes: bool = True
+    #: is it known that creation is exclusive
+    proven: bool = False
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        around = sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES))
+        given = sorted(self.config.items())
+        return (self.root, self.kind, tuple(given), tuple(around), self.request_ms, self.retry_ms)
+
+
+class Client:
+    """For all storages of this process that have the same bucket and settings; threads share it."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        self.mask = Mask(dict(bucket.config), {"sas.token": bucket.config.get("sas_key", "")})
+        #: creation was seen to be exclusive
+        self.proven = bucket.proven
+        #: by how much the clock of the store is ahead of this machine's
+        self.ahead_ms = 0
+        self._written: dict[str, tuple[str, int, int]] = {}
+        self._answered = False
+        self._stores: dict[bool, Any] = {}
+        self._guard = threading.Lock()
+
+    def ask(self, path: str, done: str, request: Callable[[Any, Any], T]) -> T:
+        """What `request` returns, which is given the library and the store, and is made once.
+
+        Raises FileNotFoundError, AlreadyExists, Changed, and StorageError for everything else.
+        """
+        library, store = _library(self.bucket), self._store()
+        try:
+            found = request(library, store)
+        except (library.exceptions.BaseError, OSError, ValueError, NotImplementedError) as error:
+            found_error = translated(error, path, done, self.bucket, self.mask)
+            if isinstance(found_error, (FileNotFoundError, AlreadyExists, Changed)):
+                self._answered = True
+            raise found_error from None
+        self._answered = True
+        return found
+
+    def wrote(self, path: str, tag: str | None, before_ms: int) -> None:
+        """Of an object that was just put, when: `saw` compares it with the time that the store gives it."""
+        if tag is not None:
+            while len(self._written) >= _KEPT:
+                with contextlib.suppress(KeyError, RuntimeError, StopIteration):
+                    del self._written[next(iter(self._written))]
+            self._written[path] = (tag, before_ms, _local_ms())
+
+    def saw(self, path: str, tag: str | None, modified: datetime) -> None:
+        """The time that the store gives an object."""
+        known = self._written.pop(path, None) if self._written else None
+        if known is None or known[0] != tag:
+            return
+        _, before, after = known
+        stamped = int(modified.timestamp() * 1000)
+        least, most = stamped - after, stamped + 1000 - before  # times may be cut to seconds
+        near = least - _CLOCK_MS <= 0 <= most + _CLOCK_MS
+        self.ahead_ms = 0 if near else (least + most) // 2
+
+    def now_ms(self) -> int:
+        return _local_ms() + self.ahead_ms
+
+    def _store(self) -> Any:
+        patient = self._answered or self.bucket.kind == _MEMORY
+        with self._guard:
+            found = self._stores.get(patient)
+            if found is None:
+                found = self._stores[patient] = self._opened(patient=patient)
+        return found
+
+    def _opened(self, *, patient: bool) -> Any:
+        bucket, library = self.bucket, _library(self.bucket)
+        if bucket.kind == _MEMORY:
+            return library.store.MemoryStore()
+        config = dict(bucket.config)
+        # else those of the environment would complete them
+        keys = {
+            "access_key_id": config.pop("access_key_id", None),
+            "secret_access_key": config.pop("secret_access_key", None),
+            "token": config.pop("session_token", None),
+            "expires_at": None,
+        }
+        request_ms = bucket.request_ms if patient else min(bucket.request_ms, _FIRST_REQUEST_MS)
+        retry_ms = bucket.retry_ms if patient else min(bucket.retry_ms, _FIRST_RETRY_MS)
+        try:
+            return getattr(library.store, bucket.kind)(
+                config=config,
+                client_options={
+                    "allow_http": bucket.allow_http,
+                    "connect_timeout": timedelta(seconds=min(_CONNECT_S, request_ms / 1000)),
+                    "timeout": timedelta(milliseconds=request_ms),
+                },
+                retry_config={
+                    "max_retries": _RETRIES if retry_ms else 0,
+                    "retry_timeout": timedelta(milliseconds=retry_ms),
+                    "backoff": {
+                        "init_backoff": timedelta(milliseconds=100),
+                        "max_backoff": timedelta(seconds=10 if patient else 1),
+                        "base": 2,
+                    },
+                },
+                **({"credential_provider": lambda: keys} if keys["access_key_id"] else {}),
+            )
+        except (library.exceptions.BaseError, OSError, ValueError) as error:
+            text = self.mask.text(str(error).partition("\n")[0])
+            raise ConfigError(
+                f"the storage of {bucket.root} can't be opened ({text}): check the settings hoodie.storage.* "
+                "and the environment",
+                path=bucket.root,
+            ) from None
+
+
+_CLIENTS: dict[tuple[Any, ...], Client] = {}
+_GUARD = threading.Lock()
+#: the process that uses the library: its threads are not there in a fork of it
+_USER: list[int] = []
+
+
+def client_of(bucket: Bucket) -> Client:
+    """This process's client of the bucket; nothing is asked, and the library is not imported."""
+    with _GUARD:
+        return _CLIENTS.setdefault(bucket.identity, Client(bucket))
+
+
+def allows_http(root: str, *endpoints: str | None) -> bool:
+    """Is the first endpoint that is given one without TLS. Raises ConfigError for one that is no URL, at
+    which the library would end the thread.
+    """
+    endpoint = next((each for each in endpoints if each), None)
+    if endpoint is None:
+        return False
+    if not _ENDPOINT.fullmatch(endpoint):
+        shown = endpoint.rpartition("@")[2][:200]  # without a password
+        raise ConfigError(
+            f"{root} has the endpoint {shown!r}, which is no URL: give it with http:// or https://, such "
+            "as http://minio:9000 (hoodie.storage.*.endpoint, or the environment)",
+            path=root,
+        )
+    return endpoint.lower().startswith("http:")
+
+
+def environment(*names: str) -> str | None:
+    """The first of these variables that is set."""
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def _library(bucket: Bucket) -> Any:
+    try:
+        import obstore
+        import obstore.store
+    except ImportError as error:
+        raise ConfigError(
+            f"{bucket.root} lies on an object store, for which the package obstore is needed, which is not "
+            f"here ({error}); install airflow-hoodie[{bucket.extra}] where the driver and the executors run",
+            path=bucket.root,
+        ) from None
+    process = os.getpid()
+    if not _USER:
+        _USER.append(process)
+    if _USER[0] != process:
+        raise StorageError(
+            f"{bucket.root} can't be used in process {process}: it was forked from process {_USER[0]}, "
+            "which used an object store before, and its threads are not here; start the process anew (spawn)",
+            path=bucket.root,
+        )
+    return obstore
+
+
+def _after_fork() -> None:
+    global _GUARD
+    _GUARD = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _local_ms() -> int:
+    return int(time.time() * 1000)

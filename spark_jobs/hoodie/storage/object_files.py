@@ -1,0 +1,120 @@
+"""Files of object stores: read by ranges, written in parts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from hoodie.errors import AlreadyExists, StorageError
+from hoodie.storage.failure import BeyondEnd
+from hoodie.storage.object_client import Client
+from hoodie.storage.ranged import TAIL_BYTES, RangedInput
+from hoodie.storage.sent import SentOutput
+
+#: a smaller file is one PUT; a larger one is sent in parts of this size, some at a time
+PART_BYTES = 8 << 20
+_PARTS = 3
+
+
+class ObjectInput(RangedInput):
+    def __init__(self, client: Client, path: str, key: str) -> None:
+        """Asks once. Raises FileNotFoundError."""
+        self._client, self._key = client, key
+        super().__init__(path, *self._end(path))
+
+    def _end(self, path: str) -> tuple[int, bytes]:
+        """The size and the last bytes."""
+
+        def tail(library: Any, store: Any) -> tuple[Any, bytes]:
+            found = library.get(store, self._key, options={"range": {"suffix": TAIL_BYTES}})
+            return found.meta, bytes(found.bytes())
+
+        def head(library: Any, store: Any) -> tuple[Any, bytes]:
+            return library.head(store, self._key), b""
+
+        try:
+            meta, data = self._client.ask(path, "read", tail if self._client.bucket.suffixes else head)
+        except BeyondEnd:  # it is empty
+            meta, data = self._client.ask(path, "read", head)
+        return meta["size"], data
+
+    def _range(self, start: int, end: int) -> bytes:
+        def request(library: Any, store: Any) -> bytes:
+            return bytes(library.get_range(store, self._key, start=start, end=end))
+
+        return self._client.ask(self._path, "read", request)
+
+
+class ObjectOutput(SentOutput):
+    """A new object, of which nothing is seen before `commit`.
+
+    The parts of one that a killed process had sent stay in the store, unseen, until its owner's rule for
+    unfinished uploads deletes them (docs/storage.md).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        path: str,
+        key: str,
+        *,
+        put: Callable[[bytes], object],
+        taken: Callable[[], bool] | None,
+        tags: dict[str, str],
+        ours: Callable[[], bool],
+    ) -> None:
+        """`put` makes a small object at once. `taken` says of an exclusive one whether the name is taken;
+        `ours`, whether the object there is this one, by its `tags`.
+        """
+        super().__init__()
+        self._client, self._path, self._key = client, path, key
+        self._put, self._taken, self._tags, self._ours = put, taken, tags, ours
+        self._small: bytearray | None = bytearray()
+        self._upload: Any = None
+
+    def _take(self, view: memoryview) -> None:
+        if self._small is not None and len(self._small) + len(view) <= PART_BYTES:
+            self._small += view
+        else:
+            self._send(view)
+
+    def _finish(self) -> None:
+        if self._small is not None:
+            self._put(bytes(self._small))
+        else:
+            self._complete()
+
+    def close(self) -> None:
+        """Without `commit` the store never shows what was sent."""
+        self._small, self._upload = None, None
+        super().close()
+
+    def _send(self, view: memoryview) -> None:
+        if self._upload is None:
+            self._upload = self._client.ask(self._path, "written", self._begin)
+            if self._small:
+                self._client.ask(
+                    self._path, "written", lambda *_: self._upload.write(bytes(self._small or b""))
+                )
+            self._small = None
+        self._client.ask(self._path, "written", lambda *_: self._upload.write(view))
+
+    def _begin(self, library: Any, store: Any) -> Any:
+        return library.open_writer(
+            store, self._key, buffer_size=PART_BYTES, max_concurrency=_PARTS, attributes=self._tags
+        )
+
+    def _complete(self) -> None:
+        """A store can't be asked to complete an upload on a condition, so that the look comes right
+        before.
+        """
+        if self._taken is not None and self._taken():
+            raise AlreadyExists(f"{self._path} exists already", path=self._path)
+        try:
+            self._client.ask(self._path, "written", lambda *_: self._upload.close())
+        except StorageError:  # its answer may be lost
+            with contextlib.suppress(OSError, StorageError):
+                if self._ours():
+                    return
+            raise

@@ -1,0 +1,209 @@
+"""One sync of a table with Hive's metastore: every entry is compared with what the table is, and mended.
+
+The newest commit is noted in an entry (`last_commit_time_sync`) once all else of it is done: a sync that ends
+in between is repeated from where the last one was. Two syncs at once do the same work twice, and no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoodie.config.key import Config
+from hoodie.errors import ConfigError
+from hoodie.progress import ProgressCallback, silent
+from hoodie.sync.hive.changes import (
+    EntryChange,
+    PartitionChange,
+    Stored,
+    adopted,
+    check_entry,
+    entry_change,
+    partition_change,
+)
+from hoodie.sync.hive.metastore import HiveMetastore
+from hoodie.sync.hive.scope import Scope, completed_at, scope
+from hoodie.sync.hive.wanted import COMMIT_TIME, COMPLETION_TIME, Entry, Wanted, wanted
+from hoodie.sync.settings import CONDITIONAL, CREATE_DATABASE, INCREMENTAL, LOCATION
+from hoodie.table.handle import Table
+from hoodie.table.table_schema import TableSchema
+from hoodie.timeline.active import Timeline
+
+CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synced:
+    """What was done, or would be. entries: of each its `entry` (database.name), `status` (created, changed,
+    unchanged), columns and properties that changed, by name, `all_partitions`, whether all were compared, and
+    how many partitions were added, moved and dropped. reason: why nothing was done, or "". requests: all that
+    the metastore was asked, and those among them that changed something.
+    """
+
+    reason: str = ""
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    requests: int = 0
+    change_requests: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+def sync(
+    table: Table, config: Config, *, dry_run: bool = False, progress: ProgressCallback = silent
+) -> Synced:
+    """Sync as the settings say. `config` has what the table persists, too.
+
+    Raises HoodieError: ConfigError, TableMismatch for an entry of something else, SchemaError for a column
+    that can't change so, StorageError where the metastore can't be reached or answers with an error. Entries
+    that were done before stay so.
+    """
+    timeline = table.refresh()
+    schema = TableSchema.load(timeline, table.storage, table.properties)
+    columns, commits = schema.columns, timeline.commits()
+    if columns is None or schema.avro is None or not commits:
+        return Synced(reason="nothing was written to it yet")
+    target = wanted(table.base_path, table.properties, config, columns, schema.avro)
+    with HiveMetastore.opened(config) as metastore:
+        done = _Sync(table, timeline, config, target, metastore, dry_run)
+        there = metastore.has_database(target.database)
+        if not there:
+            done.create_database()
+        entries = []
+        for entry in target.entries:
+            progress("sync", f"{target.database}.{entry.name}")
+            entries.append(done.sync(entry, there))
+    changed = any(item["status"] != UNCHANGED for item in entries)
+    return Synced(
+        reason="" if changed else "the metastore has all of it",
+        entries=entries,
+        requests=metastore.asked,
+        change_requests=metastore.changed,
+        warnings=done.warnings,
+    )
+
+
+class _Sync:
+    def __init__(
+        self,
+        table: Table,
+        timeline: Timeline,
+        config: Config,
+        target: Wanted,
+        metastore: HiveMetastore,
+        dry_run: bool,
+    ) -> None:
+        self._table, self._timeline, self._config = table, timeline, config
+        self._target, self._metastore, self._dry_run = target, metastore, dry_run
+        self._database = target.database
+        self._scopes: dict[tuple[str | None, str | None], Scope] = {}
+        self._newest = _newest(timeline)
+        self.warnings: list[str] = []
+
+    def create_database(self) -> None:
+        if not self._config[CREATE_DATABASE]:
+            raise ConfigError(
+                f"Hive's metastore has no database {self._database}, and {CREATE_DATABASE.name}=false; "
+                "create it, or leave the setting out",
+                setting=CREATE_DATABASE.name,
+                value=self._database,
+            )
+        if not self._dry_run:
+            self._metastore.create_database(self._database)
+
+    def sync(self, entry: Entry, database_was_there: bool) -> dict[str, Any]:
+        stored = self._metastore.entry(self._database, entry.name) if database_was_there else None
+        if stored is None:
+            return self._create(entry)
+        name = f"{self._database}.{entry.name}"
+        check_entry(name, entry, stored)
+        entry = adopted(entry, stored, self._config.given(LOCATION))
+        change = entry_change(name, entry, stored)
+        self.warnings += change.warnings
+        found = self._scope(stored.parameters)
+        partitions = self._partitions(entry, found)
+        others = bool(partitions.added or partitions.moved or partitions.dropped)
+        at_once = {} if others or change.empty else self._newest
+        if not self._dry_run and not change.empty:
+            self._metastore.alter(self._database, entry, change, at_once)
+        self._apply(entry, partitions)
+        changed = others or not change.empty
+        noted = not at_once and (changed or not self._config[CONDITIONAL]) and self._note(entry, stored)
+        status = CHANGED if changed or noted else UNCHANGED
+        return _described(name, status, change, partitions, found)
+
+    def _create(self, entry: Entry) -> dict[str, Any]:
+        found = self._scope({})
+        written = self._target.values(sorted(found.written)) if self._target.partitioned else {}
+        partitions = PartitionChange(added=written, moved={}, dropped=())
+        if not self._dry_run:
+            more = {} if written else self._newest
+            self._metastore.create(self._database, entry, more)
+            if written:
+                self._metastore.entry(self._database, entry.name)  # as the metastore writes it
+                self._apply(entry, partitions)
+                self._metastore.alter(self._database, entry, None, self._newest)
+        change = EntryChange(added=tuple(item.name for item in entry.columns))
+        return _described(f"{self._database}.{entry.name}", CREATED, change, partitions, found)
+
+    def _scope(self, parameters: Mapping[str, str]) -> Scope:
+        known = (parameters.get(COMMIT_TIME), parameters.get(COMPLETION_TIME))
+        if not self._config[INCREMENTAL]:
+            known = (None, None)
+        if not self._target.partitioned:
+            return Scope(full=False, written=frozenset(), dropped=frozenset())
+        if known not in self._scopes:
+            self._scopes[known] = scope(self._table, self._timeline, *known)
+        return self._scopes[known]
+
+    def _partitions(self, entry: Entry, found: Scope) -> PartitionChange:
+        if not self._target.partitioned:
+            return PartitionChange(added={}, moved={}, dropped=())
+        written = self._target.values(sorted(found.written))
+        gone = set(self._target.values(sorted(found.dropped))) - set(written)
+        if found.full:
+            there = self._metastore.partition_values(self._database, entry.name)
+            gone = set(there) - set(written)
+            asked = there
+        else:
+            asked = [*written, *sorted(gone)]
+        stored = self._metastore.locations(self._database, entry, asked)
+        return partition_change(entry, written, stored, gone)
+
+    def _apply(self, entry: Entry, partitions: PartitionChange) -> None:
+        if not self._dry_run:
+            self._metastore.add(self._database, entry, partitions.added)
+            self._metastore.move(self._database, entry, partitions.moved)
+            self._metastore.drop(self._database, entry, partitions.dropped)
+
+    def _note(self, entry: Entry, stored: Stored) -> bool:
+        """Whether the entry does not name the newest commit."""
+        if all(stored.parameters.get(name) == text for name, text in self._newest.items()):
+            return False
+        if not self._dry_run:
+            self._metastore.alter(self._database, entry, None, self._newest)
+        return True
+
+
+def _newest(timeline: Timeline) -> dict[str, str]:
+    commits = timeline.commits()
+    moments = [moment for item in commits if (moment := completed_at(timeline, item))]
+    found = {COMMIT_TIME: commits[-1].time}
+    return {**found, COMPLETION_TIME: max(moments)} if moments else found
+
+
+def _described(
+    name: str, status: str, change: EntryChange, partitions: PartitionChange, found: Scope
+) -> dict[str, Any]:
+    return {
+        "entry": name,
+        "status": status,
+        "columns_added": list(change.added),
+        "columns_retyped": list(change.retyped),
+        "columns_dropped": list(change.dropped),
+        "columns_commented": list(change.commented),
+        "properties": list(change.properties),
+        "all_partitions": found.full,
+        "partitions_added": len(partitions.added),
+        "partitions_moved": len(partitions.moved),
+        "partitions_dropped": len(partitions.dropped),
+    }

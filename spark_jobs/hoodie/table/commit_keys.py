@@ -1,0 +1,147 @@
+"""Record keys that a commit put into the files of a table, and those that it took out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import Array, Bools, array, pc, whole
+from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import read_data_block
+from hoodie.format.log_delete import DeleteRecords, read_delete_block
+from hoodie.format.log_file import LogFileReader
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.storage import Storage
+from hoodie.table.handle import Table
+from hoodie.table.listing import FileListing
+from hoodie.timeline.commit import WriteStat
+
+_KEY_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string())])
+
+
+def inserted_keys(table: Table, stat: WriteStat, instant: str) -> Iterator[Array]:
+    """Keys that a file of a commit put into its file group: all of a new one, else those of its new rows,
+    which writers append to the stored ones. A log that may have new keys gives those of all its rows.
+    """
+    path = join(table.base_path, stat.path or "")
+    if _is_log(stat):
+        if stat.num_inserts or stat.may_insert:
+            for block, content in _own_blocks(table.storage, path, instant):
+                if block.type is not BlockType.DELETE:
+                    yield block_keys(block, content)
+    elif _is_base(stat) and (stat.num_inserts or stat.is_new_file_group):
+        with BaseFileReader(table.storage, path) as reader:
+            count = reader.rows if stat.is_new_file_group else min(reader.rows, stat.num_inserts)
+            yield from _last_keys(reader, count)
+
+
+def deleted_keys(
+    table: Table,
+    partition: str,
+    stat: WriteStat,
+    instant: str,
+    listing: FileListing,
+    *,
+    logged: bool = True,
+) -> Iterator[Array]:
+    """Keys that a commit took out of a file group. Without `logged` those of logged deletes that win always,
+    and not those that are compared with rows, and may have lost. None of files that are cleaned. `listing`
+    serves all files of the commit.
+    """
+    path = join(table.base_path, stat.path or "")
+    if not stat.num_deletes or not table.storage.exists(path):
+        return
+    if _is_log(stat):
+        for block, content in _own_blocks(table.storage, path, instant):
+            if block.type is BlockType.DELETE:
+                records = read_delete_block(content)
+                yield records.keys if logged else always(records)
+        return
+    earlier = _earlier(listing, partition, stat)
+    if earlier is None:
+        return
+    with BaseFileReader(table.storage, earlier) as reader:
+        gone = joined([whole(keys) for keys in reader.record_keys(READ_BATCH_ROWS)])
+    with BaseFileReader(table.storage, path) as reader:
+        for keys in reader.record_keys(READ_BATCH_ROWS):
+            gone = without(gone, whole(keys))
+    yield gone
+
+
+def block_keys(block: Any, content: bytes) -> Array:
+    """The record keys of a data block."""
+    return whole(read_data_block(block, content, _KEY_SCHEMA, [RECORD_KEY]).column(RECORD_KEY))
+
+
+def always(records: DeleteRecords) -> Array:
+    """Keys of deletes that win always."""
+    if records.ordering is None:
+        return records.keys
+    keys: Array = records.keys.filter(records.ordering.is_null())
+    return keys
+
+
+def without(keys: Array, others: Array) -> Array:
+    kept: Array = keys.filter(array(~is_in(keys, others)))
+    return kept
+
+
+def is_in(keys: Array, others: Array) -> Bools:
+    found: Bools = np.asarray(pc.is_in(keys, value_set=others), dtype=np.bool_)
+    return found
+
+
+def joined(pieces: list[Array]) -> Array:
+    return whole(pa.chunked_array([piece.cast(pa.string()) for piece in pieces], pa.string()))
+
+
+def _is_log(stat: WriteStat) -> bool:
+    return LogFileName.parse(stat.file_name) is not None
+
+
+def _is_base(stat: WriteStat) -> bool:
+    return BaseFileName.parse(stat.file_name) is not None
+
+
+def _last_keys(reader: BaseFileReader, count: int) -> Iterator[Array]:
+    """The keys of the last rows of a file; no row group before them is read."""
+    skip = 0
+
+    def chosen(footer: Any) -> list[int]:
+        nonlocal skip
+        number, rows = footer.num_row_groups, 0
+        while number and rows < count:
+            number -= 1
+            rows += footer.row_group(number).num_rows
+        skip = rows - count
+        return list(range(number, footer.num_row_groups))
+
+    reader.keep(chosen)
+    for batch in reader.record_keys(READ_BATCH_ROWS):
+        keys = whole(batch)
+        if skip < len(keys):
+            yield keys.slice(skip)
+        skip = max(0, skip - len(keys))
+
+
+def _earlier(listing: FileListing, partition: str, stat: WriteStat) -> str | None:
+    """The path of the base file that a write replaced; None where there was none, or it is cleaned."""
+    if stat.is_new_file_group:
+        return None
+    for item in listing.files(partition):
+        name = BaseFileName.parse(item.name)
+        if name is not None and (name.file_id, name.instant) == (stat.file_id, stat.prev_commit):
+            return item.path
+    return None
+
+
+def _own_blocks(storage: Storage, path: str, instant: str) -> Iterator[tuple[Any, bytes]]:
+    with LogFileReader(storage, path) as reader:
+        for block in reader.blocks():
+            if block.instant == instant and block.type not in (BlockType.CORRUPT, BlockType.COMMAND):
+                yield block, reader.content(block)

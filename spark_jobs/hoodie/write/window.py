@@ -1,0 +1,403 @@
+"""What other writers did to a table between a writer's look at it and its commit, and what of that a commit
+does not go with. Of a write beside others (hoodie.concurrency.gate.OptimisticGate).
+
+The window begins with the timeline that the write was planned from, and is looked at when the instant is
+taken and when it is published, under the lock: no other process publishes then. Instants are compared by what
+is on the timeline, not by their times: clocks may differ.
+
+Conflicts, as Apache Hudi's SimpleConcurrentFileWritesConflictResolutionStrategy has them: another commit that
+wrote or replaced a file group which this one writes or replaces; a plan of a compaction or clustering, made
+meanwhile, that has one. A compaction that was planned before is none: rows go to the logs beside it. Ours:
+
+- a new key that both inserted (write.new_keys), and with the BUCKET index a bucket that both made,
+- another schema, or the same token (timeline.tokens),
+- a commit of the beginning that is not there any more, or a restore: what the write looked at was taken back,
+- an archive that may contain commits that the write has not seen: of those from before it had an instant,
+- a change of a file group whose files were cleaned before the write listed them,
+- a write of Apache Hudi that has taken an earlier instant, and not looked at the table yet: it would not see
+  a commit with a later one, and not find it in its way (its views end at its own instant). It is waited for.
+- in merge-on-read tables, logs of a file group that a pending write with a later instant is going to write
+  to: readers of logs stop at an instant that is later than the one they look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from time import monotonic, sleep
+
+from hoodie.concurrency.settings import CONFLICT_RETRIES
+from hoodie.errors import CommitConflict, TableError
+from hoodie.format.names import BaseFileName, LogFileName
+from hoodie.format.schema import from_avro
+from hoodie.index import Index, PlacingIndex, Scope
+from hoodie.table.handle import Table
+from hoodie.table.heartbeat import read_heartbeats
+from hoodie.table.pending import intended_groups, planned_groups
+from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.archived import archive_files
+from hoodie.timeline.clean_plan import CleanPlan
+from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.write.new_keys import Inserted, shared_key
+
+#: (partition path, file id)
+Group = tuple[str, str]
+_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})
+#: how long, and how often, one looks for a write of Apache Hudi to go on
+_PATIENCE_S, _PAUSE_S = 60.0, 0.2
+#: how coarse times of files are, at most: of an object store, with what its clock is known by, and of others
+_SECOND_MS, _TICK_MS = 1500, 20
+#: operations whose rows are the table's already
+_REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What an instant of the window does. `groups`: file groups that it writes, replaces or plans to."""
+
+    instant: Instant
+    groups: frozenset[Group]
+    operation: str = ""
+    schema: str = ""
+    token: str = ""
+    inserted: Inserted = ()
+    #: those of `groups` that it made
+    made: frozenset[Group] = frozenset()
+
+    @classmethod
+    def of(cls, instant: Instant, metadata: CommitMetadata) -> Change:
+        return cls(
+            instant=instant,
+            groups=frozenset(groups_of(metadata)),
+            operation=metadata.operation_type or "",
+            schema=metadata.extra_metadata.get(SCHEMA_KEY) or "",
+            token=metadata.extra_metadata.get(TOKEN_KEY) or "",
+            inserted=_inserted(metadata),
+            made=frozenset(
+                (partition, stat.file_id)
+                for partition, stats in metadata.partition_to_write_stats.items()
+                for stat in stats
+                if stat.is_new_file_group
+            ),
+        )
+
+
+class CommitWindow:
+    """Of one attempt at a write. `planned`: the file groups that it is known to change before it writes;
+    `listed`: those that it found, by partition, where it looked for them: id -> instant of the slice's base
+    file; `whole`: it looked for them in all partitions. `index`: the one that finds its keys, or places its
+    rows, or None; `new_keys`: is the same new key a conflict.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        begin: Timeline,
+        planned: Iterable[Group],
+        listed: Mapping[str, Mapping[str, str]],
+        whole: bool,
+        index: Index | None,
+        schema: str,
+        token: str,
+        new_keys: bool,
+    ) -> None:
+        self._table = table
+        self._begin = begin
+        self._planned = frozenset(planned)
+        self._listed = listed
+        self._whole = whole
+        self._index = index if isinstance(index, PlacingIndex) else None
+        self._schema = schema
+        self._token = token
+        self._new_keys = new_keys and self._index is None
+        self._everywhere = index is not None and index.scope is Scope.TABLE
+        #: of the write, once it is begun
+        self.instant = ""
+        self._changes: dict[tuple[str, Action, bool], Change] = {}
+        #: commits whose keys are other ones
+        self._compared: set[str] = set()
+        #: pending writes that were seen
+        self._pending = _writes(begin)
+
+    def begin(self, instant: str) -> None:
+        """The write takes this instant. Raises CommitConflict, before anything is written. The table's
+        timeline was listed under the lock.
+        """
+        self.instant = instant
+        timeline = self._table.timeline
+        self._look(timeline)
+        self._refuse_archived(timeline)
+        self._refuse_cleaned(timeline)
+        self._refuse(self._planned)
+
+    def check(self, metadata: CommitMetadata, *, locked: bool) -> None:
+        """Raises CommitConflict. Under the lock, unfinished files of the timeline go first: a writer that
+        lost the lock while it slept can't publish its own any more, or is on the timeline.
+        """
+        timeline = self._table.refresh() if locked else self._wait()
+        if locked and timeline.has_partial():
+            self._table.storage.sweep_partial(meta_path(self._table.base_path))
+            timeline = self._table.refresh()
+        self._look(timeline)
+        self._refuse(groups_of(metadata))
+        self._refuse_keys(metadata)
+        self._refuse_hidden(timeline, metadata)
+        for instant in self._blind(timeline):
+            raise self._conflict(
+                instant, f"write {instant.time} of Apache Hudi has not looked at the table yet"
+            )
+        if locked:
+            self._keep_order(timeline)
+
+    def _keep_order(self, timeline: Timeline) -> None:
+        """Wait until the time of a file is later than that of each commit with a later instant: of two with
+        the same time the one with the later instant counts as completed last.
+        """
+        storage = self._table.storage
+        later = timeline.after(self.instant, timeline.commits())
+        newest = max((timeline.completion_of(item) or 0 for item in later), default=0)
+        ends = newest + (_SECOND_MS if storage.remote else _TICK_MS)
+        if newest and (left := min(ends - storage.now_ms(), _SECOND_MS)) > 0:
+            sleep(left / 1000)
+
+    def _wait(self) -> Timeline:
+        """For writes that would not see this one; the timeline of then."""
+        deadline = monotonic() + _PATIENCE_S
+        while self._blind(timeline := self._table.refresh()) and monotonic() < deadline:
+            sleep(_PAUSE_S)
+        return timeline
+
+    def _blind(self, timeline: Timeline) -> list[Instant]:
+        """Live writes of Apache Hudi with an earlier instant, of which only the requested file is there."""
+        begun = [
+            item
+            for item in timeline.filter(COMMIT_ACTIONS, completed=False)
+            if item.state is State.REQUESTED and item.is_before(self.instant)
+        ]
+        if not begun:
+            return []
+        foreign = {beat.instant for beat in read_heartbeats(self._table) if not beat.host}
+        return [item for item in begun if item.time in foreign]
+
+    def _look(self, timeline: Timeline) -> None:
+        """Know what is new on the timeline."""
+        for instant in self._gone(timeline):
+            raise self._conflict(instant, f"{instant} is not on the timeline any more: it was taken back")
+        for instant in news(self._begin, timeline):
+            key = (instant.time, instant.action, instant.completed)
+            if key not in self._changes:
+                self._changes[key] = self._change(timeline, instant)
+        self._pending |= _writes(timeline)
+
+    def _gone(self, timeline: Timeline) -> Iterator[Instant]:
+        """Commits that were there, and writes that may have become ones, and are neither there nor archived.
+        Of a write that is gone, and older than the timeline, it can't be seen what became of it.
+        """
+        there = {instant.time for instant in timeline}
+        for instant in self._begin.commits():
+            if instant.time not in there and not timeline.is_archived(instant.time):
+                yield instant
+        for gone in sorted(self._pending - there):
+            if timeline.is_archived(gone) and self._has_archive():
+                yield Instant(gone, Action.COMMIT, State.INFLIGHT)
+
+    def _refuse_archived(self, timeline: Timeline) -> None:
+        """Commits are archived oldest first, but for those with a savepoint: while the newest commit of the
+        beginning is there, later ones are. Once the write has its instant, the archiver stops before it.
+        """
+        there = {instant.time for instant in timeline}
+        saved = {instant.time for instant in timeline.filter([Action.SAVEPOINT])}
+        known = [instant for instant in self._begin.commits() if instant.time not in saved]
+        newest = known[-1] if known else None
+        last = timeline.last_commit
+        if newest is not None:
+            unseen = newest.time not in there
+        else:
+            unseen = last not in (None, self._begin.last_commit) and self._has_archive()
+        if unseen and last is not None:
+            raise self._conflict(last, "commits that were made meanwhile may have been archived already")
+
+    def _refuse_cleaned(self, timeline: Timeline) -> None:
+        """Files are listed later than the timeline: of a file group that others changed since, a clean may
+        have deleted those that the write had to find. Groups that were made since are no such ones. Older
+        files may be left, which a savepoint keeps, or which the clean has not come to yet.
+        """
+        made = frozenset[Group]().union(*(change.made for change in self._changes.values()))
+        for change in self._changes.values():
+            for group in sorted(change.groups - made):
+                if self._found(group) is None:
+                    raise self._conflict(change.instant, f"{_changed(change, group)}, and a clean ran", group)
+        known = {item.time for item in self._begin.filter([Action.CLEAN], completed=True)}
+        for clean in timeline.filter([Action.CLEAN]):
+            if clean.time not in known:
+                self._refuse_older(timeline, clean)
+
+    def _refuse_older(self, timeline: Timeline, clean: Instant) -> None:
+        """Raises CommitConflict where a clean deletes a slice that the write should have found, and the one
+        that it found is older.
+        """
+        data = timeline.read(clean.with_state(State.REQUESTED), self._table.storage)
+        for partition, file in CleanPlan.from_bytes(data) if data else ():
+            if base := BaseFileName.parse(file.name):
+                file_id, instant = base.file_id, base.instant
+            elif log := LogFileName.parse(file.name):
+                file_id, instant = log.file_id, log.base_instant
+            else:
+                continue
+            found = self._found((partition, file_id))
+            if found and found < instant and self._begin.is_committed(instant):
+                where = f"file group {file_id} of partition {partition!r}"
+                text = f"clean {clean.time} deleted files of {where} meanwhile"
+                raise self._conflict(clean, text, (partition, file_id))
+
+    def _found(self, group: Group) -> str | None:
+        """The instant of the base file that the write found of a file group; None where it found none, and ""
+        where it did not look.
+        """
+        partition, file_id = group
+        if not (self._whole or partition in self._listed):
+            return ""
+        return self._listed.get(partition, {}).get(file_id)
+
+    def _has_archive(self) -> bool:
+        return bool(archive_files(self._table.storage, self._table.archive_folder))
+
+    def _change(self, timeline: Timeline, instant: Instant) -> Change:
+        storage = self._table.storage
+        if instant.action is Action.RESTORE:
+            raise self._conflict(instant, f"restore {instant.time} took back commits meanwhile")
+        if not instant.completed:
+            return Change(
+                instant=instant,
+                groups=frozenset(planned_groups(timeline, storage, instant)),
+                operation="plan",
+            )
+        return Change.of(instant, timeline.commit(instant, storage))
+
+    def _refuse(self, groups: Iterable[Group]) -> None:
+        own = {self._comparable(group) for group in groups}
+        for change in self._changes.values():
+            for group in sorted(change.groups):
+                if self._comparable(group) in own:
+                    raise self._conflict(change.instant, _changed(change, group), group)
+            time = change.instant.time
+            if self._token and change.token == self._token:
+                raise self._conflict(change.instant, f"commit {time} has the token {self._token}")
+            if change.schema and not _same(change.schema, self._schema):
+                raise self._conflict(change.instant, f"commit {time} changed the schema")
+
+    def _comparable(self, group: Group) -> Group:
+        """The same for file groups of one bucket: it has one only."""
+        partition, file_id = group
+        number = None if self._index is None else self._index.number(partition, file_id)
+        return partition, file_id if number is None else f"bucket {number}"
+
+    def _refuse_keys(self, metadata: CommitMetadata) -> None:
+        if not self._new_keys:
+            return
+        own = _inserted(metadata)
+        for change in self._changes.values():
+            if change.operation in _REWRITES or change.instant.time in self._compared:
+                continue
+            try:
+                found = shared_key(self._table, own, change.inserted, everywhere=self._everywhere)
+            except FileNotFoundError:
+                text = f"files of commit {change.instant.time} are gone, so its new keys can't be compared"
+                raise self._conflict(change.instant, text) from None
+            if found is not None:
+                group = (found.partition, found.file_id)
+                text = f"commit {change.instant.time} inserted the key {found.key!r}, too, which was new"
+                raise self._conflict(change.instant, text, group)
+            self._compared.add(change.instant.time)
+
+    def _refuse_hidden(self, timeline: Timeline, metadata: CommitMetadata) -> None:
+        logs = {
+            (partition, stat.file_id)
+            for partition, stats in metadata.partition_to_write_stats.items()
+            for stat in stats
+            if stat.log_version is not None
+        }
+        for instant in timeline.filter({Action.DELTACOMMIT}, completed=False) if logs else ():
+            if instant.state is State.INFLIGHT and instant.is_after(self.instant):
+                for group in sorted(logs & intended_groups(timeline, self._table.storage, instant)):
+                    text = f"write {instant.time} is appending to logs of the same file group"
+                    raise self._conflict(instant, text, group)
+
+    def _conflict(self, other: Instant, text: str, group: Group | None = None) -> CommitConflict:
+        path = self._table.base_path
+        found = {} if group is None else {"partition": group[0], "file_id": group[1]}
+        return CommitConflict(
+            f"another process was faster at {path}: {text}. Nothing of this write was published; run it "
+            f"again ({CONFLICT_RETRIES.name} does so by itself)",
+            path=path,
+            instant=other.time,
+            action=other.action.value,
+            **found,
+        )
+
+
+def news(begin: Timeline, now: Timeline) -> list[Instant]:
+    """What came since: completed commits, plans, and restores in any state. Pure."""
+    completed = {(item.time, item.comparable_action) for item in begin if item.completed}
+    known = {item.time for item in begin}
+    compactions = {item.time for item in begin if item.action is Action.COMPACTION and not item.completed}
+    found = []
+    for item in now:
+        if item.action is Action.RESTORE:
+            if item.time not in known:
+                found.append(item)
+        elif item.completed:
+            if (
+                item.action in COMMIT_ACTIONS
+                and (item.time, item.action) not in completed
+                and item.time not in compactions
+            ):
+                found.append(item)
+        elif item.action in _PLANS and item.time not in known:
+            found.append(item)
+    return found
+
+
+def _writes(timeline: Timeline) -> set[str]:
+    """Times of pending writes, and of clusterings."""
+    return {instant.time for instant in timeline.filter(COMMIT_ACTIONS, completed=False)}
+
+
+def groups_of(metadata: CommitMetadata) -> Iterator[Group]:
+    """The file groups that a commit writes or replaces."""
+    yield from metadata.file_groups
+    if isinstance(metadata, ReplaceCommitMetadata):
+        for partition, ids in metadata.partition_to_replace_file_ids.items():
+            for file_id in ids:
+                yield partition, file_id
+
+
+def _inserted(metadata: CommitMetadata) -> Inserted:
+    """Base files with new rows."""
+    return tuple(
+        (partition, stat.file_id, stat.path)
+        for partition, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+        if stat.num_inserts and stat.path and stat.log_version is None
+    )
+
+
+def _changed(change: Change, group: Group) -> str:
+    where = f"file group {group[1]} of partition {group[0]!r}"
+    if change.operation == "plan":
+        return f"{change.instant.action.value} {change.instant.time} was planned meanwhile, with {where}"
+    return f"commit {change.instant.time} changed {where} meanwhile"
+
+
+def _same(one: str, other: str) -> bool:
+    """Have both schemas, Avro as JSON, the same columns. Names of records and documentation don't count."""
+    if one == other:
+        return True
+    try:
+        found, wanted = from_avro(one), from_avro(other)
+    except (TableError, ValueError):
+        return False
+    return found.names == wanted.names and found.types == wanted.types
