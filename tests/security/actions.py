@@ -35,9 +35,10 @@ LISTED = {"hoodie.metadata.enable": "false"}
 
 
 def rows_of(table: Any) -> list[str]:
-    """Rows without what differs from run to run."""
+    """Rows without what differs from run to run, equal ones once, with their number: a bomb has millions."""
     names = [name for name in table.column_names if not name.startswith("_hoodie_")]
-    return sorted(map(repr, table.select(names).to_pylist()))
+    counted = table.select(names).group_by(names).aggregate([([], "count_all")])
+    return sorted(map(repr, counted.to_pylist()))
 
 
 def _read(lake: Lake, **how: Any) -> list[str]:

@@ -96,7 +96,8 @@ class Lake:
         path.write_text("\n".join([*lines, f"{name}={value}"]) + "\n")
 
     def base_file(self) -> Path:
-        return sorted(self.table.glob("eu/*.parquet"))[-1]
+        """The newest version of the one file group of `eu`."""
+        return max(self.table.glob("eu/*.parquet"), key=lambda path: path.stem.rpartition("_")[2])
 
     def linked(self, place: Path, target: Path) -> None:
         """A link at `place`; what was there has moved to `target`, if that is not there."""
