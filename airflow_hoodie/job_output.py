@@ -271,7 +271,7 @@ def _sync_summary(result: dict[str, Any]) -> str:
         f"{item.get('partitions_moved', 0):,} moved, {item.get('partitions_dropped', 0):,} dropped"
         for item in result.get("entries", ())
     ]
-    return f"Synced {result.get('table')} with Hive's metastore: {'; '.join(entries)}"
+    return f"Synced {result.get('table')} with {result.get('catalog')}: {'; '.join(entries)}"
 
 
 _SERVICES = {

@@ -240,16 +240,17 @@ class IndexOperator(HoodieLocalOperator):
 
 
 class HiveSyncOperator(HoodieLocalOperator):
-    """Enters the table in Hive's metastore, or mends its entries: columns, partitions, properties.
+    """Enters the table in Hive's metastore or AWS Glue, or mends its columns, partitions, properties there.
 
     The table itself is not changed, and writers may be at work. A retry does what is left. The worker needs
-    the extra `hive-metastore`.
+    the extra `hive-metastore`, or `glue`.
 
     The XCom `return_value` is the job's SyncResult (docs/results.md). Other parameters: HoodieLocalOperator.
 
     :param table: HoodieTable or its dict form. (templated)
-    :param metastore: its address, `thrift://host:9083`, several with commas; None means that of
-        `hoodie.datasource.hive_sync.metastore.uris`. (templated)
+    :param metastore: its address, `thrift://host:9083`, several with commas, or `glue` for AWS Glue; None
+        means what `hoodie.meta.sync.client.tool.class` and `hoodie.datasource.hive_sync.metastore.uris` say.
+        (templated)
     :param database: that of the entries; None means that of `hoodie.datasource.hive_sync.database`.
         (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)

@@ -336,10 +336,10 @@ def sync_table(
     dry_run: bool = False,
     progress: ProgressCallback | None = None,
 ) -> SyncResult:
-    """Enter a table in Hive's metastore, or mend its entries; needs no Spark, and changes no table.
+    """Enter a table in Hive's metastore or AWS Glue, or mend its entries; needs no Spark, changes no table.
 
-    metastore: its address, `thrift://host:9083`. database: of the entries. Both, and all else, can be said by
-    settings `hoodie.datasource.hive_sync.*`. With `dry_run` the result says what would change. Nothing to do
+    metastore: its address, `thrift://host:9083`, or `glue`. database: of the entries. Both, and all else, can
+    be said by settings (docs/hive-sync.md). With `dry_run` the result says what would change. Nothing to do
     is a result that says why. Raises HoodieError: StorageError where the metastore does not answer in time,
     TableMismatch for an entry that is of another table, SchemaError for a column that can't change so.
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 MODULES = (
     "hoodie.storage.settings",
+    "hoodie.aws.settings",
     "hoodie.format.settings",
     "hoodie.table.settings",
     "hoodie.lock.settings",

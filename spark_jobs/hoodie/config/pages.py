@@ -24,6 +24,7 @@ _TITLES = {
     "read": "Queries",
     "memory": "Memory",
     "concurrency": "Concurrency",
+    "aws": "Credentials of AWS",
 }
 
 

@@ -180,16 +180,20 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
         "entries have the input formats of org.apache.hudi",
     ),
     "hoodie.datasource.hive_sync.use_spark_catalog": (("false",), "set hoodie.datasource.hive_sync.mode=hms"),
+    "hoodie.datasource.meta.sync.glue.partition_index_fields": (
+        (),
+        "indexes of partitions in AWS Glue stay as they are; make them there",
+    ),
+    "hoodie.datasource.meta.sync.glue.partition_index_fields.enable": (
+        ("false",),
+        "indexes of partitions in AWS Glue stay as they are; make them there",
+    ),
     "hoodie.io.factory.class": (
         (
             "org.apache.hudi.io.hadoop.hoodiehadoopiofactory",
             "org.apache.hudi.io.storage.hadoop.hoodiehadoopiofactory",
         ),
         _OWN_CODE,
-    ),
-    "hoodie.meta.sync.client.tool.class": (
-        ("org.apache.hudi.hive.hivesynctool",),
-        "Hive's metastore is the only one; run the other tool in a task after the write",
     ),
     "hoodie.meta.sync.no_partition_metadata": (("false",), "partitions are found by their metadata files"),
     "hoodie.meta.sync.touch.partitions.enabled": (("false",), "a partition without a change stays as it is"),

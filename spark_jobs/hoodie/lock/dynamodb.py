@@ -11,20 +11,18 @@ A holder looks right before it publishes whether the item is its own.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hoodie.aws.client import Library, Service, check_keys, client, library, mask, region_around
+from hoodie.aws.settings import AWS_ACCESS_KEY
 from hoodie.config.key import Config
-from hoodie.errors import ConfigError, StorageError
+from hoodie.errors import StorageError
 from hoodie.lock import Holder, Lease, LockProvider
 from hoodie.lock.settings import (
-    AWS_ACCESS_KEY,
-    AWS_SECRET_KEY,
-    AWS_SESSION_TOKEN,
     DYNAMODB_BILLING,
     DYNAMODB_CREATION_MS,
     DYNAMODB_ENDPOINT,
@@ -36,7 +34,6 @@ from hoodie.lock.settings import (
     PROVIDER,
     WAIT_TIME_MS,
 )
-from hoodie.mask import Mask
 
 if TYPE_CHECKING:
     from hoodie.table.handle import Table
@@ -57,12 +54,7 @@ class DynamoDBLock(LockProvider):
 
     def __init__(self, *, table: Table, config: Config) -> None:
         super().__init__(table=table, config=config)
-        if (config[AWS_ACCESS_KEY] is None) != (config[AWS_SECRET_KEY] is None):
-            raise ConfigError(
-                f"{AWS_ACCESS_KEY.name} and {AWS_SECRET_KEY.name} belong together; set both, or none and "
-                "have the environment's credentials used",
-                setting=AWS_ACCESS_KEY.name,
-            )
+        check_keys(config)
         self.expires_s = config[WAIT_TIME_MS] / 1000
         self._items: _Items | None = None
         #: the version that was there, and since when it has been, by this machine's steady clock
@@ -125,28 +117,19 @@ class _Items:
         self._key = {_PARTITION: {"S": lock.key}}
         self._lasts_ms = config[WAIT_TIME_MS]
         self.lasts_s = self._lasts_ms / 1000
-        self._library = _library()
-        keys = {
-            "aws_access_key_id": config[AWS_ACCESS_KEY],
-            "aws_secret_access_key": config[AWS_SECRET_KEY],
-            "aws_session_token": config[AWS_SESSION_TOKEN],
-        }
-        self._mask = Mask(keys)
-        around = (os.environ.get(name) for name in ("AWS_REGION", "AWS_DEFAULT_REGION"))
-        self._region = config[DYNAMODB_REGION] or next(filter(None, around), "us-east-1")
-        botocore = self._library.botocore
+        self._library: Library = library(f"{PROVIDER.name}=dynamodb", "dynamodb")
+        self._mask = mask(config)
+        self._region = config[DYNAMODB_REGION] or region_around() or "us-east-1"
+        service = Service(
+            name="dynamodb",
+            region=self._region,
+            endpoint=config[DYNAMODB_ENDPOINT],
+            connect_s=_CONNECT_S,
+            answer_s=_ANSWER_S,
+            attempts=2,
+        )
         with self._requests():
-            self._client = self._library.boto3.session.Session().client(
-                "dynamodb",
-                region_name=self._region,
-                endpoint_url=_endpoint(config[DYNAMODB_ENDPOINT]),
-                config=botocore.config.Config(
-                    connect_timeout=_CONNECT_S,
-                    read_timeout=_ANSWER_S,
-                    retries={"total_max_attempts": 2, "mode": "standard"},
-                ),
-                **{name: text for name, text in keys.items() if text},
-            )
+            self._client = client(self._library, service, config)
 
     def get(self) -> _Item | None:
         with self._requests():
@@ -253,12 +236,11 @@ class _Items:
 
     @contextlib.contextmanager
     def _requests(self, *known: type[Exception]) -> Iterator[None]:
-        errors = self._library.botocore.exceptions
         try:
             yield
         except known:
             raise
-        except (errors.BotoCoreError, errors.ClientError, ValueError) as error:
+        except self._library.failures as error:
             lock, text = self._lock, self._mask.text(" ".join(str(error).split()))[:300]
             raise StorageError(
                 f"the lock of {lock.table.base_path}, {lock.name}, can't be reached: {text}. Check "
@@ -302,28 +284,3 @@ class _Lease(Lease):
 
 def _named(*names: str) -> dict[str, str]:
     return {f"#{name}": name for name in names}
-
-
-def _endpoint(text: str | None) -> str | None:
-    return text if text is None or "://" in text else f"https://{text}"
-
-
-@dataclass(frozen=True)
-class _Library:
-    boto3: Any
-    botocore: Any
-
-
-def _library() -> _Library:
-    try:
-        import boto3
-        import botocore
-        import botocore.config
-        import botocore.exceptions
-    except ImportError as error:
-        raise ConfigError(
-            f"{PROVIDER.name}=dynamodb needs the package boto3, which is not here ({error}); install "
-            "airflow-hoodie[dynamodb] where the driver runs",
-            value="dynamodb",
-        ) from None
-    return _Library(boto3, botocore)

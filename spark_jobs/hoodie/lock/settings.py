@@ -208,22 +208,6 @@ DYNAMODB_CREATION_MS = int_key(
     minimum=1,
     group="concurrency",
 )
-AWS_ACCESS_KEY = str_key(
-    "hoodie.aws.access.key",
-    None,
-    "The access key of the dynamodb lock; with hoodie.aws.secret.key. By default those of the environment, a "
-    "profile, or the machine's role.",
-    group="concurrency",
-)
-AWS_SECRET_KEY = str_key(
-    "hoodie.aws.secret.key", None, "The secret of hoodie.aws.access.key.", group="concurrency"
-)
-AWS_SESSION_TOKEN = str_key(
-    "hoodie.aws.session.token",
-    None,
-    "The session token of a temporary hoodie.aws.access.key.",
-    group="concurrency",
-)
 #: settings of one provider each, the fourth word of whose name is its own
 OF_PROVIDERS: tuple[Key[Any], ...] = (
     FILESYSTEM_PATH,

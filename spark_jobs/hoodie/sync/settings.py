@@ -1,11 +1,11 @@
-"""Settings of syncs with metastores; names and defaults are Apache Hudi's, except the time-out."""
+"""Settings of syncs with catalogs; names and defaults are Apache Hudi's, except the time-out."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
 
-from hoodie.config.key import Key, bool_key, enum_key, fields_key, int_key, parse_bool, str_key
+from hoodie.config.key import Key, bool_key, enum_key, fields_key, int_key, parse_bool, parse_int, str_key
 
 
 def _properties(text: str) -> Mapping[str, str]:
@@ -25,6 +25,37 @@ def _mode(text: str) -> str:
     return "hms"
 
 
+class Tool(enum.Enum):
+    """The catalogs; each is also named by the class of Apache Hudi that syncs with it."""
+
+    HIVE = "hive"
+    GLUE = "glue"
+
+
+_TOOLS = {
+    "org.apache.hudi.hive.hivesynctool": Tool.HIVE,
+    "org.apache.hudi.aws.sync.awsgluecatalogsynctool": Tool.GLUE,
+}
+
+
+def _tool(text: str) -> Tool:
+    name = text.strip().lower()
+    try:
+        return _TOOLS.get(name) or Tool(name)
+    except ValueError:
+        raise ValueError(
+            "expected one catalog, hive or glue, or Apache Hudi's HiveSyncTool or AwsGlueCatalogSyncTool "
+            "with its package; run other tools in a task after the write"
+        ) from None
+
+
+def _segments(text: str) -> int:
+    value = parse_int(text)
+    if not 1 <= value <= 10:
+        raise ValueError("must be between 1 and 10")
+    return value
+
+
 class Strategy(enum.Enum):
     ALL = "ALL"
     RO = "RO"
@@ -41,7 +72,16 @@ HIVE_SYNC = bool_key(
 META_SYNC = bool_key(
     "hoodie.datasource.meta.sync.enable",
     False,
-    "As hoodie.datasource.hive_sync.enable: Hive's metastore is the one that there is.",
+    "Sync the table after every commit of a write with the catalog that hoodie.meta.sync.client.tool.class "
+    "names. The commit stays, whatever becomes of the sync.",
+    group="sync",
+)
+TOOL: Key[Tool] = Key(
+    "hoodie.meta.sync.client.tool.class",
+    Tool.HIVE,
+    "The catalog: hive, Hive's metastore, or glue, AWS Glue's; also by the names of Apache Hudi's classes, "
+    "org.apache.hudi.hive.HiveSyncTool and org.apache.hudi.aws.sync.AwsGlueCatalogSyncTool.",
+    _tool,
     group="sync",
 )
 URIS: Key[str] = Key(
@@ -179,7 +219,7 @@ DECODE: Key[bool | None] = Key(
 BATCH = int_key(
     "hoodie.datasource.hive_sync.batch_num",
     1000,
-    "Partitions in one request.",
+    "Partitions in one request; AWS Glue takes no more than 100, and 25 that are dropped.",
     minimum=1,
     group="sync",
 )
@@ -206,8 +246,60 @@ LOCATION = str_key(
 ANSWER_MS = int_key(
     "hoodie.meta.sync.answer.timeout.ms",
     120_000,
-    "Milliseconds to wait for one answer of the metastore. New columns of a table with many partitions take "
-    "it long.",
+    "Milliseconds to wait for one answer of the metastore, with AWS Glue for all tries of one request. New "
+    "columns of a table with many partitions take a metastore long.",
     minimum=100,
+    group="sync",
+)
+GLUE_REGION = str_key(
+    "hoodie.aws.glue.region",
+    None,
+    "The region of AWS Glue. By default that of AWS_REGION, AWS_DEFAULT_REGION or the profile.",
+    group="sync",
+)
+GLUE_ENDPOINT = str_key(
+    "hoodie.aws.glue.endpoint",
+    None,
+    "The address of AWS Glue; that of the region by default.",
+    group="sync",
+)
+GLUE_CATALOG = str_key(
+    "hoodie.datasource.meta.sync.glue.catalogId",
+    None,
+    "The account whose catalog of AWS Glue is synced; that of the credentials by default.",
+    group="sync",
+)
+GLUE_SKIP_ARCHIVE = bool_key(
+    "hoodie.datasource.meta.sync.glue.skip_table_archive",
+    True,
+    "AWS Glue keeps no version of an entry that is changed.",
+    group="sync",
+)
+GLUE_LISTING = bool_key(
+    "hoodie.datasource.meta.sync.glue.metadata_file_listing",
+    False,
+    "Athena lists partitions and files by the metadata table: the property `hudi.metadata-listing-enabled` "
+    "of entries in AWS Glue.",
+    group="sync",
+)
+GLUE_ALL_READS: Key[int] = Key(
+    "hoodie.datasource.meta.sync.glue.all_partitions_read_parallelism",
+    1,
+    "Requests to AWS Glue at once that list all partitions, 1 to 10.",
+    _segments,
+    group="sync",
+)
+GLUE_READS = int_key(
+    "hoodie.datasource.meta.sync.glue.changed_partitions_read_parallelism",
+    1,
+    "Requests to AWS Glue at once that look partitions up.",
+    minimum=1,
+    group="sync",
+)
+GLUE_CHANGES = int_key(
+    "hoodie.datasource.meta.sync.glue.partition_change_parallelism",
+    1,
+    "Requests to AWS Glue at once that add, move or drop partitions.",
+    minimum=1,
     group="sync",
 )

@@ -1,1 +1,1 @@
-"""Sync with Hive's metastore, as a service."""
+"""Sync with a catalog, as a service."""

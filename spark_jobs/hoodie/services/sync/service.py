@@ -1,4 +1,4 @@
-"""The sync with Hive's metastore, described (services.description)."""
+"""The sync with a catalog, described (services.description)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from hoodie.services.request import Request, asked
 @dataclass(frozen=True, kw_only=True)
 class SyncRequest(Request):
     metastore: str | None = asked(
-        None, doc="its address (default: hoodie.datasource.hive_sync.metastore.uris)", metavar="thrift://H:P"
+        None,
+        doc="its address, or glue for AWS Glue (default: hoodie.meta.sync.client.tool.class and "
+        "hoodie.datasource.hive_sync.metastore.uris)",
+        metavar="thrift://H:P",
     )
     database: str | None = asked(
         None, doc="of the entries (default: hoodie.datasource.hive_sync.database)", metavar="NAME"
@@ -20,7 +23,7 @@ class SyncRequest(Request):
 
 SERVICE = Service(
     name="sync",
-    doc="enter the table in Hive's metastore, or mend its entries: columns, partitions, properties",
+    doc="enter the table in Hive's metastore or AWS Glue, or mend its columns, partitions, properties there",
     request=SyncRequest,
     run=Lazy("hoodie.services.sync.run", "sync_service"),
     text=Lazy("hoodie.services.sync.text", "sync_text"),

@@ -13,7 +13,7 @@ def sync_text(result: dict[str, Any]) -> str:
     if result["status"] == "skipped":
         return "\n".join([nothing(result), *notes(result)])
     verb = "Would sync" if result["dry_run"] else "Synced"
-    lines = [f"{verb} {result['table']} with Hive's metastore", *map(_line, result["entries"])]
+    lines = [f"{verb} {result['table']} with {result['catalog']}", *map(_line, result["entries"])]
     return "\n".join([*lines, *notes(result)])
 
 

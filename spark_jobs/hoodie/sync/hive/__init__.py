@@ -1,5 +1,6 @@
-"""Sync with Hive's metastore, with the entries that Apache Hudi's HiveSyncTool makes.
+"""Sync with a catalog, with the entries that Apache Hudi's HiveSyncTool makes.
 
-`wanted` says what the metastore should have, `changes` what that changes of what it has, and `metastore`
-asks and changes it; `run` is one sync. `wanted` and `changes` are pure.
+`wanted` says what the catalog should have, `changes` what that changes of what it has; `catalog` is what a
+sync asks of one, `metastore` asks Hive's and `glue` asks AWS Glue; `run` is one sync. `wanted` and `changes`
+are pure.
 """

@@ -1,4 +1,4 @@
-"""What a sync changes of an entry that the metastore has. Pure."""
+"""What a sync changes of an entry that a catalog has. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _HUDI = ("org.apache.hudi.", "com.uber.hoodie.")
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """An entry as the metastore has it; texts are empty for what it lacks. Types have no blanks."""
+    """An entry as a catalog has it; texts are empty for what it lacks. Types have no blanks. `catalog`: its
+    title, for messages.
+    """
 
     location: str
     columns: tuple[Column, ...]
@@ -26,6 +28,7 @@ class Stored:
     serde: str
     parameters: Mapping[str, str]
     serde_parameters: Mapping[str, str]
+    catalog: str = "Hive's metastore"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +79,10 @@ def check_entry(name: str, entry: Entry, stored: Stored) -> None:
     remedy = "set hoodie.datasource.hive_sync.table or .database, or drop that entry"
     hudi = stored.parameters.get(PROVIDER, "").lower() == "hudi" or COMMIT_TIME in stored.parameters
     if not hudi and not stored.input_format.startswith(_HUDI):
-        raise TableMismatch(f"{name} in Hive's metastore is no Hudi table; {remedy}", table=name)
+        raise TableMismatch(f"{name} in {stored.catalog} is no Hudi table; {remedy}", table=name)
     if not same_folder(stored.location, entry.location):
         raise TableMismatch(
-            f"{name} in Hive's metastore is the table at {stored.location}, not the one at {entry.location}; "
+            f"{name} in {stored.catalog} is the table at {stored.location}, not the one at {entry.location}; "
             f"{remedy}",
             table=name,
             location=stored.location,
@@ -87,9 +90,9 @@ def check_entry(name: str, entry: Entry, stored: Stored) -> None:
     has = [item.name.lower() for item in stored.partition_columns]
     if has != [item.name.lower() for item in entry.partition_columns]:
         raise TableMismatch(
-            f"{name} in Hive's metastore is partitioned by {', '.join(has) or 'nothing'}, the table by "
-            f"{', '.join(item.name for item in entry.partition_columns) or 'nothing'}; the metastore can't "
-            "change that: drop that entry (its files stay) and sync again",
+            f"{name} in {stored.catalog} is partitioned by {', '.join(has) or 'nothing'}, the table by "
+            f"{', '.join(item.name for item in entry.partition_columns) or 'nothing'}; that can't be "
+            "changed: drop that entry (its files stay) and sync again",
             table=name,
         )
 
@@ -110,7 +113,7 @@ def entry_change(name: str, entry: Entry, stored: Stored) -> EntryChange:
     ]
     if narrowed:
         raise SchemaError(
-            f"{name} in Hive's metastore can't change column {', '.join(narrowed)}, which may lose values; "
+            f"{name} in {stored.catalog} can't change column {', '.join(narrowed)}, which may lose values; "
             "drop that entry (its files stay) and sync again",
             table=name,
             columns=", ".join(narrowed),
@@ -156,7 +159,7 @@ def _kept_types(name: str, entry: Entry, stored: Stored) -> Iterable[str]:
     for old, new in zip(stored.partition_columns, entry.partition_columns, strict=True):
         if old.type != new.type:
             yield (
-                f"partition column {new.name} of {name} stays {old.type} in Hive's metastore, which can't "
+                f"partition column {new.name} of {name} stays {old.type} in {stored.catalog}, which can't "
                 f"make it {new.type}; drop that entry (its files stay) and sync again to change it"
             )
 

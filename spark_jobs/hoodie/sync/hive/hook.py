@@ -1,11 +1,11 @@
-"""The hook that syncs a table with Hive's metastore after every commit of a write."""
+"""The hook that syncs a table with a catalog after every commit of a write."""
 
 from __future__ import annotations
 
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, ServiceError
 from hoodie.hooks import CommitEvent, HookContext, PostCommitHook, WriteEvent
-from hoodie.sync.hive.metastore import check_library, servers
+from hoodie.sync.hive.catalog import catalog, check_catalog
 from hoodie.sync.hive.run import sync
 from hoodie.sync.settings import HIVE_SYNC, IGNORE_EXCEPTIONS, META_SYNC
 from hoodie.write.table_options import merged
@@ -14,12 +14,11 @@ from hoodie.write.table_options import merged
 class HiveSync(PostCommitHook):
     """The rows stay committed; a sync that fails is an error all the same, unless the settings ignore it."""
 
-    name = "the sync with Hive's metastore"
+    name = "the sync with a catalog"
 
     def check(self, config: Config) -> None:
         if _on(config):
-            servers(config)
-            check_library()
+            check_catalog(config)
 
     def wants(self, config: Config, event: CommitEvent) -> bool:
         return isinstance(event, WriteEvent) and _on(config)
@@ -29,11 +28,13 @@ class HiveSync(PostCommitHook):
         try:
             return sync(event.table, config, progress=context.progress).warnings
         except HoodieError as error:
+            title = catalog(config).title
             if config[IGNORE_EXCEPTIONS]:
-                raise
+                kind = type(error).__name__
+                return [f"the rows are committed, but the sync with {title} failed: {kind}: {error}"]
             raise ServiceError(
                 f"the rows are committed at {event.instant.time}, don't write them again; the sync with "
-                f"Hive's metastore failed: {error.message} (hoodie sync repeats it). With "
+                f"{title} failed: {error.message} (hoodie sync repeats it). With "
                 f"{IGNORE_EXCEPTIONS.name}=true this is a warning",
                 path=event.table.base_path,
                 instant=event.instant.time,

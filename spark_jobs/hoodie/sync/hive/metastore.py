@@ -6,13 +6,14 @@ import contextlib
 import getpass
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from hoodie.config.key import Config
 from hoodie.errors import StorageError
 from hoodie.metastore.connection import Ask, Refused, Server, Unreachable, connected, server, types
+from hoodie.sync.hive.catalog import Catalog, batches
 from hoodie.sync.hive.changes import EntryChange, Stored, Values
 from hoodie.sync.hive.wanted import OUTPUT, SERDE, Column, Entry
 from hoodie.sync.settings import ANSWER_MS, BATCH, URIS
@@ -28,19 +29,19 @@ def servers(config: Config) -> list[Server]:
     return [server(uri, URIS.name) for uri in config[URIS].split(",") if uri.strip()]
 
 
-def check_library() -> None:
-    """Raises ConfigError where the package for the metastore is missing."""
-    types(_WANTED)
-
-
-class HiveMetastore:
-    """One connection. `asked` and `changed` count requests, `changed` those that change something."""
+class HiveMetastore(Catalog):
+    title = "Hive's metastore"
 
     def __init__(self, ask: Ask, address: str, batch: int) -> None:
+        super().__init__()
         self._ask, self._address, self._batch = ask, address, batch
         self._types = types(_WANTED)
         self._raw: dict[tuple[str, str], Any] = {}
-        self.asked = self.changed = 0
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        servers(config)
+        types(_WANTED)
 
     @classmethod
     @contextlib.contextmanager
@@ -84,10 +85,10 @@ class HiveMetastore:
             serde=(serde.serializationLib if serde else "") or "",
             parameters=found.parameters or {},
             serde_parameters=(serde.parameters if serde else {}) or {},
+            catalog=self.title,
         )
 
     def create(self, database: str, entry: Entry, more: Mapping[str, str]) -> None:
-        """Ask for the `entry` before it is changed. Raises StorageError where it was created meanwhile."""
         now = int(time.time())
         made = self._types.Table(
             tableName=entry.name,
@@ -118,7 +119,7 @@ class HiveMetastore:
         self._change(f"create {database}.{entry.name}", lambda client: client.create_table(made))
 
     def alter(self, database: str, entry: Entry, change: EntryChange | None, more: Mapping[str, str]) -> None:
-        """Make the change, and set `more` properties. Columns of partitions change with the entry's."""
+        """In one request, which the metastore does as a whole."""
         table = self._raw[database, entry.name]
         table.parameters = {**(table.parameters or {}), **more}
         properties = {"DO_NOT_UPDATE_STATS": "true"}
@@ -142,21 +143,20 @@ class HiveMetastore:
             "metastore allows it, or drop that entry (its files stay) and sync again",
         )
 
-    def partition_values(self, database: str, name: str) -> list[Values]:
-        """Of all partitions that the metastore has."""
-        names = self._read(lambda client: client.get_partition_names(database, name, -1))
-        return [tuple(unquote(part.partition("=")[2]) for part in item.split("/")) for item in names]
+    def partitions(self, database: str, entry: Entry) -> dict[Values, str]:
+        names = self._read(lambda client: client.get_partition_names(database, entry.name, -1))
+        values = [tuple(unquote(part.partition("=")[2]) for part in item.split("/")) for item in names]
+        return self.locations(database, entry, values)
 
     def locations(self, database: str, entry: Entry, wanted: Iterable[Values]) -> dict[Values, str]:
-        """Locations by values, of those partitions that the metastore has."""
         found: dict[Values, str] = {}
-        for names in self._batches([_name(entry, values) for values in wanted]):
+        for names in batches([_name(entry, values) for values in wanted], self._batch):
             request = _by_names(database, entry.name, names)
             found |= {tuple(item.values): item.sd.location for item in self._read(request)}
         return found
 
     def add(self, database: str, entry: Entry, partitions: Mapping[Values, str]) -> None:
-        for some in self._batches(list(partitions)):
+        for some in batches(list(partitions), self._batch):
             request = self._types.AddPartitionsRequest(
                 dbName=database,
                 tblName=entry.name,
@@ -167,13 +167,12 @@ class HiveMetastore:
             self._change(f"add partitions to {database}.{entry.name}", _adding(request))
 
     def move(self, database: str, entry: Entry, partitions: Mapping[Values, str]) -> None:
-        for some in self._batches(list(partitions)):
+        for some in batches(list(partitions), self._batch):
             parts = [self._partition(database, entry, values, partitions[values]) for values in some]
             self._change(f"move partitions of {database}.{entry.name}", _moving(database, entry.name, parts))
 
     def drop(self, database: str, entry: Entry, partitions: Iterable[Values]) -> None:
-        """Entries alone: files stay."""
-        for names in self._batches([_name(entry, values) for values in partitions]):
+        for names in batches([_name(entry, values) for values in partitions], self._batch):
             request = self._types.DropPartitionsRequest(
                 dbName=database,
                 tblName=entry.name,
@@ -210,10 +209,6 @@ class HiveMetastore:
     def _field(self, column: Column) -> Any:
         return self._types.FieldSchema(name=column.name, type=column.type, comment=column.comment or "")
 
-    def _batches(self, items: Sequence[Any]) -> Iterator[list[Any]]:
-        for start in range(0, len(items), self._batch):
-            yield list(items[start : start + self._batch])
-
     def _found(self, request: Callable[[Any], Any]) -> Any:
         try:
             return self._read(request)
@@ -226,8 +221,7 @@ class HiveMetastore:
         return self._request("answer", request, "")
 
     def _change(self, what: str, request: Callable[[Any], Any], remedy: str = "") -> Any:
-        self.changed += 1
-        return self._request(what, request, remedy)
+        return self._request(what, request, remedy, changing=True)
 
     @contextlib.contextmanager
     def _there_already(self) -> Iterator[None]:
@@ -237,8 +231,10 @@ class HiveMetastore:
             if error.values.get("kind") != "AlreadyExistsException":
                 raise
 
-    def _request(self, what: str, request: Callable[[Any], Any], remedy: str) -> Any:
-        self.asked += 1
+    def _request(
+        self, what: str, request: Callable[[Any], Any], remedy: str, *, changing: bool = False
+    ) -> Any:
+        self.count(changing=changing)
         try:
             return self._ask(request)
         except Refused as error:

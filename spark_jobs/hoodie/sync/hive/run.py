@@ -1,4 +1,4 @@
-"""One sync of a table with Hive's metastore: every entry is compared with what the table is, and mended.
+"""One sync of a table with a catalog: every entry is compared with what the table is, and mended.
 
 The newest commit is noted in an entry (`last_commit_time_sync`) once all else of it is done: a sync that ends
 in between is repeated from where the last one was. Two syncs at once do the same work twice, and no harm.
@@ -7,12 +7,13 @@ in between is repeated from where the last one was. Two syncs at once do the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.progress import ProgressCallback, silent
+from hoodie.sync.hive.catalog import Catalog, catalog
 from hoodie.sync.hive.changes import (
     EntryChange,
     PartitionChange,
@@ -22,7 +23,6 @@ from hoodie.sync.hive.changes import (
     entry_change,
     partition_change,
 )
-from hoodie.sync.hive.metastore import HiveMetastore
 from hoodie.sync.hive.scope import Scope, completed_at, scope
 from hoodie.sync.hive.wanted import COMMIT_TIME, COMPLETION_TIME, Entry, Wanted, wanted
 from hoodie.sync.settings import CONDITIONAL, CREATE_DATABASE, INCREMENTAL, LOCATION
@@ -35,12 +35,13 @@ CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
 
 @dataclass(frozen=True, kw_only=True)
 class Synced:
-    """What was done, or would be. entries: of each its `entry` (database.name), `status` (created, changed,
-    unchanged), columns and properties that changed, by name, `all_partitions`, whether all were compared, and
-    how many partitions were added, moved and dropped. reason: why nothing was done, or "". requests: all that
-    the metastore was asked, and those among them that changed something.
+    """What was done, or would be. catalog: its title. entries: of each its `entry` (database.name), `status`
+    (created, changed, unchanged), columns and properties that changed, by name, `all_partitions`, whether all
+    were compared, and how many partitions were added, moved and dropped. reason: why nothing was done, or "".
+    requests: all that the catalog was asked, and those among them that changed something.
     """
 
+    catalog: str
     reason: str = ""
     entries: list[dict[str, Any]] = field(default_factory=list)
     requests: int = 0
@@ -57,13 +58,15 @@ def sync(
     that can't change so, StorageError where the metastore can't be reached or answers with an error. Entries
     that were done before stay so.
     """
+    kind = catalog(config)
     timeline = table.refresh()
     schema = TableSchema.load(timeline, table.storage, table.properties)
     columns, commits = schema.columns, timeline.commits()
     if columns is None or schema.avro is None or not commits:
-        return Synced(reason="nothing was written to it yet")
+        return Synced(catalog=kind.title, reason="nothing was written to it yet")
     target = wanted(table.base_path, table.properties, config, columns, schema.avro)
-    with HiveMetastore.opened(config) as metastore:
+    with kind.opened(config) as metastore:
+        target = replace(target, entries=tuple(map(metastore.fitted, target.entries)))
         done = _Sync(table, timeline, config, target, metastore, dry_run)
         there = metastore.has_database(target.database)
         if not there:
@@ -74,7 +77,8 @@ def sync(
             entries.append(done.sync(entry, there))
     changed = any(item["status"] != UNCHANGED for item in entries)
     return Synced(
-        reason="" if changed else "the metastore has all of it",
+        catalog=kind.title,
+        reason="" if changed else f"{kind.title} has all of it",
         entries=entries,
         requests=metastore.asked,
         change_requests=metastore.changed,
@@ -89,7 +93,7 @@ class _Sync:
         timeline: Timeline,
         config: Config,
         target: Wanted,
-        metastore: HiveMetastore,
+        metastore: Catalog,
         dry_run: bool,
     ) -> None:
         self._table, self._timeline, self._config = table, timeline, config
@@ -102,8 +106,8 @@ class _Sync:
     def create_database(self) -> None:
         if not self._config[CREATE_DATABASE]:
             raise ConfigError(
-                f"Hive's metastore has no database {self._database}, and {CREATE_DATABASE.name}=false; "
-                "create it, or leave the setting out",
+                f"{self._metastore.title} has no database {self._database}, and "
+                f"{CREATE_DATABASE.name}=false; create it, or leave the setting out",
                 setting=CREATE_DATABASE.name,
                 value=self._database,
             )
@@ -161,12 +165,10 @@ class _Sync:
         written = self._target.values(sorted(found.written))
         gone = set(self._target.values(sorted(found.dropped))) - set(written)
         if found.full:
-            there = self._metastore.partition_values(self._database, entry.name)
-            gone = set(there) - set(written)
-            asked = there
+            stored = self._metastore.partitions(self._database, entry)
+            gone = set(stored) - set(written)
         else:
-            asked = [*written, *sorted(gone)]
-        stored = self._metastore.locations(self._database, entry, asked)
+            stored = self._metastore.locations(self._database, entry, [*written, *sorted(gone)])
         return partition_change(entry, written, stored, gone)
 
     def _apply(self, entry: Entry, partitions: PartitionChange) -> None:

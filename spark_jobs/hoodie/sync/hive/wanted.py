@@ -1,4 +1,4 @@
-"""What the metastore should have of a table (Apache Hudi 0.15.0 HiveSyncTool, HMSDDLExecutor,
+"""What a catalog should have of a table (Apache Hudi 0.15.0 HiveSyncTool, HMSDDLExecutor,
 SparkDataSourceTableUtils). Pure: nothing is asked, nothing is changed.
 """
 
@@ -188,7 +188,7 @@ def _name(text: str, setting: str) -> str:
     """In lower case, as the metastore has names."""
     if _NAME.fullmatch(text) is None:
         raise ConfigError(
-            f"{text!r} is no name that Hive's metastore takes: letters a to z, digits and underscores; "
+            f"{text!r} is no name that metastores and readers take: letters a to z, digits and underscores; "
             f"set {setting}",
             setting=setting,
             value=text,

@@ -1,0 +1,1 @@
+"""Amazon's services: credentials and a client; what uses them is in other packages."""

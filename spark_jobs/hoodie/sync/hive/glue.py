@@ -1,0 +1,487 @@
+"""Entries in AWS Glue's Data Catalog; Apache Hudi's AwsGlueCatalogSyncTool.
+
+Glue takes any change of columns, and changes none of a partition by itself: those follow the entry's here,
+and are changed before it, so that a sync which ends in between sees the change again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from hoodie.aws.client import Library, Service, check_keys, client, library, mask, region_around
+from hoodie.aws.settings import AWS_ACCESS_KEY
+from hoodie.config.key import Config
+from hoodie.errors import ConfigError, StorageError
+from hoodie.mask import Mask, masked
+from hoodie.sync.hive.catalog import Catalog, batches
+from hoodie.sync.hive.changes import EntryChange, Stored, Values
+from hoodie.sync.hive.wanted import OUTPUT, SERDE, Column, Entry
+from hoodie.sync.settings import (
+    ANSWER_MS,
+    BATCH,
+    GLUE_ALL_READS,
+    GLUE_CATALOG,
+    GLUE_CHANGES,
+    GLUE_ENDPOINT,
+    GLUE_LISTING,
+    GLUE_READS,
+    GLUE_REGION,
+    GLUE_SKIP_ARCHIVE,
+    TOOL,
+)
+
+T = TypeVar("T")
+
+_WANTED = f"{TOOL.name}=glue"
+_TITLE = "AWS Glue"
+_CONNECT_S, _ATTEMPTS = 1, 4
+#: of one request
+_MOST_CHANGED, _MOST_DROPPED, _MOST_READ = 100, 25, 1000
+#: how often keys that Glue left out of an answer are asked for again
+_ROUNDS = 5
+_LONGEST_COMMENT = 255
+#: what Athena goes by
+_LISTING = "hudi.metadata-listing-enabled"
+#: what an entry and a partition are changed by; what is asked for has more
+_TABLE_INPUT = (
+    "Name", "Description", "Owner", "LastAccessTime", "LastAnalyzedTime", "Retention", "StorageDescriptor",
+    "PartitionKeys", "ViewOriginalText", "ViewExpandedText", "TableType", "Parameters", "TargetTable",
+)  # fmt: skip
+_PARTITION_INPUT = ("Values", "LastAccessTime", "StorageDescriptor", "Parameters", "LastAnalyzedTime")
+
+_THERE, _NOT_THERE = "AlreadyExistsException", "EntityNotFoundException"
+_LATER = {
+    "ThrottlingException", "ThrottledException", "TooManyRequestsException", "OperationTimeoutException",
+    "InternalServiceException", "InternalFailure", "ServiceUnavailable", "ConcurrentModificationException",
+    "ConcurrentRunsExceededException", "ResourceNotReadyException",
+}  # fmt: skip
+_NO_RIGHTS = ("AccessDeniedException", "AccessDenied", "GlueEncryptionException")
+_NO_KEYS = ("UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException",
+            "InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignature")  # fmt: skip
+
+
+class GlueCatalog(Catalog):
+    title = _TITLE
+
+    def __init__(self, requests: _Requests, config: Config) -> None:
+        super().__init__()
+        self._requests = requests
+        self._size = config[BATCH]
+        self._skip_archive = config[GLUE_SKIP_ARCHIVE]
+        self._added = {_LISTING: "TRUE" if config[GLUE_LISTING] else "FALSE"}
+        self._segments = config[GLUE_ALL_READS]
+        self._readers, self._changers = config[GLUE_READS], config[GLUE_CHANGES]
+        self._raw: dict[tuple[str, str], dict[str, Any]] = {}
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        check_keys(config)
+        _address(config, library(_WANTED, "glue"))
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, config: Config) -> Iterator[GlueCatalog]:
+        """Asks nothing yet: Glue has requests, and no connection."""
+        requests = _Requests.of(config)
+        try:
+            yield cls(requests, config)
+        finally:
+            requests.client.close()
+
+    def fitted(self, entry: Entry) -> Entry:
+        """Names in lower case, as Athena wants them; comments of Glue's length; its own scheme of S3."""
+        location = entry.location
+        for scheme in ("s3a://", "s3n://"):
+            if location.startswith(scheme):
+                location = f"s3://{location.removeprefix(scheme)}"
+        return replace(
+            entry,
+            location=location,
+            columns=tuple(map(_fitted, entry.columns)),
+            partition_columns=tuple(map(_fitted, entry.partition_columns)),
+            parameters={**entry.parameters, **self._added},
+        )
+
+    def has_database(self, database: str) -> bool:
+        return self._found("get_database", Name=database) is not None
+
+    def create_database(self, database: str) -> None:
+        given = {"Name": database, "Description": "automatically created by hoodie"}
+        try:
+            self._change("create_database", f"create database {database}", DatabaseInput=given)
+        except StorageError as error:
+            if error.values.get("kind") != _THERE:
+                raise
+
+    def entry(self, database: str, name: str) -> Stored | None:
+        answer = self._found("get_table", DatabaseName=database, Name=name)
+        if answer is None:
+            return None
+        found = answer["Table"]
+        self._raw[database, name] = {key: found[key] for key in _TABLE_INPUT if key in found}
+        sd = found.get("StorageDescriptor") or {}
+        serde = sd.get("SerdeInfo") or {}
+        return Stored(
+            location=sd.get("Location") or "",
+            columns=tuple(map(_column, sd.get("Columns") or ())),
+            partition_columns=tuple(map(_column, found.get("PartitionKeys") or ())),
+            input_format=sd.get("InputFormat") or "",
+            output_format=sd.get("OutputFormat") or "",
+            serde=serde.get("SerializationLibrary") or "",
+            parameters=found.get("Parameters") or {},
+            serde_parameters=serde.get("Parameters") or {},
+            catalog=self.title,
+        )
+
+    def create(self, database: str, entry: Entry, more: Mapping[str, str]) -> None:
+        made = {
+            "Name": entry.name,
+            "TableType": "EXTERNAL_TABLE",
+            "Parameters": {"EXTERNAL": "TRUE", **entry.parameters, **more},
+            "PartitionKeys": [_raw_column(item) for item in entry.partition_columns],
+            "StorageDescriptor": _described({}, entry, entry.columns),
+        }
+        what = f"create {database}.{entry.name}"
+        self._change("create_table", what, DatabaseName=database, TableInput=made)
+
+    def alter(self, database: str, entry: Entry, change: EntryChange | None, more: Mapping[str, str]) -> None:
+        table = self._raw[database, entry.name]
+        parameters = {**(table.get("Parameters") or {}), **more}
+        if change is not None:
+            parameters |= entry.parameters
+            sd = _described(table.get("StorageDescriptor") or {}, entry, change.columns)
+            if change.of_partitions and entry.partition_columns:
+                self._follow(database, entry, sd["Columns"])
+            table["StorageDescriptor"] = sd
+        table["Parameters"] = parameters
+        self._change(
+            "update_table",
+            f"alter {database}.{entry.name}",
+            DatabaseName=database,
+            TableInput=table,
+            SkipArchive=self._skip_archive,
+        )
+
+    def _follow(self, database: str, entry: Entry, columns: list[Any]) -> None:
+        """All partitions of the entry get its columns."""
+        inputs = [
+            {
+                **{key: item[key] for key in _PARTITION_INPUT if key in item},
+                "StorageDescriptor": {**item["StorageDescriptor"], "Columns": columns},
+            }
+            for item in self._listed(database, entry)
+        ]
+        self._update(f"change columns of partitions of {database}.{entry.name}", database, entry, inputs)
+
+    def partitions(self, database: str, entry: Entry) -> dict[Values, str]:
+        return dict(map(_located, self._listed(database, entry)))
+
+    def _listed(self, database: str, entry: Entry) -> list[dict[str, Any]]:
+        """All partitions, without their columns."""
+        given = {"DatabaseName": database, "TableName": entry.name, "ExcludeColumnSchema": True}
+        count = self._segments
+
+        def pages(segment: int) -> list[dict[str, Any]]:
+            part = {"Segment": {"SegmentNumber": segment, "TotalSegments": count}} if count > 1 else {}
+            token: dict[str, str] = {}
+            found: list[dict[str, Any]] = []
+            while True:
+                answer = self._read("get_partitions", **given, **part, **token)
+                found += answer.get("Partitions") or ()
+                if not answer.get("NextToken"):
+                    return found
+                token = {"NextToken": answer["NextToken"]}
+
+        return [item for found in _each(pages, range(count), count) for item in found]
+
+    def locations(self, database: str, entry: Entry, wanted: Iterable[Values]) -> dict[Values, str]:
+        def look_up(some: list[Values]) -> dict[Values, str]:
+            keys: list[Any] = [{"Values": list(values)} for values in some]
+            found: dict[Values, str] = {}
+            for _ in range(_ROUNDS):
+                answer = self._read(
+                    "batch_get_partition",
+                    DatabaseName=database,
+                    TableName=entry.name,
+                    PartitionsToGet=keys,
+                )
+                found |= dict(map(_located, answer.get("Partitions") or ()))
+                keys = answer.get("UnprocessedKeys") or []
+                if not keys:
+                    return found
+            raise self._requests.refused("answer", "UnprocessedKeys", f"{len(keys)} partitions are left out")
+
+        size = min(self._size, _MOST_READ)
+        answers: dict[Values, str] = {}
+        for found in _each(look_up, list(batches(list(wanted), size)), self._readers):
+            answers |= found
+        return answers
+
+    def add(self, database: str, entry: Entry, partitions: Mapping[Values, str]) -> None:
+        inputs = self._inputs(database, entry, partitions)
+        what = f"add partitions to {database}.{entry.name}"
+
+        def add(some: list[Any]) -> None:
+            answer = self._change(
+                "batch_create_partition",
+                what,
+                DatabaseName=database,
+                TableName=entry.name,
+                PartitionInputList=some,
+            )
+            self._refuse(what, answer, _THERE)
+
+        self._every(add, inputs, _MOST_CHANGED)
+
+    def move(self, database: str, entry: Entry, partitions: Mapping[Values, str]) -> None:
+        what = f"move partitions of {database}.{entry.name}"
+        self._update(what, database, entry, self._inputs(database, entry, partitions))
+
+    def _update(self, what: str, database: str, entry: Entry, inputs: list[dict[str, Any]]) -> None:
+        def update(some: list[Any]) -> None:
+            answer = self._change(
+                "batch_update_partition",
+                what,
+                DatabaseName=database,
+                TableName=entry.name,
+                Entries=[{"PartitionValueList": item["Values"], "PartitionInput": item} for item in some],
+            )
+            self._refuse(what, answer, None)
+
+        self._every(update, inputs, _MOST_CHANGED)
+
+    def drop(self, database: str, entry: Entry, partitions: Iterable[Values]) -> None:
+        what = f"drop partitions of {database}.{entry.name}"
+
+        def drop(some: list[Values]) -> None:
+            answer = self._change(
+                "batch_delete_partition",
+                what,
+                DatabaseName=database,
+                TableName=entry.name,
+                PartitionsToDelete=[{"Values": list(values)} for values in some],
+            )
+            self._refuse(what, answer, _NOT_THERE)
+
+        self._every(drop, list(partitions), _MOST_DROPPED)
+
+    def _inputs(self, database: str, entry: Entry, partitions: Mapping[Values, str]) -> list[dict[str, Any]]:
+        sd = self._raw[database, entry.name]["StorageDescriptor"]
+        return [
+            {
+                "Values": list(values),
+                "StorageDescriptor": {**sd, "Location": entry.location_of(path)},
+                "Parameters": {},
+            }
+            for values, path in partitions.items()
+        ]
+
+    def _every(self, request: Callable[[list[T]], None], items: Sequence[T], most: int) -> None:
+        size = min(self._size, most)
+        for _ in _each(request, list(batches(items, size)), self._changers):
+            pass
+
+    def _refuse(self, what: str, answer: Mapping[str, Any], harmless: str | None) -> None:
+        """Raises StorageError for what Glue did not do of a batch."""
+        failed = [item.get("ErrorDetail") or {} for item in answer.get("Errors") or ()]
+        failed = [item for item in failed if item.get("ErrorCode") != harmless]
+        if failed:
+            code, text = (str(failed[0].get(name) or "") for name in ("ErrorCode", "ErrorMessage"))
+            raise self._requests.refused(what, code, f"{text} (one of {len(failed)})")
+
+    def _found(self, operation: str, **arguments: Any) -> dict[str, Any] | None:
+        try:
+            return self._read(operation, **arguments)
+        except StorageError as error:
+            if error.values.get("kind") == _NOT_THERE:
+                return None
+            raise
+
+    def _read(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        self.count(changing=False)
+        return self._requests.ask(operation, "answer", arguments)
+
+    def _change(self, operation: str, what: str, **arguments: Any) -> dict[str, Any]:
+        self.count(changing=True)
+        return self._requests.ask(operation, what, arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Requests:
+    """`place` is what messages call this catalog."""
+
+    client: Any
+    library: Library
+    mask: Mask
+    place: str
+    account: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: Config) -> _Requests:
+        """Raises ConfigError where no request could be made; asks nothing."""
+        check_keys(config)
+        lib, hidden = library(_WANTED, "glue"), mask(config)
+        region, endpoint = _address(config, lib)
+        service = Service(
+            name="glue",
+            region=region,
+            endpoint=endpoint,
+            connect_s=_CONNECT_S,
+            answer_s=config[ANSWER_MS] / 1000 / _ATTEMPTS,
+            attempts=_ATTEMPTS,
+            connections=max(10, config[GLUE_ALL_READS], config[GLUE_READS], config[GLUE_CHANGES]),
+        )
+        try:
+            made = client(lib, service, config)
+        except lib.failures as error:
+            raise ConfigError(
+                f"{_TITLE} can't be asked: {hidden.text(str(error))}; see {GLUE_REGION.name}",
+                setting=GLUE_REGION.name,
+                value=region,
+            ) from None
+        account = config[GLUE_CATALOG]
+        return cls(
+            client=made,
+            library=lib,
+            mask=hidden,
+            place=f"{_TITLE} in {region}" + (f" ({hidden.text(endpoint)})" if endpoint else ""),
+            account={"CatalogId": account} if account else {},
+        )
+
+    def ask(self, operation: str, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises StorageError; `what` says in it what was not done."""
+        errors = self.library.botocore.exceptions
+        try:
+            answer: dict[str, Any] = getattr(self.client, operation)(**self.account, **arguments)
+        except errors.ClientError as error:
+            details = error.response.get("Error") or {}
+            status = (error.response.get("ResponseMetadata") or {}).get("HTTPStatusCode") or 0
+            code, text = str(details.get("Code") or ""), str(details.get("Message") or "")
+            raise self.refused(what, code, text, operation, status >= 500) from None
+        except self.library.failures as error:
+            raise self._unreachable(error) from None
+        return answer
+
+    def refused(
+        self, what: str, kind: str, text: str, operation: str = "", later: bool = False
+    ) -> StorageError:
+        """Glue answered with an error."""
+        remedy = ""
+        if kind in _NO_RIGHTS:
+            right = f"glue:{operation.title().replace('_', '')}" if operation else "the change"
+            remedy = (
+                f"; allow the credentials {right}, in IAM and, where it governs the catalog, Lake Formation"
+            )
+        elif kind in _NO_KEYS:
+            remedy = (
+                f"; check the credentials ({AWS_ACCESS_KEY.name}, the environment, or the machine's role)"
+            )
+        elif later or kind in _LATER:
+            remedy = "; sync again: what is missing is done then"
+        return StorageError(
+            f"{self.place} did not {what}: {self._shown(text)} ({kind}){remedy}",
+            metastore=self.place,
+            kind=kind,
+            transient=later or kind in _LATER,
+        )
+
+    def _unreachable(self, error: Exception) -> StorageError:
+        errors = self.library.botocore.exceptions
+        if isinstance(error, (errors.NoCredentialsError, errors.CredentialRetrievalError)):
+            return StorageError(
+                f"{self.place} can't be asked: {self._shown(str(error))}. Set {AWS_ACCESS_KEY.name} and its "
+                "secret, or give the environment or the machine credentials; then sync again",
+                metastore=self.place,
+            )
+        return StorageError(
+            f"{self.place} can't be reached: {self._shown(str(error))}. Check that this machine reaches it "
+            f"({GLUE_REGION.name}, {GLUE_ENDPOINT.name}) and that it answers in time ({ANSWER_MS.name}); "
+            "then sync again: what is missing is done then",
+            metastore=self.place,
+            transient=True,
+        )
+
+    def _shown(self, text: str) -> str:
+        return self.mask.text(" ".join(text.split()))[:500]
+
+
+def _address(config: Config, lib: Library) -> tuple[str, str | None]:
+    """Region and endpoint. Raises ConfigError."""
+    endpoint = config[GLUE_ENDPOINT]
+    if endpoint and not _is_address(endpoint):
+        raise ConfigError(
+            f"{GLUE_ENDPOINT.name} is no address; give https://host",
+            setting=GLUE_ENDPOINT.name,
+            value=masked(endpoint),
+        )
+    try:
+        region = config[GLUE_REGION] or region_around() or lib.boto3.session.Session().region_name
+    except lib.failures as error:
+        raise ConfigError(f"{_TITLE} can't be asked: {error}", setting=GLUE_REGION.name) from None
+    if not region:
+        raise ConfigError(
+            f"{_TITLE} can't be asked: no region is known; set {GLUE_REGION.name}, or AWS_REGION",
+            setting=GLUE_REGION.name,
+        )
+    return str(region), endpoint
+
+
+def _is_address(text: str) -> bool:
+    parts = urlsplit(text if "://" in text else f"https://{text}")
+    try:
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _each(request: Callable[[Any], T], items: Sequence[Any], at_once: int) -> Iterator[T]:
+    """Answers in their order; where one raises, requests that have not begun are not made."""
+    if at_once == 1 or len(items) < 2:
+        yield from map(request, items)
+        return
+    with ThreadPoolExecutor(min(at_once, len(items))) as pool:
+        yield from pool.map(request, items)
+
+
+def _described(stored: Mapping[str, Any], entry: Entry, columns: Sequence[Column]) -> dict[str, Any]:
+    """The storage descriptor of an entry, with what is `stored` of it; no columns: those stay."""
+    serde = stored.get("SerdeInfo") or {}
+    return {
+        "Compressed": False,
+        "NumberOfBuckets": 0,
+        "StoredAsSubDirectories": False,
+        **stored,
+        **({"Columns": [_raw_column(item) for item in columns]} if columns else {}),
+        "Location": entry.location,
+        "InputFormat": entry.input_format,
+        "OutputFormat": OUTPUT,
+        "SerdeInfo": {
+            **serde,
+            "SerializationLibrary": SERDE,
+            "Parameters": {**(serde.get("Parameters") or {}), **entry.serde_parameters},
+        },
+    }
+
+
+def _fitted(column: Column) -> Column:
+    comment = column.comment
+    if comment is not None:
+        comment = " ".join(comment.split())[:_LONGEST_COMMENT]
+    return replace(column, name=column.name.lower(), comment=comment)
+
+
+def _raw_column(column: Column) -> dict[str, str]:
+    return {"Name": column.name, "Type": column.type, "Comment": column.comment or ""}
+
+
+def _column(item: Mapping[str, str]) -> Column:
+    return Column(item["Name"], "".join((item.get("Type") or "").split()).lower(), item.get("Comment") or "")
+
+
+def _located(item: Mapping[str, Any]) -> tuple[Values, str]:
+    return tuple(item["Values"]), (item.get("StorageDescriptor") or {}).get("Location") or ""
