@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.support.browser import Browser
     from tests.support.dynamodb import DynamoDB
+    from tests.support.glue import Glue
     from tests.support.hbase.server import HBase
     from tests.support.hdfs.server import Hdfs
     from tests.support.metastore.server import Metastore
@@ -166,6 +167,15 @@ def dynamodb() -> Iterator[DynamoDB]:
     from tests.support import dynamodb
 
     with dynamodb.served() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def glue() -> Iterator[Glue]:
+    """AWS Glue as moto has it, one for the session."""
+    from tests.support import glue
+
+    with glue.served() as started:
         yield started
 
 

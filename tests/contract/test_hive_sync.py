@@ -1,13 +1,17 @@
-"""Sync with a real Hive metastore: what it has afterwards, and how often it is asked for a change."""
+"""Sync with a real Hive metastore and with AWS Glue (moto): what they have afterwards, and how often they are
+asked for a change.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,13 +23,13 @@ from hoodie.errors import ConfigError, SchemaError, ServiceError, StorageError, 
 from hoodie.jobs import _main
 from hoodie.metastore.connection import connected, server, types
 from hoodie.services.sync.run import SyncResult
-from hoodie.sync.hive.metastore import HiveMetastore
-from hoodie.sync.hive.wanted import REALTIME_INPUT
+from hoodie.sync.hive.catalog import CATALOGS, Catalog, catalog
+from hoodie.sync.hive.wanted import REALTIME_INPUT, Entry
 from hoodie.table.handle import Table
 from tests.support.cli import said
 
 if TYPE_CHECKING:
-    from tests.support.metastore.server import Metastore
+    from tests.support.glue import Glue
 
 KEY = {
     "hoodie.datasource.write.recordkey.field": "id",
@@ -45,10 +49,10 @@ pytestmark = pytest.mark.full
 
 
 class Lake:
-    """A folder for tables, and a database of the metastore that is not there yet."""
+    """A folder for tables, and a database of the catalog that is not there yet."""
 
-    def __init__(self, folder: Path, uris: str, database: str) -> None:
-        self.path, self.uris, self.database = str(folder / "orders"), uris, database
+    def __init__(self, folder: Path, side: Side, database: str) -> None:
+        self.path, self.side, self.database = str(folder / "orders"), side, database
 
     def write(self, days: str, *, options: dict[str, str] | None = None, **columns: pa.DataType) -> None:
         """A row a day, with columns of these types."""
@@ -58,35 +62,144 @@ class Lake:
         hoodie.write_table(pa.table(rows | more), self.path, options=options or BY_DAY)
 
     def sync(self, options: Mapping[str, str] = NOTHING, *, dry_run: bool = False) -> SyncResult:
-        return hoodie.sync_table(self.path, self.uris, self.database, options=options, dry_run=dry_run)
+        given = {**self.side.options, **options}
+        return hoodie.sync_table(
+            self.path, self.side.metastore, self.database, options=given, dry_run=dry_run
+        )
 
     def columns(self, name: str = "orders") -> dict[str, str]:
-        with self.opened() as metastore:
-            found = metastore.entry(self.database, name)
+        with self.opened() as opened:
+            found = opened.entry(self.database, name)
         assert found is not None
         return {item.name: item.type for item in found.columns if not item.name.startswith("_")}
 
     def days(self, name: str = "orders") -> list[str]:
-        with self.opened() as metastore:
-            return sorted(value for (value,) in metastore.partition_values(self.database, name))
+        with self.opened() as opened:
+            return sorted(value for (value,) in opened.partitions(self.database, self.entry(opened, name)))
+
+    def entry(self, opened: Catalog, name: str) -> Entry:
+        found = opened.entry(self.database, name)
+        assert found is not None
+        return Entry(
+            name=name,
+            location=found.location,
+            input_format=found.input_format,
+            columns=found.columns,
+            partition_columns=found.partition_columns,
+            parameters=found.parameters,
+            serde_parameters=found.serde_parameters,
+        )
+
+    def opened(self) -> AbstractContextManager[Catalog]:
+        config = Config.of({**self.side.options, **self.side.address})
+        return catalog(config).opened(config)
+
+
+class Side(ABC):
+    """A catalog by its own interface. `metastore` and `options` are what a sync is called with, `address`
+    says the former by a setting, `on` has a write sync.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    metastore: str
+    options: Mapping[str, str] = NOTHING
+    address: Mapping[str, str]
+    on: Mapping[str, str]
+
+    @abstractmethod
+    def columns_of(self, database: str, day: str) -> dict[str, str]:
+        """Of a partition of `orders`."""
+
+    @abstractmethod
+    def relocate(self, database: str, day: str, location: str) -> None: ...
+
+    @abstractmethod
+    def retype(self, database: str, column: str, kind: str) -> None: ...
+
+    @abstractmethod
+    def at(self, port: int) -> dict[str, str]:
+        """The address of one at that port."""
+
+
+class HiveSide(Side):
+    name, title = "hive", "Hive's metastore"
+    on: Mapping[str, str] = {"hoodie.datasource.hive_sync.enable": "true"}
+
+    def __init__(self, port: int) -> None:
+        self.metastore = f"thrift://127.0.0.1:{port}"
+        self.address = {URIS: self.metastore}
 
     def ask(self, request: Callable[[Any], Any]) -> Any:
-        """A request of the service as it is."""
-        with connected([server(self.uris, URIS)], 60_000, "a test") as ask:
+        with connected([server(self.metastore, URIS)], 60_000, "a test") as ask:
             return ask(request)
 
-    def partition(self, name: str) -> Any:
-        [found] = self.ask(lambda client: client.get_partitions_by_names(self.database, "orders", [name]))
+    def _partition(self, database: str, day: str) -> Any:
+        [found] = self.ask(lambda client: client.get_partitions_by_names(database, "orders", [f"day={day}"]))
         return found
 
-    def opened(self) -> Any:
-        return HiveMetastore.opened(Config.of({URIS: self.uris}))
+    def columns_of(self, database: str, day: str) -> dict[str, str]:
+        return {item.name: item.type for item in self._partition(database, day).sd.cols}
+
+    def relocate(self, database: str, day: str, location: str) -> None:
+        moved = self._partition(database, day)
+        moved.sd.location = location
+        self.ask(lambda client: client.alter_partitions(database, "orders", [moved]))
+
+    def retype(self, database: str, column: str, kind: str) -> None:
+        entry = self.ask(lambda client: client.get_table(database, "orders"))
+        [found] = [item for item in entry.sd.cols if item.name == column]
+        found.type = kind
+        context = types("a test").EnvironmentContext(properties={})
+        self.ask(
+            lambda client: client.alter_table_with_environment_context(database, "orders", entry, context)
+        )
+
+    def at(self, port: int) -> dict[str, str]:
+        return {URIS: f"thrift://127.0.0.1:{port}"}
+
+
+class GlueSide(Side):
+    name, title, metastore = "glue", "AWS Glue", "glue"
+    on: Mapping[str, str] = {"hoodie.datasource.meta.sync.enable": "true"}
+
+    def __init__(self, glue: Glue) -> None:
+        self.client = glue.client()
+        self.options = glue.options
+        self.address = {}
+
+    def columns_of(self, database: str, day: str) -> dict[str, str]:
+        found = self.client.get_partition(DatabaseName=database, TableName="orders", PartitionValues=[day])
+        return {item["Name"]: item["Type"] for item in found["Partition"]["StorageDescriptor"]["Columns"]}
+
+    def relocate(self, database: str, day: str, location: str) -> None:
+        where = {"DatabaseName": database, "TableName": "orders"}
+        found = self.client.get_partition(**where, PartitionValues=[day])["Partition"]
+        given = {"Values": [day], "StorageDescriptor": {**found["StorageDescriptor"], "Location": location}}
+        self.client.update_partition(**where, PartitionValueList=[day], PartitionInput=given)
+
+    def retype(self, database: str, column: str, kind: str) -> None:
+        found = self.client.get_table(DatabaseName=database, Name="orders")["Table"]
+        [item] = [item for item in found["StorageDescriptor"]["Columns"] if item["Name"] == column]
+        item["Type"] = kind
+        kept = ("Name", "Parameters", "PartitionKeys", "StorageDescriptor", "TableType")
+        given = {name: found[name] for name in kept}
+        self.client.update_table(DatabaseName=database, TableInput=given)
+
+    def at(self, port: int) -> dict[str, str]:
+        return {"hoodie.aws.glue.endpoint": f"http://127.0.0.1:{port}"}
+
+
+@pytest.fixture(params=list(CATALOGS.places))
+def side(request: pytest.FixtureRequest) -> Side:
+    if request.param == "glue":
+        return GlueSide(request.getfixturevalue("glue"))
+    return HiveSide(request.getfixturevalue("hivemetastore").port)
 
 
 @pytest.fixture
-def lake(tmp_path: Path, hivemetastore: Metastore, request: pytest.FixtureRequest) -> Lake:
-    uris = f"thrift://127.0.0.1:{hivemetastore.port}"
-    return Lake(tmp_path, uris, re.sub(r"\W", "_", request.node.name).lower())
+def lake(tmp_path: Path, side: Side, request: pytest.FixtureRequest) -> Lake:
+    return Lake(tmp_path, side, re.sub(r"\W", "_", request.node.name).lower())
 
 
 def test_a_table_is_entered_and_followed(lake: Lake) -> None:
@@ -111,7 +224,7 @@ def test_a_table_is_entered_and_followed(lake: Lake) -> None:
     with lake.opened() as metastore:
         found = metastore.entry(lake.database, "orders")
         assert found.parameters["last_commit_time_sync"] == hoodie.instants(lake.path)[-1]["instant"]
-    assert {item.name: item.type for item in lake.partition("day=2026-01-01").sd.cols}["n"] == "float"
+    assert lake.side.columns_of(lake.database, "2026-01-01")["n"] == "float"
     full = lake.sync(ALL)
     assert (full.change_requests, full.entries[0]["all_partitions"]) == (0, True)
 
@@ -137,9 +250,7 @@ def test_a_restore_and_partitions_that_are_elsewhere(lake: Lake) -> None:
     [entry] = lake.sync().entries
     assert (entry["all_partitions"], entry["partitions_dropped"]) == (True, 1)
     assert lake.days() == ["2026-01-01"]
-    moved = lake.partition("day=2026-01-01")
-    moved.sd.location = "file:/elsewhere"
-    lake.ask(lambda client: client.alter_partitions(lake.database, "orders", [moved]))
+    lake.side.relocate(lake.database, "2026-01-01", "file:/elsewhere")
     [entry] = lake.sync(ALL).entries
     assert entry["partitions_moved"] == 1
 
@@ -169,20 +280,15 @@ def test_odd_names_and_many_batches(lake: Lake) -> None:
 def test_what_is_refused_leaves_the_entries(lake: Lake, tmp_path: Path) -> None:
     lake.write("1", v=pa.int64())
     lake.sync()
-    other = Lake(tmp_path / "other", lake.uris, lake.database)
+    other = Lake(tmp_path / "other", lake.side, lake.database)
     other.write("1")
-    with pytest.raises(TableMismatch, match=r"orders in Hive's metastore is the table at .*/orders, not"):
+    with pytest.raises(TableMismatch, match=rf"orders in {lake.side.title} is the table at .*/orders, not"):
         other.sync()
     options = {"hoodie.datasource.hive_sync.auto_create_database": "false"}
+    nowhere = Lake(tmp_path, lake.side, "nowhere")
     with pytest.raises(ConfigError, match=r"no database nowhere.*auto_create_database=false"):
-        hoodie.sync_table(lake.path, lake.uris, "nowhere", options=options)
-    entry = lake.ask(lambda client: client.get_table(lake.database, "orders"))
-    [column] = [item for item in entry.sd.cols if item.name == "v"]
-    column.type = "string"
-    context = types("a test").EnvironmentContext(properties={})
-    lake.ask(
-        lambda client: client.alter_table_with_environment_context(lake.database, "orders", entry, context)
-    )
+        nowhere.sync(options)
+    lake.side.retype(lake.database, "v", "string")
     with pytest.raises(SchemaError, match="can't change column v from string to bigint"):
         lake.sync()
     assert lake.columns()["v"] == "string"
@@ -190,15 +296,17 @@ def test_what_is_refused_leaves_the_entries(lake: Lake, tmp_path: Path) -> None:
 
 def test_the_command_and_the_job(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.write("12")
-    given = ["sync", "--table", lake.path, "--metastore", lake.uris, "--database", lake.database]
+    side = lake.side
+    given = ["sync", "--table", lake.path, "--metastore", side.metastore, "--database", lake.database]
+    given += [word for name, text in side.options.items() for word in ("--option", f"{name}={text}")]
     code, out, _ = said(capsys, [*given, "--dry-run"])
     assert (code, out.splitlines()) == (
         0,
-        ["Would sync orders with Hive's metastore", f"  {lake.database}.orders: created, 2 partitions added"],
+        [f"Would sync orders with {side.title}", f"  {lake.database}.orders: created, 2 partitions added"],
     )
-    assert said(capsys, given)[1].startswith("Synced orders with Hive's metastore\n")
-    assert said(capsys, given)[1] == "Nothing to do for orders: the metastore has all of it\n"
-    request = {"table": lake.path, "metastore": lake.uris, "database": lake.database}
+    assert said(capsys, given)[1].startswith(f"Synced orders with {side.title}\n")
+    assert said(capsys, given)[1] == f"Nothing to do for orders: {side.title} has all of it\n"
+    request = {"table": lake.path, "database": lake.database, "options": {**side.options, **side.address}}
     assert _main.main("sync", ["--request", json.dumps(request)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert json.loads(last.removeprefix("HOODIE_RESULT "))["status"] == "skipped"
@@ -207,14 +315,15 @@ def test_the_command_and_the_job(lake: Lake, capsys: pytest.CaptureFixture[str])
 def test_commits_are_followed_as_they_are_made(lake: Lake, silent_port: Callable[[], int]) -> None:
     on = {
         **BY_DAY,
-        URIS: lake.uris,
+        **lake.side.options,
+        **lake.side.address,
+        **lake.side.on,
         "hoodie.datasource.hive_sync.database": lake.database,
-        "hoodie.datasource.hive_sync.enable": "true",
     }
     lake.write("1", options=on)
     lake.write("2", options=on)
     assert lake.days() == ["2026-01-01", "2026-01-02"]
-    down = {**on, URIS: f"thrift://127.0.0.1:{silent_port()}", "hoodie.meta.sync.answer.timeout.ms": "300"}
+    down = {**on, **lake.side.at(silent_port()), "hoodie.meta.sync.answer.timeout.ms": "300"}
     with pytest.raises(ServiceError, match=r"the rows are committed at .*can't be reached.*hoodie sync"):
         lake.write("3", options=down)
     warned = hoodie.write_table(
@@ -223,7 +332,7 @@ def test_commits_are_followed_as_they_are_made(lake: Lake, silent_port: Callable
         options={**down, "hoodie.datasource.hive_sync.ignore_exceptions": "true"},
     )
     [warning] = warned.warnings
-    assert re.search("rows are committed, but the sync with Hive's metastore failed: .*be reached", warning)
+    assert re.search(f"rows are committed, but the sync with {lake.side.title} failed: .*reached", warning)
     assert len(hoodie.instants(lake.path)) == 4
     assert lake.days() == ["2026-01-01", "2026-01-02"]
     [entry] = lake.sync().entries
@@ -234,13 +343,14 @@ def test_commits_are_followed_as_they_are_made(lake: Lake, silent_port: Callable
 def test_a_metastore_that_is_not_there(lake: Lake, silent_port: Callable[[], int], mute: bool) -> None:
     lake.write("1")
     port = silent_port() if mute else _closed_port()
-    options = {"hoodie.meta.sync.answer.timeout.ms": "300"}
-    uris = f"thrift://127.0.0.1:{port}"
-    with pytest.raises(StorageError, match=f"metastore {uris} can't be reached: .*then sync again") as error:
-        hoodie.sync_table(lake.path, uris, options=options)
+    options = {**lake.side.options, **lake.side.at(port), "hoodie.meta.sync.answer.timeout.ms": "300"}
+    with pytest.raises(
+        StorageError, match=f"{lake.side.title} .*{port}.* can't be reached: .*then sync again"
+    ) as error:
+        hoodie.sync_table(lake.path, options=options)
     assert error.value.transient
     ignoring = {**options, "hoodie.datasource.hive_sync.ignore_exceptions": "true"}
-    result = hoodie.sync_table(lake.path, uris, options=ignoring)
+    result = hoodie.sync_table(lake.path, options=ignoring)
     assert (result.status, len(result.warnings)) == ("skipped", 1)
 
 

@@ -144,7 +144,7 @@ def test_entries_of_a_merge_on_read_table(given: dict[str, str], names: dict[str
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"table": "a-b"}, "'a-b' is no name that Hive's metastore takes"),
+        ({"table": "a-b"}, "'a-b' is no name that metastores and readers take"),
         ({"mode": "jdbc"}, "expected hms"),
         ({"create_managed_table": "true"}, "would delete the files"),
         ({"use_spark_catalog": "true"}, r"set hoodie\.datasource\.hive_sync\.mode=hms"),

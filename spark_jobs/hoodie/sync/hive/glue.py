@@ -55,10 +55,11 @@ _TABLE_INPUT = (
 _PARTITION_INPUT = ("Values", "LastAccessTime", "StorageDescriptor", "Parameters", "LastAnalyzedTime")
 
 _THERE, _NOT_THERE = "AlreadyExistsException", "EntityNotFoundException"
+_LEFT_OUT = "UnprocessedKeys"
 _LATER = {
     "ThrottlingException", "ThrottledException", "TooManyRequestsException", "OperationTimeoutException",
     "InternalServiceException", "InternalFailure", "ServiceUnavailable", "ConcurrentModificationException",
-    "ConcurrentRunsExceededException", "ResourceNotReadyException",
+    "ConcurrentRunsExceededException", "ResourceNotReadyException", _LEFT_OUT,
 }  # fmt: skip
 _NO_RIGHTS = ("AccessDeniedException", "AccessDenied", "GlueEncryptionException")
 _NO_KEYS = ("UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException",
@@ -214,7 +215,7 @@ class GlueCatalog(Catalog):
                 keys = answer.get("UnprocessedKeys") or []
                 if not keys:
                     return found
-            raise self._requests.refused("answer", "UnprocessedKeys", f"{len(keys)} partitions are left out")
+            raise self._requests.refused("answer", _LEFT_OUT, f"{len(keys)} partitions are left out")
 
         size = min(self._size, _MOST_READ)
         answers: dict[Values, str] = {}
