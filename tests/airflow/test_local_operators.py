@@ -34,7 +34,7 @@ from airflow_hoodie.exceptions import (
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.job_output import JobOutput
 from airflow_hoodie.operators import base
-from airflow_hoodie.operators.services import ArchiveOperator, CleanOperator
+from airflow_hoodie.operators.services import ArchiveOperator, CleanOperator, HiveSyncOperator
 from airflow_hoodie.table import HoodieTable
 from hoodie.config.key import Config
 from hoodie.services.archive.run import ArchiveResult
@@ -42,6 +42,7 @@ from hoodie.services.clean.run import CleanResult
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
+from tests.support.glue import SECRETS, Glue
 
 from .conftest import FakeSubmit
 
@@ -101,6 +102,19 @@ def test_archiving_on_the_worker(table: HoodieTable, logged: Callable[[], str]) 
     assert len(hoodie.instants(table.path, archived=True)) == 3
     assert "Archived 3 instants of orders, 9 files; the active timeline begins with" in logged()
     assert run(ArchiveOperator(task_id="archive", table=table, options=FEW))["status"] == "skipped"
+
+
+@pytest.mark.full
+def test_a_sync_with_glue(table: HoodieTable, glue: Glue, logged: Callable[[], str]) -> None:
+    """The catalog by its short name, and by the options."""
+    given = {"table": table, "database": "by_operator"}
+    result = run(HiveSyncOperator(task_id="sync", metastore="glue", options=glue.options, **given))
+    assert (result["status"], result["catalog"]) == ("synced", "AWS Glue")
+    assert result["entries"][0]["entry"] == "by_operator.orders"
+    assert "Synced orders with AWS Glue: by_operator.orders created" in logged()
+    again = run(HiveSyncOperator(task_id="again", options=glue.options, **given))
+    assert (again["status"], again["change_requests"]) == ("skipped", 0)
+    assert not any(secret in logged() for secret in SECRETS)
 
 
 def test_it_needs_no_spark_connection_and_no_home_folder(
