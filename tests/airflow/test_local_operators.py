@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,12 +108,12 @@ def test_archiving_on_the_worker(table: HoodieTable, logged: Callable[[], str]) 
 @pytest.mark.full
 def test_a_sync_with_glue(table: HoodieTable, glue: Glue, logged: Callable[[], str]) -> None:
     """The catalog by its short name, and by the options."""
-    given = {"table": table, "database": "by_operator"}
-    result = run(HiveSyncOperator(task_id="sync", metastore="glue", options=glue.options, **given))
+    sync = partial(HiveSyncOperator, table=table, database="by_operator", options=glue.options)
+    result = run(sync(task_id="sync", metastore="glue"))
     assert (result["status"], result["catalog"]) == ("synced", "AWS Glue")
     assert result["entries"][0]["entry"] == "by_operator.orders"
     assert "Synced orders with AWS Glue: by_operator.orders created" in logged()
-    again = run(HiveSyncOperator(task_id="again", options=glue.options, **given))
+    again = run(sync(task_id="again"))
     assert (again["status"], again["change_requests"]) == ("skipped", 0)
     assert not any(secret in logged() for secret in SECRETS)
 

@@ -223,6 +223,7 @@ def test_a_table_is_entered_and_followed(lake: Lake) -> None:
     assert lake.days() == ["2026-01-01", "2026-01-03"]
     with lake.opened() as metastore:
         found = metastore.entry(lake.database, "orders")
+        assert found is not None
         assert found.parameters["last_commit_time_sync"] == hoodie.instants(lake.path)[-1]["instant"]
     assert lake.side.columns_of(lake.database, "2026-01-01")["n"] == "float"
     full = lake.sync(ALL)
@@ -237,7 +238,9 @@ def test_entries_of_a_merge_on_read_table_without_partitions(lake: Lake) -> None
     lake.write("2", options=KEY)
     assert lake.sync().change_requests == 3  # the newest commit
     with lake.opened() as metastore:
-        assert metastore.entry(lake.database, "orders_rt").input_format == REALTIME_INPUT
+        found = metastore.entry(lake.database, "orders_rt")
+        assert found is not None
+        assert found.input_format == REALTIME_INPUT
 
 
 def test_a_restore_and_partitions_that_are_elsewhere(lake: Lake) -> None:

@@ -80,7 +80,8 @@ def served() -> Iterator[Glue]:
         def log(self, type: str, message: str, *args: Any) -> None:
             pass
 
-    glue, moto = Glue(), DomainDispatcherApplication(create_backend_app)
+    glue = Glue()
+    moto: Callable[..., Iterable[bytes]] = DomainDispatcherApplication(create_backend_app)  # type: ignore[no-untyped-call]
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")[2]
@@ -90,8 +91,7 @@ def served() -> Iterator[Glue]:
         glue.requests.append((operation, body))
         answer = glue.answers.get(operation, lambda body: None)(body)
         if answer is None:
-            found: Iterable[bytes] = moto(environ, start_response)
-            return found
+            return moto(environ, start_response)
         start_response(f"{answer[0]} .", [("Content-Type", "application/x-amz-json-1.1")])
         return [json.dumps(answer[1]).encode()]
 

@@ -180,14 +180,6 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
         "entries have the input formats of org.apache.hudi",
     ),
     "hoodie.datasource.hive_sync.use_spark_catalog": (("false",), "set hoodie.datasource.hive_sync.mode=hms"),
-    "hoodie.datasource.meta.sync.glue.partition_index_fields": (
-        (),
-        "indexes of partitions in AWS Glue stay as they are; make them there",
-    ),
-    "hoodie.datasource.meta.sync.glue.partition_index_fields.enable": (
-        ("false",),
-        "indexes of partitions in AWS Glue stay as they are; make them there",
-    ),
     "hoodie.io.factory.class": (
         (
             "org.apache.hudi.io.hadoop.hoodiehadoopiofactory",

@@ -49,6 +49,12 @@ def _tool(text: str) -> Tool:
         ) from None
 
 
+def _no_indexes(text: str) -> bool:
+    if parse_bool(text):
+        raise ValueError("a sync makes no indexes of partitions in AWS Glue; make them there, they stay")
+    return False
+
+
 def _segments(text: str) -> int:
     value = parse_int(text)
     if not 1 <= value <= 10:
@@ -280,6 +286,13 @@ GLUE_LISTING = bool_key(
     False,
     "Athena lists partitions and files by the metadata table: the property `hudi.metadata-listing-enabled` "
     "of entries in AWS Glue.",
+    group="sync",
+)
+GLUE_INDEXES: Key[bool] = Key(
+    "hoodie.datasource.meta.sync.glue.partition_index_fields.enable",
+    False,
+    "false: indexes of partitions in AWS Glue stay as they are. (Apache Hudi makes them, too.)",
+    _no_indexes,
     group="sync",
 )
 GLUE_ALL_READS: Key[int] = Key(

@@ -119,7 +119,10 @@ def test_names_of_catalogs(name: str, tool: Tool) -> None:
         ({"hoodie.aws.glue.endpoint": "ftp://glue"}, r"hoodie\.aws\.glue\.endpoint is no address"),
         ({"hoodie.aws.glue.region": ""}, r"no region is known; set hoodie\.aws\.glue\.region"),
         ({"hoodie.datasource.meta.sync.glue.all_partitions_read_parallelism": "11"}, "between 1 and 10"),
-        ({"hoodie.datasource.meta.sync.glue.partition_index_fields.enable": "true"}, "make them there"),
+        (
+            {"hoodie.datasource.meta.sync.glue.partition_index_fields.enable": "true"},
+            "make them there, they stay",
+        ),
     ],
 )
 def test_what_is_refused_before_a_write(
