@@ -81,7 +81,7 @@ def served() -> Iterator[Glue]:
             pass
 
     glue = Glue()
-    moto: Callable[..., Iterable[bytes]] = DomainDispatcherApplication(create_backend_app)  # type: ignore[no-untyped-call]
+    moto: Any = DomainDispatcherApplication(create_backend_app)  # it has no types
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")[2]
@@ -91,7 +91,8 @@ def served() -> Iterator[Glue]:
         glue.requests.append((operation, body))
         answer = glue.answers.get(operation, lambda body: None)(body)
         if answer is None:
-            return moto(environ, start_response)
+            found: Iterable[bytes] = moto(environ, start_response)
+            return found
         start_response(f"{answer[0]} .", [("Content-Type", "application/x-amz-json-1.1")])
         return [json.dumps(answer[1]).encode()]
 
