@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 SECRETS = ("AKIAPLANTED7EXAMPLE0", "planted/secret+of=glue")
 REGION = "eu-west-1"
@@ -81,7 +81,7 @@ def served() -> Iterator[Glue]:
             pass
 
     glue = Glue()
-    moto: Any = DomainDispatcherApplication(create_backend_app)  # it has no types
+    moto: Any = cast("Any", DomainDispatcherApplication)(create_backend_app)
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")[2]
@@ -89,7 +89,8 @@ def served() -> Iterator[Glue]:
         environ["wsgi.input"] = io.BytesIO(text)
         body = json.loads(text or b"{}")
         glue.requests.append((operation, body))
-        answer = glue.answers.get(operation, lambda body: None)(body)
+        other = glue.answers.get(operation)
+        answer = None if other is None else other(body)
         if answer is None:
             found: Iterable[bytes] = moto(environ, start_response)
             return found
