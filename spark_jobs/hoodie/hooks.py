@@ -1,19 +1,22 @@
 """What happens after a commit: the hooks, in their order. The commit stays, whatever becomes of them.
 
 An event is made of every instant that is completed: of writes, services, rollbacks, restores and savepoints.
-A hook says which of them it follows; those that there are follow writes, as Apache Hudi's do.
+A hook says which of them it follows; those that there are follow writes, as Apache Hudi's do, and callbacks
+the others, too, where a setting asks.
 
 services    what the settings ask to be done inline: clean, archive, compaction, clustering
 sync        the table's entries in Hive's metastore (hoodie.sync)
-callbacks   code of the user's own (hoodie.callbacks)
+callbacks   messages to other systems, and code of the user's own (hoodie.callbacks)
 
 Hooks run once the transaction is left, so that they may begin one of their own. What one fails at is a
 warning of the result; only a ServiceError, which a setting asks for, is raised, once all hooks have run. They
-don't run for what a job completed before it died or failed.
+don't run for what a job completed before it died or failed; so a hook that must not miss an instant notes it
+right before it is published (`announce`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -77,6 +80,11 @@ class PostCommitHook(ABC):
     def wants(self, config: Config, event: CommitEvent) -> bool:
         """Is there something to do after this commit."""
 
+    def announce(self, config: Config, event: CommitEvent) -> None:  # noqa: B027  most note nothing
+        """Called right before the instant of the event is published; it may be withdrawn all the same. What
+        this raises is ignored: `run` follows.
+        """
+
     @abstractmethod
     def run(self, event: CommitEvent, context: HookContext) -> list[str]:
         """Do it; returns warnings. A process may die inside: nothing calls it again for this commit."""
@@ -110,6 +118,17 @@ class Hooks:
         for hook in self._all:
             hook.check(config)
 
+    def announcer(self, config: Config) -> Callable[[CommitEvent], None]:
+        """What has each hook note an instant that is about to be published."""
+
+        def announce(event: CommitEvent) -> None:
+            for hook in self._all:
+                with contextlib.suppress(Exception):
+                    if hook.wants(config, event):
+                        hook.announce(config, event)
+
+        return announce
+
     def run(self, events: Sequence[CommitEvent], context: HookContext) -> list[str]:
         """Run the hooks for one instant after the other; returns their warnings. Raises the ServiceError of
         one, once all have run.
@@ -140,15 +159,16 @@ def _run(hook: PostCommitHook, event: CommitEvent, context: HookContext) -> list
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        return [f"{_done(event)}, but {hook.name} did not end within {seconds:g} s"]
+        return [f"{done_text(event)}, but {hook.name} did not end within {seconds:g} s"]
     return call.warnings if call.error is None else [_failed(hook, event, call.error)]
 
 
 def _failed(hook: PostCommitHook, event: CommitEvent, error: BaseException) -> str:
-    return f"{_done(event)}, but {hook.name} failed: {type(error).__name__}: {error}"
+    return f"{done_text(event)}, but {hook.name} failed: {type(error).__name__}: {error}"
 
 
-def _done(event: CommitEvent) -> str:
+def done_text(event: CommitEvent) -> str:
+    """The beginning of a warning: what stays."""
     if isinstance(event, WriteEvent):
         return "the rows are committed"
     return f"{event.instant.action.value} {event.instant.time} is completed"

@@ -23,7 +23,7 @@ _WORD = (
     r"|(?:access|account|api|private|secret|shared|storage|encryption|service)[._-]?key"
     r"|(?:session|access|auth|oauth2?|sas|bearer|security|api|refresh|delegation|identity|personal)[._-]?token"
     r"|azure[._-]sas|sas[._-]fixed|jaas[._-]config|connection[._-]?string"
-    r"|x-(?:amz|goog)-(?:signature|credential))"
+    r"|custom[._-]?headers|x-(?:amz|goog)-(?:signature|credential))"
 )
 _NAME = re.compile(_WORD + r"|(?:^|[._-])(?:pass|pwd|sig)$", re.IGNORECASE)
 #: what names the place of a secret, or its provider
@@ -54,8 +54,24 @@ _BEARER = re.compile(r"(?P<between>\b(?:Bearer|Basic)\s+)(?P<bare>[A-Za-z0-9._~+
 _AWS_KEY = re.compile(r"(?P<between>\b)(?P<bare>(?:AKIA|ASIA)[0-9A-Z]{16})\b")
 #: each with words of which a text must hold one, in lower case: looking for these is quick
 _PATTERNS = (
-    (_PAIR, ("pass", "pwd", "secret", "key", "token", "cred", "auth", "sas", "jaas", "connection", "sig")),
-    (_OPTION, ("pass", "secret", "key", "token", "cred", "auth", "sas", "jaas", "connection")),
+    (
+        _PAIR,
+        (
+            "pass",
+            "pwd",
+            "secret",
+            "key",
+            "token",
+            "cred",
+            "auth",
+            "sas",
+            "jaas",
+            "connection",
+            "sig",
+            "headers",
+        ),
+    ),
+    (_OPTION, ("pass", "secret", "key", "token", "cred", "auth", "sas", "jaas", "connection", "headers")),
     (_USERINFO, ("@",)),
     (_BEARER, ("bearer", "basic")),
     (_AWS_KEY, ("akia", "asia")),

@@ -135,6 +135,7 @@ def _committed(
         behind = index_behind(plan.config, table, plan.timeline)
         early = plan.config[WAIT_MS] or behind or not first
         begun = Transaction(table, plan.config, plan.timeline_utc, plan.action, progress)
+        begun.announcing(hooks.announcer(plan.config))
         transactions.append(begun)
         with attempts.conflicts(plan, table), begun as transaction:
             if plan.new_properties is None and early and not plan.optimistic:

@@ -18,6 +18,7 @@ from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.sync.service import SyncRequest
 
 if TYPE_CHECKING:
+    from hoodie.callbacks.resend import ResendResult
     from hoodie.services.archive.run import ArchiveResult
     from hoodie.services.clean.run import CleanResult
     from hoodie.services.clustering.run import ClusteringResult
@@ -355,6 +356,20 @@ def sync_table(
             progress=progress or silent,
         )
     )
+
+
+def resend_callbacks(
+    path: str, *, options: Mapping[str, Any] | None = None, dry_run: bool = False
+) -> ResendResult:
+    """Deliver the messages of commits that a commit callback could not deliver, oldest first.
+
+    `options` name the callback, as those of a write do (`hoodie.write.commit.callback.*`). The first message
+    that fails ends it, and the result says why. With `dry_run` the result says what would be sent. Raises
+    HoodieError for wrong settings, and for what is no table.
+    """
+    from hoodie.callbacks.resend import resend
+
+    return resend(path, options or {}, dry_run)
 
 
 def plan_services(

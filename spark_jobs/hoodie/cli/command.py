@@ -136,6 +136,7 @@ def parser() -> Parser:
         command = _add(commands, service.name, service.doc, partial(run, service), table, common)
         _add_service(command, service)
     _add_services(commands, table, common)
+    _add_callbacks(commands, table, common)
     text = "is this machine fit for jobs, and is a table in order: what is wrong, and what to do"
     _add_doctor(_add(commands, "doctor", text, _doctor, common))
     text = "instants, oldest first, and what they wrote"
@@ -333,6 +334,16 @@ def _add_services(commands: Any, *parents: Parser) -> None:
         )
 
 
+def _add_callbacks(commands: Any, *parents: Parser) -> None:
+    text = "messages of commits that a commit callback could not deliver"
+    actions = commands.add_parser("callbacks", help=text, description=text).add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    resend = _add(actions, "resend", "deliver them, oldest first", _resend_callbacks, *parents)
+    resend.add_argument("--dry-run", action="store_true", help="say which are kept, send nothing")
+    _add_options(resend)
+
+
 def _add_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
@@ -395,6 +406,12 @@ def _run_services(args: argparse.Namespace) -> Answer:
     from hoodie.cli.maintenance import run
 
     return run(args)
+
+
+def _resend_callbacks(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.callbacks import resend
+
+    return resend(args)
 
 
 def _serve(args: argparse.Namespace) -> Answer:

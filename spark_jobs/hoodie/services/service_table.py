@@ -73,11 +73,13 @@ class ServiceTable:
         without an error.
         """
         made = Transaction(self.table, self.config, self.props.timeline_utc, progress=progress)
+        hooks = Hooks()
+        made.announcing(hooks.announcer(self.config))
         self.transactions.append(made)
         with made:
             yield made
         context = HookContext(config=self.config, engine=None, progress=progress)
-        self.warnings.extend(Hooks().run(made.events, context))
+        self.warnings.extend(hooks.run(made.events, context))
 
     def changing_groups(self, timeline: Timeline) -> BusyGroups:
         """The file groups that writers beside this service change now: a plan leaves them out. None with one

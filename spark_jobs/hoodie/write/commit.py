@@ -3,6 +3,7 @@ inside and after it.
 
 reconcile   delete the files that markers name and no task reports: late, retried and speculative attempts
 validate    the caller's look at the state that the commit makes; it may refuse
+announce    hooks note what is about to be published (hoodie.hooks); the note of a withdrawn commit stays
 conflicts   of a write beside others: what they committed since it looked at the table (write.window), once
             more under the lock, which then is held up to the publishing
 prepare     the participants write what follows the commit: a second table, an index outside
@@ -41,6 +42,8 @@ from hoodie.write import reconcile
 from hoodie.write.attempt import Attempt
 from hoodie.write.window import CommitWindow
 
+#: what hooks do right before an instant is published; raises nothing
+Announce = Callable[[CommitEvent], None]
 #: looks at a commit before it is published, and raises what refuses it
 Validate = Callable[[CommitMetadata], None]
 
@@ -55,6 +58,8 @@ class Commits:
         self.gate = gate
         self.participants = participants
         self.events: list[CommitEvent] = []
+        #: called with what is about to be published
+        self.announce: Announce | None = None
         #: of a write beside others
         self.window: CommitWindow | None = None
         self._started = time.monotonic()
@@ -72,6 +77,8 @@ class Commits:
         if validate is not None:
             attempt.check()
             validate(metadata)
+        kind = CommitEvent if attempt.of_service else WriteEvent
+        self._announce(self._event(made, metadata.operation_type, kind))
         attempt.prepared = self.participants
         optimistic = self.gate.optimistic
         if not optimistic:
@@ -87,16 +94,7 @@ class Commits:
             _check_published(made, attempt)
         self._published(made)
         tried(lambda: delete_markers(self.table, instant.time))
-        event = CommitEvent if attempt.of_service else WriteEvent
-        self.events.append(
-            event(
-                table=self.table,
-                instant=instant,
-                operation=metadata.operation_type,
-                metadata=metadata,
-                seconds=self._seconds,
-            )
-        )
+        self.events.append(self._event(made, metadata.operation_type, kind))
 
     def complete(self, instant: Instant, metadata: Metadata, *, beside: bool = False) -> None:
         """Complete an instant whose work is done. `beside`: it runs beside writers, so that one that begins
@@ -104,6 +102,7 @@ class Commits:
         has completed it.
         """
         made = Commit(table=self.table, instant=instant, metadata=metadata)
+        self._announce(self._event(made, instant.action.value))
         check = self.gate.check_lock
         create = partial(
             create_instant, self.table.storage, self.table.base_path, instant, made.data, check=check
@@ -116,15 +115,7 @@ class Commits:
                 self._prepare(made)
             again(create, check) if beside else create()
         self._published(made)
-        self.events.append(
-            CommitEvent(
-                table=self.table,
-                instant=instant,
-                operation=instant.action.value,
-                metadata=metadata,
-                seconds=self._seconds,
-            )
-        )
+        self.events.append(self._event(made, instant.action.value))
 
     def undo(self, instant: Instant) -> None:
         """Undo what was prepared for an instant that is rolled back."""
@@ -139,9 +130,18 @@ class Commits:
         for participant in self.participants:
             tried(partial(participant.published, made))
 
-    @property
-    def _seconds(self) -> float:
-        return time.monotonic() - self._started
+    def _announce(self, event: CommitEvent) -> None:
+        if self.announce is not None:
+            self.announce(event)
+
+    def _event(self, made: Commit, operation: str, kind: type[CommitEvent] = CommitEvent) -> CommitEvent:
+        return kind(
+            table=self.table,
+            instant=made.instant,
+            operation=operation,
+            metadata=made.metadata,
+            seconds=time.monotonic() - self._started,
+        )
 
 
 def _publish(made: Commit, attempt: Attempt) -> None:

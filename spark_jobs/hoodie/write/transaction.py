@@ -49,7 +49,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace, RollbackMetadata
 from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
-from hoodie.write.commit import Commits, Validate
+from hoodie.write.commit import Announce, Commits, Validate
 from hoodie.write.hash_rings import HashRings
 from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
@@ -133,6 +133,10 @@ class Transaction:
             return
         self._gate.enter(Rank.WRITER, self._repair, beside=True)
         self._taken = True
+
+    def announcing(self, announce: Announce) -> None:
+        """Call this with each instant right before it is published; it raises nothing."""
+        self._commits.announce = announce
 
     def watch(self, window: CommitWindow) -> None:
         """Begin and commit only where no other writer has changed the same meanwhile: where writers work at
