@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.support.glue import Glue
     from tests.support.hbase.server import HBase
     from tests.support.hdfs.server import Hdfs
+    from tests.support.kafka import Kafka
     from tests.support.metastore.server import Metastore
     from tests.support.zookeeper import ZooKeeper
 
@@ -158,6 +159,15 @@ def hivemetastore() -> Iterator[Metastore]:
     from tests.support.metastore import server
 
     with running(server.missing, server.Metastore) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """A real Kafka, one for the session."""
+    from tests.support import kafka
+
+    with running(kafka.missing, kafka.Kafka) as started:
         yield started
 
 

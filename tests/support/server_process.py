@@ -60,6 +60,11 @@ class JavaServer(ABC):
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{type(self).__name__.lower()}-"))
         self.port = free_port()
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """The process, until its port answers; after `stop` another one at the same port and folder."""
         with open(self.folder / "process.log", "wb") as log:
             self._process = subprocess.Popen(
                 self.command(),
@@ -76,11 +81,9 @@ class JavaServer(ABC):
         except BaseException:
             self.__exit__(None, None, None)
             raise
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """End the process; the folder stays."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -88,4 +91,9 @@ class JavaServer(ABC):
             self._process.wait(timeout=self.stop_seconds)
         self._process.kill()
         self._process.wait()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -19,7 +19,8 @@ NAMES = [
     "fs.azure.account.oauth2.client.secret", "hoodie.datasource.hive_sync.password", "db_passwd", "user.pass",
     "hoodie.write.commit.callback.http.api.key", "spark.ssl.keyPassword", "access_token", "sasl.jaas.config",
     "google.cloud.auth.service.account.private.key", "spark.hadoop.fs.s3a.server-side-encryption.key",
-    "hoodie.write.commit.callback.http.custom.headers", "connectionString", "Authorization", "sig", "X-Amz-Signature",
+    "hoodie.write.commit.callback.http.custom.headers",
+    "connectionString", "Authorization", "sig", "X-Amz-Signature",
 ]  # fmt: skip
 
 PUBLIC = [

@@ -17,7 +17,7 @@ from hoodie.text import plural
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
     """What a delivery came to. `delivered`: instants, in their order. `left`: those of completed instants
-    that are kept. `problem`: why some are left, "" where none is. `busy`: another process delivers, these too.
+    that are kept. `problem`: why some are left, "" where none is. `busy`: another process delivers them.
     """
 
     delivered: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hoodie.config.key import Key, bool_key, float_key, str_key
+from hoodie.config.key import Key, bool_key, float_key, int_key, str_key
 
 _PREFIX = "hoodie.write.commit.callback"
 
@@ -16,8 +16,8 @@ ON = bool_key(
 CLASS: Key[str | None] = Key(
     f"{_PREFIX}.class",
     None,
-    "`http`, Apache Hudi's name of it, or a callback of your own, `module:Class`, derived from "
-    "hoodie.callbacks.MessageCallback or CommitCallback. Unset: `http`.",
+    "`http`, `kafka`, Apache Hudi's name of one of them, or a callback of your own, `module:Class`, derived "
+    "from hoodie.callbacks.MessageCallback or CommitCallback. Unset: `http`.",
     str.strip,
     group="write",
 )
@@ -46,4 +46,38 @@ HTTP_TIMEOUT_S = float_key(
 )
 HTTP_HEADERS = str_key(
     f"{_PREFIX}.http.custom.headers", None, "`http`: other headers, `Name:value;Name:value`.", group="write"
+)
+KAFKA_SERVERS = str_key(
+    f"{_PREFIX}.kafka.bootstrap.servers", None, "`kafka`: brokers, `host:port,host:port`.", group="write"
+)
+KAFKA_TOPIC = str_key(f"{_PREFIX}.kafka.topic", None, "`kafka`: the topic.", group="write")
+KAFKA_PARTITION: Key[int] = int_key(
+    f"{_PREFIX}.kafka.partition",
+    -1,
+    "`kafka`: the partition. -1: by the key of the message, which is the table's name.",
+    minimum=-1,
+    group="write",
+)
+KAFKA_ACKS = str_key(
+    f"{_PREFIX}.kafka.acks",
+    "all",
+    "`kafka`: which brokers must have a message: `all`, `1` or `0`.",
+    group="write",
+)
+KAFKA_RETRIES = int_key(
+    f"{_PREFIX}.kafka.retries", 3, "`kafka`: how often a message is sent again.", minimum=0, group="write"
+)
+KAFKA_TIMEOUT_S = float_key(
+    f"{_PREFIX}.kafka.timeout.seconds",
+    30.0,
+    "`kafka`: how long a commit waits for all of its messages, those that are delivered late included.",
+    minimum=0.1,
+    group="write",
+)
+KAFKA_PROPERTIES = str_key(
+    f"{_PREFIX}.kafka.properties",
+    None,
+    "`kafka`: other properties of the producer by librdkafka's names, "
+    "`security.protocol=SSL;ssl.ca.location=...`.",
+    group="write",
 )
