@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,9 +23,12 @@ from hoodie.callbacks.delivery import Delivery, Sender
 from hoodie.callbacks.notes import Notes
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableNotFound
+from hoodie.hooks import Hooks
 from hoodie.table.handle import Table
+from tests.support.at_once import OPTIMISTIC
 from tests.support.cli import Run
 from tests.support.faults import Change, Faults, injected
+from tests.support.processes import all_forked, forked
 from tests.support.receiver import Receiver
 
 PREFIX = "hoodie.write.commit.callback."
@@ -180,6 +186,7 @@ def sweep(template: Path, folder: Path, receiver: Receiver, faults: Any) -> int:
     raise AssertionError("the writer never ends")
 
 
+@pytest.mark.full
 def test_a_writer_that_dies_at_what_it_does_for_callbacks(
     template: Path, tmp_path: Path, receiver: Receiver
 ) -> None:
@@ -359,3 +366,42 @@ def test_a_storage_without_folders(receiver: Receiver) -> None:
         assert write(table, to(url)).warnings == []
     assert receiver.instants == [entry["instant"] for entry in hoodie.instants(table)]
     assert Notes(Table.open(table)).due() == []
+
+
+@pytest.mark.full
+def test_processes_that_write_at_once(tmp_path: Path, receiver: Receiver) -> None:
+    """Each commit once, whichever process sends it."""
+    path, (processes, each) = str(tmp_path / "t"), (4, 4)
+    options = {**TABLE, **OPTIMISTIC, "hoodie.datasource.write.partitionpath.field": "p"}
+    hoodie.write_table(pa.table({"id": ["z"], "p": ["z"]}), path, options=options)
+
+    def writes(place: int) -> int:
+        rows = pa.table({"id": [f"{place}"], "p": [f"{place}"]})
+        told = [hoodie.write_table(rows, path, options={**options, **to(url)}).warnings for _ in range(each)]
+        return len([warning for warnings in told for warning in warnings])
+
+    with receiver.listening() as url:
+        assert all_forked(partial(writes, place) for place in range(processes)) == [0] * processes
+    assert sorted(receiver.instants) == commits(path)
+    assert (len(receiver.instants), notes(path)) == (processes * each, [])
+
+
+class Killed(Kept):
+    def send(self, message: str, table: str, seconds: float) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("when", ["right after the commit", "in the delivery"])
+def test_a_process_that_is_killed(
+    table: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    options = {f"{PREFIX}on": "true", f"{PREFIX}class": f"{__name__}:Killed"}
+    if when == "right after the commit":
+        monkeypatch.setattr(Hooks, "run", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    assert forked(lambda: write(table, options) and 0) == -signal.SIGKILL
+    monkeypatch.undo()
+    assert notes(table) == commits(table)
+    with receiver.listening() as url:
+        assert write(table, to(url)).warnings == []
+    assert receiver.instants == commits(table)
+    assert (len(receiver.instants), notes(table)) == (2, [])
