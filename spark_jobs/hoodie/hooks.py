@@ -7,6 +7,7 @@ the others, too, where a setting asks.
 services    what the settings ask to be done inline: clean, archive, compaction, clustering
 sync        the table's entries in Hive's metastore (hoodie.sync)
 callbacks   messages to other systems, and code of the user's own (hoodie.callbacks)
+metrics     figures for Prometheus (hoodie.metrics)
 
 Hooks run once the transaction is left, so that they may begin one of their own. What one fails at is a
 warning of the result; only a ServiceError, which a setting asks for, is raised, once all hooks have run. They
@@ -102,6 +103,7 @@ HOOKS = Plugins(
         "services": "hoodie.services.inline:InlineServices",
         "sync": "hoodie.sync.hive.hook:HiveSync",
         "callbacks": "hoodie.callbacks.hook:Callbacks",
+        "metrics": "hoodie.metrics.hook:Metrics",
     },
 )
 

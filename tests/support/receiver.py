@@ -1,4 +1,4 @@
-"""An HTTP server that keeps the messages posted to it, and answers as a test says."""
+"""An HTTP server that keeps what is posted to it, and answers as a test says."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Receiver:
     """`statuses`: of the next answers, 200 afterwards. `hangs`: no answer; `drips`: a byte now and then."""
 
     def __init__(self) -> None:
+        self.bodies: list[str] = []
         self.messages: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
@@ -47,7 +48,9 @@ class Receiver:
                         return
                 status = receiver.statuses.pop(0) if receiver.statuses else 200
                 if status < 300:
-                    receiver.messages.append(json.loads(body))
+                    receiver.bodies.append(body.decode())
+                    if self.headers["Content-Type"].startswith("application/json"):
+                        receiver.messages.append(json.loads(body))
                     receiver.headers.append(dict(self.headers))
                     receiver.paths.append(self.path)
                 self.send_response(status)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import socket
-import threading
 import time
 import urllib.parse
 
@@ -13,7 +9,7 @@ from hoodie.callbacks import MessageCallback
 from hoodie.callbacks.settings import CLASS, HTTP_HEADERS, HTTP_KEY, HTTP_TIMEOUT_S, HTTP_URL
 from hoodie.config.key import Config, Key
 from hoodie.errors import ConfigError, StorageError
-from hoodie.text import visible
+from hoodie.post import address, post
 
 _KEY_HEADER = "HUDI-CALLBACK-KEY"
 _TYPE = "application/json; charset=UTF-8"
@@ -21,8 +17,6 @@ _TRIES = 3
 _PAUSE_S = 0.2
 #: answers after which another try may succeed, beside those of 500 and more
 _AGAIN = frozenset({408, 425, 429})
-#: bytes of an answer that are read, and characters that are shown
-_READ, _SHOWN = 4096, 200
 
 
 class HttpCallback(MessageCallback):
@@ -48,16 +42,18 @@ class HttpCallback(MessageCallback):
         return f"{self._url.scheme}://{self._url.netloc.rpartition('@')[2]}{self._url.path}"
 
     def send(self, message: str, table: str, seconds: float) -> None:
-        """Raises StorageError for an answer that refuses the message, OSError, TimeoutError."""
+        """Raises StorageError for an answer that refuses the message, and for a server that is out of reach;
+        TimeoutError.
+        """
         deadline, body = time.monotonic() + seconds, message.encode()
         for left in reversed(range(_TRIES)):
             try:
-                status, text = self._post(body, deadline)
-            except (OSError, http.client.HTTPException) as error:
-                if time.monotonic() >= deadline:
-                    raise TimeoutError from error
+                status, text = post(self._url, body, self._headers, deadline)
+            except TimeoutError:
+                raise
+            except OSError as error:
                 if not left:
-                    raise StorageError(f"{self.place} is out of reach: {_shown(error)}") from error
+                    raise StorageError(f"{self.place} is out of reach: {error}") from error
             else:
                 if status < 300:
                     return
@@ -68,35 +64,6 @@ class HttpCallback(MessageCallback):
                 raise TimeoutError
             time.sleep(pause)
 
-    def _post(self, body: bytes, deadline: float) -> tuple[int, str]:
-        """Status and beginning of the answer. The connection is cut at the deadline, also of a server that
-        sends a byte now and then.
-        """
-        seconds = max(0.001, deadline - time.monotonic())
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        assert self._url.hostname is not None
-        connection = kind(self._url.hostname, self._url.port, timeout=seconds)
-        cut = threading.Timer(seconds, _cut, (connection,))
-        cut.daemon = True
-        cut.start()
-        try:
-            target = urllib.parse.urlunsplit(("", "", self._url.path or "/", self._url.query, ""))
-            connection.request("POST", target, body, self._headers)
-            answer = connection.getresponse()
-            return answer.status, visible(answer.read(_READ).decode(errors="replace"))[:_SHOWN].strip()
-        finally:
-            cut.cancel()
-            connection.close()
-
-
-def _cut(connection: http.client.HTTPConnection) -> None:
-    with contextlib.suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
-
-
-def _shown(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
 
 def _url(config: Config) -> urllib.parse.SplitResult:
     text = config[HTTP_URL] or ""
@@ -104,14 +71,8 @@ def _url(config: Config) -> urllib.parse.SplitResult:
         raise ConfigError(
             f"{CLASS.name}=http needs {HTTP_URL.name}, where messages go", setting=HTTP_URL.name
         )
-    try:
-        url = urllib.parse.urlsplit(text)
-        _ = url.port
-        text.encode("ascii")
-        fine = url.scheme in ("http", "https") and bool(url.hostname) and " " not in text
-    except ValueError:
-        fine = False
-    if not fine:
+    url = address(text)
+    if url is None:
         raise ConfigError(
             f"{HTTP_URL.name}={text!r} is no address to post to; give http://host/path or https://host/path, "
             "with other characters than ASCII percent-encoded",

@@ -25,6 +25,13 @@ from hoodie.mask import is_secret
 #: bytes of a message that the producer takes: what is too large is the broker's to say
 _LARGEST = 1_000_000_000
 _QUIET = 0
+#: what to do about an error, by its name
+_ADVICE = {
+    "MSG_SIZE_TOO_LARGE": ". Raise max.message.bytes of the topic, which the message is over",
+    "UNKNOWN_TOPIC_OR_PART": f". Create the topic, or mend {KAFKA_TOPIC.name}",
+    "_UNKNOWN_TOPIC": f". Create the topic, or mend {KAFKA_TOPIC.name}",
+    "_UNKNOWN_PARTITION": f". Mend {KAFKA_PARTITION.name}",
+}
 #: how long a topic that is not there may take to be made by its broker
 _TOPIC_S = 10.0
 
@@ -90,7 +97,9 @@ class KafkaCallback(MessageCallback):
                 + (f"; {self._error}" if self._error else "")
             )
         if answers[0] is not None:
-            raise StorageError(f"{self.place} did not take it: {_said(answers[0])}{self._advice(answers[0])}")
+            raise StorageError(
+                f"{self.place} did not take it: {_said(answers[0])}{_ADVICE.get(answers[0].name(), '')}"
+            )
 
     def close(self) -> None:
         """What was not delivered is given up; the next `send` connects anew."""
@@ -116,16 +125,6 @@ class KafkaCallback(MessageCallback):
     def _heard(self, error: Any) -> None:
         """What goes wrong behind the calls: a broker that is gone, a certificate that fails."""
         self._error = _said(error)
-
-    def _advice(self, error: Any) -> str:
-        codes = self._library.KafkaError
-        if error.code() == codes.MSG_SIZE_TOO_LARGE:
-            return ". Raise max.message.bytes of the topic, which the message is over"
-        if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
-            return f". Create the topic, or mend {KAFKA_TOPIC.name}"
-        if error.code() == codes._UNKNOWN_PARTITION:
-            return f". Mend {KAFKA_PARTITION.name}={self._partition}"
-        return ""
 
 
 def _said(error: Any) -> str:

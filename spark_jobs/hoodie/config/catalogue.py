@@ -21,6 +21,7 @@ MODULES = (
     "hoodie.write.settings",
     "hoodie.sync.settings",
     "hoodie.callbacks.settings",
+    "hoodie.metrics.settings",
     "hoodie.services.settings",
     "hoodie.services.archive.settings",
     "hoodie.services.clean.settings",

@@ -133,7 +133,7 @@ def test_a_topic_that_is_not_there(tmp_path: Path, kafka: Kafka) -> None:
 @pytest.mark.full
 def test_a_partition_that_is_not_there(tmp_path: Path, kafka: Kafka) -> None:
     (warning,) = write(tmp_path / "t", kafka, kafka.new_topic(), partition="7").warnings
-    assert "Mend hoodie.write.commit.callback.kafka.partition=7" in warning
+    assert "Mend hoodie.write.commit.callback.kafka.partition" in warning
 
 
 @pytest.mark.full

@@ -1,0 +1,1 @@
+"""Figures of what was completed, for a monitoring system."""
