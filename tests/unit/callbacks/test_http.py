@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
 import socket
+import ssl
 import time
 from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +17,7 @@ from hoodie.callbacks.http import HttpCallback
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, StorageError
 from hoodie.mask import is_secret
+from tests.support.http_server import Server, serving
 from tests.support.receiver import Receiver
 
 PREFIX = "hoodie.write.commit.callback.http."
@@ -92,6 +97,38 @@ def test_no_server() -> None:
         port = taken.getsockname()[1]
     with pytest.raises(StorageError, match=rf"http://127\.0\.0\.1:{port}/x is out of reach: .*refused"):
         made(f"http://127.0.0.1:{port}/x?token=hunter-2").send("{}", "t", 5)
+
+
+def test_a_certificate_that_fails(tmp_path: Path) -> None:
+    """It is its own issuer, whom nobody knows; the message is not sent."""
+    certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "chain.pem")
+    server = Server(http.server.BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    with serving(server) as address, pytest.raises(StorageError, match="certificate verify failed"):
+        made(f"https://{address}").send("{}", "t", 5)
+
+
+def certificate(folder: Path) -> None:
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    begin = datetime(2020, 1, 1)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(begin).not_valid_after(datetime(2099, 1, 1))
+    texts = (
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+        made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM),
+    )
+    (folder / "chain.pem").write_bytes(b"".join(texts))
 
 
 @pytest.mark.parametrize(
