@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from scripts import environment
+from tests.support.properties import examples
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -36,7 +37,9 @@ try:
 except ModuleNotFoundError:  # .venv-hudi has none, and no test there wants it
     pass
 else:
-    hypothesis.settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
+    hypothesis.settings.register_profile(
+        "house", deadline=None, derandomize=os.environ.get("CI") == "true", max_examples=examples(100)
+    )
     hypothesis.settings.load_profile("house")
 
 Server = TypeVar("Server")

@@ -34,6 +34,7 @@ from hoodie.format.bloom import (
     key_range,
 )
 from hoodie.format.settings import BloomType
+from tests.support.properties import examples
 
 # ---- reference: one key, one bit at a time, as Java does it
 
@@ -214,7 +215,7 @@ def test_default_dynamic_vector() -> None:
     assert (bloom.size.m, bloom.size.k) == (2_587_966, 30)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     keys=key_lists,
     others=key_lists,

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hoodie.metadata.records.column_ranges import ColumnRange, Unbounded
 from hoodie.metadata.records.footer_ranges import footer_ranges
 from hoodie.metadata.records.log_ranges import LogRanges
+from tests.support.properties import examples
 
 FLOATS = st.floats(width=32) | st.sampled_from([math.nan, -0.0, 0.0, math.inf, -math.inf])
 TEXTS = st.text(max_size=4) | st.text("a\U0010ffff\ud7ff\ue000é", min_size=1025, max_size=1030)
@@ -81,7 +82,7 @@ def check(found: ColumnRange, kind: pa.DataType, given_values: list[Any]) -> Non
 
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(kind) for kind, _ in KINDS])
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_every_value_is_within(
     kind: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:

@@ -19,6 +19,7 @@ from hoodie.codec.arrow_avro import decode_records, decode_values, encode_record
 from hoodie.errors import InputError, SchemaError, TableError
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import from_avro, to_avro_text
+from tests.support.properties import examples
 from tests.unit.codec.avro_cases import (
     Case,
     cases,
@@ -36,7 +37,7 @@ def encoded(rows: pa.Table | pa.RecordBatch, text: str) -> bytes:
 
 
 @given(cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_records_of_fastavro_come_back_as_rows(case: Case) -> None:
     rows = decode_records(case.data, len(case.rows), case.text)
     rows.validate(full=True)
@@ -45,7 +46,7 @@ def test_records_of_fastavro_come_back_as_rows(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_rows_become_the_very_bytes_of_fastavro(case: Case) -> None:
     rows = decode_records(case.data, len(case.rows), case.text)
     assert encoded(rows, case.text) == case.data
@@ -82,7 +83,7 @@ def _layout(draw: st.DrawFn, column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[An
 
 
 @given(cases(), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_layout_of_rows_does_not_matter(case: Case, data: st.DataObject) -> None:
     rows = decode_records(case.data, len(case.rows), case.text)
     columns = [data.draw(_layout(column)) for column in rows.columns]
@@ -404,7 +405,7 @@ def _places(data: bytes, count: int) -> list[tuple[int, int]]:
 
 
 @given(st.data(), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_records_are_found_whatever_they_hold(data: st.DataObject, seed: int) -> None:
     """Also records that look as if other records began in them."""
     rng = np.random.default_rng(seed)

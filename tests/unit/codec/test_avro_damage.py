@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hoodie.codec.arrow_avro import decode_records
 from hoodie.errors import TableError
+from tests.support.properties import examples
 from tests.unit.codec.avro_cases import Case, cases, framed, unframed
 
 #: in place of bytes: ends of varints, great lengths, negative lengths, wrong branches, half characters
@@ -56,7 +57,7 @@ def _rows_or_table_error(case: Case, data: bytes, count: int, columns: list[str]
 
 
 @given(cases(), st.data())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_damage_is_a_table_error_or_rows(case: Case, data: st.DataObject) -> None:
     torn = data.draw(_damaged(case.data))
     count = data.draw(st.sampled_from([len(case.rows)] * 4 + [0, len(case.rows) + 1, -1, 2**31 - 1]))
@@ -66,7 +67,7 @@ def test_damage_is_a_table_error_or_rows(case: Case, data: st.DataObject) -> Non
 
 
 @given(cases(), st.data())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_damage_inside_whole_records_is_a_table_error_or_rows(case: Case, data: st.DataObject) -> None:
     records = unframed(case.data)
     assume(records)

@@ -16,6 +16,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.read.file_slice import SliceReader, read_slice
 from hoodie.timeline.instant import State
 from tests.contract.test_merge import fill, merged
+from tests.support.properties import examples
 from tests.support.tiers import full_but
 from tests.unit.read.support import LARGE, SCHEMA, STORAGE, LogTable, Row, data, deletes, rollback
 
@@ -129,7 +130,7 @@ def rows_of(tables: Any) -> list[Row]:
 @given(seed=st.integers(0, 10**9), keys=st.integers(1, 12), based=st.booleans())
 # a partial update forgets the greater ordering value that was before a row that deletes
 @example(seed=30415, keys=9, based=True)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_slice_is_what_the_model_says(payload: str, seed: int, keys: int, based: bool) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:

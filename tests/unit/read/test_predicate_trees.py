@@ -19,6 +19,7 @@ from hoodie.read.bounds import NOTHING, UNKNOWN, Bounds, Lookup, comparable, out
 from hoodie.read.predicate import ANY, FALSE, NULL, TRUE
 from hoodie.read.statistics import possible_row_groups
 from tests.support.predicates import SCHEMA, predicate, rows
+from tests.support.properties import examples
 
 ANSWERS = {True: TRUE, False: FALSE, None: NULL}
 
@@ -43,7 +44,7 @@ def lookup(table: pa.Table, known: set[str]) -> Lookup:
     return lambda path: columns.get(path[0], UNKNOWN)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(pick=st.randoms(use_true_random=False))
 def test_bounds_allow_every_answer_that_duckdb_gives(
     connection: duckdb.DuckDBPyConnection, pick: random.Random

@@ -17,6 +17,7 @@ from hoodie.services.clustering.curves import bits_for, hilbert, z_order
 from hoodie.services.clustering.order import Order, Scale, SortKeys
 from hoodie.services.clustering.settings import BuildMethod, Layout
 from hoodie.services.clustering.sort import SortedRows
+from tests.support.properties import examples
 
 
 def grid(dimensions: int, bits: int) -> list[np.ndarray[Any, np.dtype[np.uint32]]]:
@@ -101,7 +102,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(rows=ROWS, layout=st.sampled_from(list(Layout)), spilled=st.booleans(), pieces=st.integers(1, 5))
 def test_spilled_rows_come_in_the_same_order(
     tmp_path_factory: pytest.TempPathFactory,
@@ -145,7 +146,7 @@ def _texts(column: Any) -> list[str]:
     return [repr(value if value != 0 else 0) for value in column.to_pylist()]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(rows=ROWS, bound=st.integers(0, 59))
 def test_a_bound_divides_rows_as_the_order_does(rows: list[tuple[Any, ...]], bound: int) -> None:
     table = pa.table(
