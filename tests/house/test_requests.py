@@ -38,6 +38,7 @@ LISTERS = {
     "concurrency/heartbeats.py",
     "read/retained.py",
     "services/archive/run.py",
+    "spark/staging.py",
     "table/heartbeat.py",
     "table/listing.py",
     "table/markers.py",

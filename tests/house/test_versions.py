@@ -28,6 +28,7 @@ FILE_TIMES = (
     HOODIE / "lock/filesystem.py",
     HOODIE / "serve/details.py",
     HOODIE / "services/ttl/plan.py",
+    HOODIE / "spark/staging.py",
 )
 
 ORDER = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)

@@ -369,6 +369,8 @@ class BaseFileReader:
     ) -> Iterator[pa.RecordBatch]:
         """At most `rows` at a time, fewer where those might be more than BATCH_BYTES (`parquet_pages`)."""
         names = None if columns is None else list(columns)
+        if self._groups == []:
+            return
         with readable(self.path):
             step = self._pages.batch_rows(names, rows)
             yield from self._file.iter_batches(

@@ -92,6 +92,18 @@ def slice_tables(
         yield columns.put(rows, partition, schema)
 
 
+def rows_of_slices(
+    view: TableView, storage: Storage, slices: Sequence[FileSlice], names: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Rows of these slices in these columns, one slice after the other, those outside the span left out: for
+    a task, which is one of many.
+    """
+    wanted = _looked_at(view, names, None)
+    for file_slice in slices:
+        for rows in slice_tables(view, storage, file_slice, wanted):
+            yield _within(view, rows).select(list(names))
+
+
 def view_batches(view: TableView, storage: Storage, *, meta: bool = True) -> pa.RecordBatchReader:
     """All rows and columns of a view that has no span, as often as it is called."""
     names = view.columns(None, meta)

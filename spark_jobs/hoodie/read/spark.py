@@ -159,7 +159,7 @@ def _merged(
     unread: Mapping[str, str],
 ) -> Any:
     """Rows of slices that Python tasks read."""
-    slices = packed(merged, _weight)
+    slices = packed(merged, slice_weight)
     read = [name for name in names if name not in unread] or list(names[:1])
     task = _MergeTask(view.ref, slices, view.context, tuple(read), view.path_columns)
     kinds = to_spark_schema(pa.schema([view.schema.field(name) for name in read]))
@@ -178,7 +178,7 @@ def _merged(
     )
 
 
-def _weight(item: FileSlice) -> int:
+def slice_weight(item: FileSlice) -> int:
     """Bytes to read; a skeleton, whose source's size is not known here, has a task of its own."""
     return _ALONE if item.base and item.base.skeleton else item.size
 

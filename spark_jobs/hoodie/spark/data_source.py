@@ -1,0 +1,133 @@
+"""The data source `hoodie`, as pyspark calls it: planning and commits in processes of their own beside the
+driver, which have no session; reading and staging in tasks.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+from hoodie.api import write_table
+from hoodie.engine.session import arrow_schema
+from hoodie.errors import JobError
+from hoodie.format.schema import normalized
+from hoodie.spark.filters import where
+from hoodie.spark.options import Reading, Writing
+from hoodie.spark.scan import Planned, planned, spark_schema
+from hoodie.spark.staging import Stage, StagedFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from hoodie.read.binding import Predicate
+
+#: is imported where Spark pushes filters. Elsewhere Spark refuses a reader that takes them, unless
+#: spark.sql.python.filterPushdown.enabled is set, which is off by default
+_PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class HoodieDataSource(DataSource):
+    """`spark.read.format("hoodie")` and `df.write.format("hoodie")`, with Apache Hudi's option names."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "hoodie"
+
+    def schema(self) -> StructType:
+        """Raises as `hoodie.read_table`."""
+        found: StructType = spark_schema(Reading.of(self.options))
+        return found
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        made = PushingReader if _PUSHES in sys.modules else HoodieReader
+        return made(Reading.of(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> HoodieWriter:
+        """Raises before a task runs: ConfigError for options, InputError for columns no table can have."""
+        rows = arrow_schema(schema)
+        normalized(rows)
+        return HoodieWriter(Writing.of(self.options, overwrite), rows)
+
+
+class HoodieReader(DataSourceReader):
+    """One query of a plan. It is planned once, when Spark has pushed its filters; the plan is what tasks
+    get.
+    """
+
+    def __init__(self, reading: Reading, schema: StructType) -> None:
+        self._reading, self._schema = reading, schema
+        self._where: Predicate | None = None
+        self._planned: Planned | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(slices) for slices in self._plan().tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Spark gives None where there are no partitions."""
+        return self._plan().scan.batches(partition.value or ())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_planned": replace(self._plan(), tasks=())}
+
+    def _plan(self) -> Planned:
+        if self._planned is None:
+            self._planned = planned(self._reading, self._schema, self._where)
+        return self._planned
+
+
+class PushingReader(HoodieReader):
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """They leave out what is not read; Spark evaluates all of them on the rows."""
+        self._where = where(filters)
+        return filters
+
+
+@dataclass
+class StagedRows(WriterCommitMessage):
+    """Of one task."""
+
+    files: tuple[StagedFile, ...]
+
+
+class HoodieWriter(DataSourceArrowWriter):
+    """Tasks stage their rows; the commit is one write of them by the local engine."""
+
+    def __init__(self, writing: Writing, schema: pa.Schema) -> None:
+        self._writing, self._stage = writing, Stage.new(writing.ref, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:  # type: ignore[override]
+        return StagedRows(self._stage.keep(iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        try:
+            result = write_table(
+                self._stage.rows([file for message in messages for file in _files(message)]),
+                self._writing.ref.uri,
+                operation=self._writing.operation,
+                options=self._writing.config.texts,
+            )
+        finally:
+            self._stage.delete()
+        for text in result.warnings:
+            warnings.warn(text, stacklevel=1)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._stage.delete()
+
+
+def _files(message: WriterCommitMessage | None) -> tuple[StagedFile, ...]:
+    if not isinstance(message, StagedRows):
+        raise JobError("a task did not say what it staged, and nothing was committed; run the write again")
+    return message.files
