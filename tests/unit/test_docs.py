@@ -18,6 +18,7 @@ from hoodie.cli import main
 from tests.house.test_docs import PAGES, blocks, commands
 
 NEEDS_AIRFLOW = ("ORDERS", "airflow")
+NEEDS_SPARK = ("spark=spark", 'format("hoodie")')
 KEYS = {
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.datasource.write.partitionpath.field": "order_date",
@@ -43,7 +44,7 @@ def orders(first: int = 0) -> pa.Table:
 
 
 def examples(page: Path) -> list[str]:
-    texts = [text for text in blocks(page, "python") if "spark=spark" not in text]
+    texts = [text for text in blocks(page, "python") if not any(word in text for word in NEEDS_SPARK)]
     return [text for text in texts if not any(word in text for word in NEEDS_AIRFLOW)]
 
 
