@@ -134,7 +134,8 @@ def _committed(
         _check(first_pass.engine, table, plan, hooks)
         behind = index_behind(plan.config, table, plan.timeline)
         early = plan.config[WAIT_MS] or behind or not first
-        begun = Transaction(table, plan.config, plan.timeline_utc, plan.action, progress)
+        extra = plan.request.extra_metadata
+        begun = Transaction(table, plan.config, plan.timeline_utc, plan.action, progress, extra=extra)
         begun.announcing(hooks.announcer(plan.config))
         transactions.append(begun)
         with attempts.conflicts(plan, table), begun as transaction:
@@ -311,7 +312,8 @@ def _write(rows: Prepared, transaction: Transaction, progress: ProgressCallback)
     if transaction.repaired:
         profile.relist(plan.context.snapshot, table.listing().files)
     _spare_pending(profile, plan, table.storage, table.timeline)
-    transaction.inflight(profile.inflight(operation.metadata_name))
+    begun = profile.inflight(operation.metadata_name)
+    transaction.inflight(replace(begun, extra_metadata=plan.request.task))
     for partition in sorted(profile.unmarked):
         ensure_partition(table.storage, table.base_path, partition, transaction.instant)
     stats = rows.write(transaction.instant, progress) if profile.rows else {}

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hoodie.table import doctor
-from hoodie.table.doctor import ERROR, NOTE, WARNING, check_table
+from hoodie.table import checkup
+from hoodie.table.checkup import ERROR, NOTE, WARNING
+from hoodie.table.doctor import check_table
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
 
 #: what there is to say beside the metadata table: check, status, and a part of the text
@@ -28,7 +29,7 @@ SAID = {
 
 @pytest.mark.parametrize("name", [*COPY_ON_WRITE, *MERGE_ON_READ])
 def test_tables_of_apache_hudi(golden_tables: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_OLD_PLAN_S", float("inf"))  # the tables grow older
+    monkeypatch.setattr(checkup, "_OLD_PLAN_S", float("inf"))  # the tables grow older
     findings = check_table(str(golden_tables / "0.15.0-v6" / name / "table"))
     assert not [item for item in findings if item.status == ERROR]
     noted = [item for item in findings if item.status in (NOTE, WARNING) and item.check != "metadata table"]

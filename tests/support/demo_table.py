@@ -7,6 +7,7 @@ write dies in the middle and is rolled back by the next, another one at the end.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import json
 import os
@@ -76,12 +77,8 @@ def write_table(folder: Path, hours: int = 24, *, archive: bool = True) -> str:
                 die(path, hour, chance)
                 settle(path, settled, chance)
                 now(START + dt.timedelta(hours=hour, minutes=22))
-            extra = {
-                TOKEN_KEY: f"{DAG}/{TASK}/-1/{'/'.join(interval(hour))}",
-                RUN_KEY: f"{DAG}/{TASK}/-1/run={run_id(hour)}",
-            }
             hoodie.write_table(
-                orders(hour, chance), path, operation="upsert", options=options, extra_metadata=extra
+                orders(hour, chance), path, operation="upsert", options=options, extra_metadata=task(hour)
             )
             settle(path, settled, chance)
         now(START + dt.timedelta(hours=hours))
@@ -112,6 +109,14 @@ def _new(hour: int) -> int:
     return random.Random(hour).randrange(200, _IDS)
 
 
+def task(hour: int) -> dict[str, str]:
+    """What names the run of the DAG in an hour."""
+    return {
+        TOKEN_KEY: f"{DAG}/{TASK}/-1/{'/'.join(interval(hour))}",
+        RUN_KEY: f"{DAG}/{TASK}/-1/run={run_id(hour)}",
+    }
+
+
 def die(path: str, hour: int, chance: random.Random) -> str:
     """Leave what a writer leaves that is killed while it writes: an inflight instant, and a heartbeat of a
     process that is gone. Returns its instant.
@@ -120,10 +125,12 @@ def die(path: str, hour: int, chance: random.Random) -> str:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     owner = {"host": "worker-2", "machine": heartbeat._machine(), "pid": process.pid, "started": "1"}
+    owner |= task(hour)
     _STORAGE.write(heartbeat.heartbeat_path(path, time), json.dumps(owner).encode())
     planned = inflight_metadata(
         "UPSERT", {"2026-03-09-20": 412}, {"2026-03-09-16": [PlannedFile("", "", chance.randrange(300))]}
     )
+    planned = dataclasses.replace(planned, extra_metadata=task(hour))
     for state, data in ((State.REQUESTED, b""), (State.INFLIGHT, planned.to_json())):
         create_instant(_STORAGE, path, Instant(time, Action.DELTACOMMIT, state), data)
     return time

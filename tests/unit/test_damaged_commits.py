@@ -14,7 +14,8 @@ import hoodie
 from airflow_hoodie.commits import TableReader
 from hoodie.errors import TableError
 from hoodie.storage.local import LocalStorage
-from hoodie.table.doctor import ERROR, check_table
+from hoodie.table.checkup import ERROR
+from hoodie.table.doctor import check_table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.token_store import TokenStore

@@ -18,7 +18,8 @@ import hoodie
 from hoodie.cli import doctor, main
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
-from hoodie.table.doctor import ERROR, NOTE, OK, WARNING, check_table, worst
+from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, worst
+from hoodie.table.doctor import check_table
 from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import hoodie
-from hoodie.table.doctor import ERROR, NOTE, OK, WARNING, Finding, check_table
+from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
+from hoodie.table.doctor import check_table
 from tests.support.cli import said
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import OPTIONS

@@ -15,7 +15,8 @@ from airflow_hoodie.commits import TableReader
 from hoodie.cli import main
 from hoodie.errors import HalfUpgraded, UnsupportedVersion
 from hoodie.storage.local import LocalStorage
-from hoodie.table.doctor import ERROR, check_table
+from hoodie.table.checkup import ERROR
+from hoodie.table.doctor import check_table
 from hoodie.timeline.active import Timeline
 from tests.support.archives import age
 from tests.unit.write.support import listing

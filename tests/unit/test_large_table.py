@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import hoodie
-from hoodie.table.doctor import OK, check_table
+from hoodie.table.checkup import OK
+from hoodie.table.doctor import check_table
 from tests.support.large_table import OPTIONS, LargeTable
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows

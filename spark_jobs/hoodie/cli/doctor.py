@@ -18,7 +18,8 @@ from typing import Any
 import hoodie
 from hoodie.cli.output import Answer
 from hoodie.errors import ConfigError, HoodieError
-from hoodie.table.doctor import ERROR, NOTE, OK, WARNING, Finding, check_table, worst
+from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding, worst
+from hoodie.table.doctor import check_table
 
 #: major versions of Java that start each of Spark's
 _JAVAS = {3: (8, 11, 17), 4: (17, 21)}

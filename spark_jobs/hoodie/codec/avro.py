@@ -64,14 +64,15 @@ def java_strings(schema: Any) -> Any:
     return found
 
 
-def write_record(name: str, record: Mapping[str, Any]) -> bytes:
+def write_record(name: str, record: Mapping[str, Any], header: Mapping[str, str] | None = None) -> bytes:
     """`record` -> an object container (codec null, the schema embedded) of the model `name`.
 
-    Fields that have a default may be left out. Raises ValueError when the record does not fit the schema.
+    Fields that have a default may be left out. `header`: texts of the container's own metadata, which readers
+    of records pass over. Raises ValueError when the record does not fit the schema.
     """
     out = io.BytesIO()
     try:
-        _fastavro().writer(out, _parsed(name), [dict(record)], codec="null")
+        _fastavro().writer(out, _parsed(name), [dict(record)], codec="null", metadata=dict(header or {}))
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"record does not fit {name}: {error}") from error
     return out.getvalue()

@@ -46,6 +46,14 @@ def one_datum(data: bytes) -> tuple[str, bytes]:
     return schema, _inflated(found[0], meta.get("avro.codec", b"null").decode())
 
 
+def header_text(data: bytes, key: str) -> str | None:
+    """A text of a container's own metadata; None where it has none. Raises ValueError as `one_datum`."""
+    if not data.startswith(_MAGIC):
+        raise ValueError("no Avro container")
+    meta, _ = _metadata(data, len(_MAGIC))
+    return meta[key].decode() if key in meta else None
+
+
 def check_schema(schema: Any) -> None:
     """Raises ValueError for an Avro schema (JSON values) that contains itself, is nested without end, or has
     arrays of values that take no bytes.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
@@ -25,7 +25,7 @@ from hoodie.lock import lock_for
 from hoodie.lock.settings import PROVIDER
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
-from hoodie.table.heartbeat import Heartbeat, HeartbeatFile
+from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant
@@ -44,9 +44,16 @@ Repair = Callable[[Sequence[HeartbeatFile]], None]
 class WriterGate(ABC):
     """Which of several writers of a table may begin, and which may publish. Made by `gate_for`."""
 
-    def __init__(self, table: Table, config: Config, utc: bool, progress: ProgressCallback) -> None:
-        self.heartbeats = beats = Heartbeats(table, config)
-        self.queue = Queue(table, beats.interval, beats.misses, config[WAIT_MS], progress)
+    def __init__(
+        self,
+        table: Table,
+        config: Config,
+        utc: bool,
+        progress: ProgressCallback,
+        extra: Mapping[str, str],
+    ) -> None:
+        self.heartbeats = beats = Heartbeats(table, config, extra)
+        self.queue = Queue(table, beats.interval, beats.misses, config[WAIT_MS], progress, Work(extra=extra))
         self._lock = TableLock(table, config, progress)
         self._table = table
         self._utc = utc
@@ -120,8 +127,15 @@ class ExclusiveGate(WriterGate):
     Services run beside writers: the heartbeat of one keeps those away that work on the same instant.
     """
 
-    def __init__(self, table: Table, config: Config, utc: bool, progress: ProgressCallback) -> None:
-        super().__init__(table, config, utc, progress)
+    def __init__(
+        self,
+        table: Table,
+        config: Config,
+        utc: bool,
+        progress: ProgressCallback,
+        extra: Mapping[str, str],
+    ) -> None:
+        super().__init__(table, config, utc, progress, extra)
         self._entered: list[Heartbeat] = []
 
     def enter(self, rank: Rank, repair: Repair | None, *, beside: bool, alone: bool = False) -> None:
@@ -247,11 +261,15 @@ class OptimisticGate(ExclusiveGate):
         return super()._begin(request)
 
 
-def gate_for(table: Table, config: Config, utc: bool, progress: ProgressCallback) -> WriterGate:
-    """The gate that the settings ask for. Raises ConfigError as `check_concurrency`; touches nothing."""
+def gate_for(
+    table: Table, config: Config, utc: bool, progress: ProgressCallback, extra: Mapping[str, str]
+) -> WriterGate:
+    """The gate that the settings ask for; touches nothing. `extra`: metadata of the commits. Raises
+    ConfigError as `check_concurrency`.
+    """
     check_concurrency(table, config)
     gate = OptimisticGate if is_optimistic(config) else ExclusiveGate
-    return gate(table, config, utc, progress)
+    return gate(table, config, utc, progress, extra)
 
 
 def is_optimistic(config: Config) -> bool:

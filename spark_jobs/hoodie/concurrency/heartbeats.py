@@ -7,7 +7,7 @@ one of two finds the other's. A service that runs beside writers excludes only p
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hoodie.concurrency.settings import CONCURRENCY_MODE
 from hoodie.config.key import Config
@@ -17,6 +17,7 @@ from hoodie.table.handle import Table
 from hoodie.table.heartbeat import (
     Heartbeat,
     HeartbeatFile,
+    Work,
     heartbeat_folder,
     heartbeats_of,
     read_heartbeats,
@@ -34,10 +35,10 @@ _SHOWN = 200
 class Heartbeats:
     """`heartbeats` are this transaction's own; `service` is its work where it runs beside writers. `alone`:
     services of others are refused, too. `shared`: the lock by which it excludes writers that it runs beside;
-    "" where it refuses them.
+    "" where it refuses them. `extra`: metadata of its commits, which may name its task run.
     """
 
-    def __init__(self, table: Table, config: Config) -> None:
+    def __init__(self, table: Table, config: Config, extra: Mapping[str, str]) -> None:
         self._table = table
         self.storage, self.base_path = table.storage, table.base_path
         self.interval = config[INTERVAL_MS]
@@ -46,6 +47,7 @@ class Heartbeats:
         self.service = ""
         self.alone = False
         self.shared = ""
+        self.extra = extra
         #: was there something else beside the heartbeats that were looked at last: a killed run's
         self.litter = False
 
@@ -157,7 +159,8 @@ class Heartbeats:
         )
 
     def _beat(self, time: str) -> Heartbeat:
-        heartbeat = Heartbeat(self._table, time, self.interval, self.misses, self.service, shared=self.shared)
+        work = Work(service=self.service, shared=self.shared, extra=self.extra)
+        heartbeat = Heartbeat(self._table, time, self.interval, self.misses, work)
         heartbeat.start()
         self.own.append(heartbeat)
         return heartbeat

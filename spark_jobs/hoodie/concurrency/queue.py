@@ -1,6 +1,6 @@
 """Writers and services that wait for a table, in the order in which they came.
 
-`.hoodie/.aux/waiting/<ticket>` is the heartbeat (table.heartbeat) of one that waits. A ticket's digits are
+`.hoodie/.aux/waiting/<ticket>` is the heartbeat (table.heartbeat) of one that waits. A ticket's 20 digits are
 its rank (services, which need the table for a moment, go before writers), the millisecond of its arrival by
 the storage's clock, and chance. The queue only gives the order of the attempts; the heartbeat of the process
 at work keeps two writers apart. So a wrong clock or a lost ticket costs time and nothing else. Any process
@@ -20,7 +20,7 @@ from typing import TypeVar
 from hoodie.errors import AlreadyExists, ConflictError, HoodieError, TableBusy
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
-from hoodie.table.heartbeat import Heartbeat, read_heartbeats, remove_heartbeat
+from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work, read_heartbeats, remove_heartbeat
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import META_FOLDER
 
@@ -40,6 +40,29 @@ class Rank(enum.Enum):
     WRITER = 1
 
 
+_DIGITS = 1 + 13 + 6
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One that waits, as another process sees it. `arrived_ms`: by the storage's clock."""
+
+    rank: Rank
+    arrived_ms: int
+    beat: HeartbeatFile
+
+
+def line(table: Table, interval_ms: int, misses: int) -> list[Waiting]:
+    """Those that wait for the table, first to last. Reads only: tickets of dead processes are left out."""
+    found: list[Waiting] = []
+    for beat in sorted(read_heartbeats(table, FOLDER), key=lambda beat: beat.instant):
+        name = beat.instant
+        known = len(name) == _DIGITS and name[0] in "01"
+        if known and beat.alive(interval_ms, misses):
+            found.append(Waiting(Rank(int(name[0])), int(name[1:14]), beat))
+    return found
+
+
 @dataclass(frozen=True)
 class Queue:
     """The queue of one table. `wait_ms` 0: no queueing. Times are a heartbeat's, see table.heartbeat."""
@@ -49,6 +72,7 @@ class Queue:
     misses: int
     wait_ms: int
     progress: ProgressCallback
+    work: Work
 
     def turn(self, rank: Rank, attempt: Callable[[], T], look: Callable[[], object]) -> T:
         """The result of `attempt` once it raises no ConflictError; the last error after `wait_ms`.
@@ -149,7 +173,7 @@ class _Ticket:
 
     def _take(self) -> None:
         queue = self._queue
-        beat = Heartbeat(queue.table, self._name, queue.interval_ms, queue.misses, folder=FOLDER)
+        beat = Heartbeat(queue.table, self._name, queue.interval_ms, queue.misses, queue.work, FOLDER)
         # swept away while it was written, or its name is taken: the next look tries again
         with contextlib.suppress(ConflictError, AlreadyExists):
             beat.start()

@@ -72,7 +72,9 @@ class ServiceTable:
         """A transaction of this service; the result reports what it repairs. The hooks run once it is left
         without an error.
         """
-        made = Transaction(self.table, self.config, self.props.timeline_utc, progress=progress)
+        made = Transaction(
+            self.table, self.config, self.props.timeline_utc, progress=progress, extra=self.extra
+        )
         hooks = Hooks()
         made.announcing(hooks.announcer(self.config))
         self.transactions.append(made)

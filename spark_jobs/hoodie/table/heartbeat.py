@@ -1,9 +1,9 @@
 """Heartbeats: they distinguish a live writer from a dead one (format.md 14.4).
 
 `.hoodie/.heartbeat/<instant>`, rewritten every interval; Apache Hudi looks at the modification time only,
-so the content is free: ours contains the writer's process, its machine, and the silence after which it is
-dead. A heartbeat whose process is gone from this machine, or which this very process has stopped, is dead
-at once; any other is dead when it has missed `tolerable misses` intervals.
+so the content is free: ours contains the writer's process, its machine, its task run, and the silence after
+which it is dead. A heartbeat whose process is gone from this machine, or which this very process has stopped,
+is dead at once; any other is dead when it has missed `tolerable misses` intervals.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hoodie.errors import HoodieError
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
+from hoodie.timeline.task_run import RUN_KEY, TaskRun
+from hoodie.timeline.tokens import TOKEN_KEY
 
 _FOLDER = f"{META_FOLDER}/.heartbeat"
 
@@ -36,7 +38,8 @@ class HeartbeatFile:
 
     `service` is "" for a writer; a service that runs beside writers names its work here, such as
     "compaction 20240531103000000", and excludes only another service of the same work. `shared`: the lock by
-    which an optimistic writer excludes others of its kind; "" for one that writes alone.
+    which an optimistic writer excludes others of its kind; "" for one that writes alone. `run`: of the task
+    that the process works for, None where it names none.
     """
 
     instant: str
@@ -49,6 +52,7 @@ class HeartbeatFile:
     tolerance_ms: int = 0
     service: str = ""
     shared: str = ""
+    run: TaskRun | None = None
 
     @property
     def owner(self) -> str:
@@ -101,6 +105,24 @@ def remove_heartbeat(table: Table, instant: str, folder: str = _FOLDER) -> None:
     table.storage.delete(heartbeat_path(table.base_path, instant, folder))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a heartbeat says of its process, beside who it is. `service`, `shared`: see HeartbeatFile.
+    `extra`: the extra metadata of its commit, of which what names a task run is told.
+    """
+
+    service: str = ""
+    shared: str = ""
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, str]:
+        run = {key: self.extra[key] for key in (RUN_KEY, TOKEN_KEY) if self.extra.get(key)}
+        return {"service": self.service, **({"shared": self.shared} if self.shared else {}), **run}
+
+
+_UNNAMED = Work()
+
+
 class Heartbeat:
     """Beats from a daemon thread between `start` and `stop`; `stop` removes the file."""
 
@@ -110,17 +132,16 @@ class Heartbeat:
         instant: str,
         interval_ms: int,
         misses: int,
-        service: str = "",
+        work: Work = _UNNAMED,
         folder: str = _FOLDER,
-        shared: str = "",
     ) -> None:
         self._storage = table.storage
         self.instant = instant
         self._path = heartbeat_path(table.base_path, instant, folder)
         self._interval = interval_ms / 1000
-        self._service = service
+        self._service = work.service
         self._token = uuid.uuid4().hex
-        self._content = _content(self._token, interval_ms * misses, service, shared)
+        self._content = _content(self._token, interval_ms * misses, work)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"hoodie-heartbeat-{instant}", daemon=True)
 
@@ -182,7 +203,7 @@ class Heartbeat:
                 continue  # the storage is out of reach; the next beat may come through in time
 
 
-def _content(token: str, tolerance_ms: int, service: str, shared: str) -> bytes:
+def _content(token: str, tolerance_ms: int, work: Work) -> bytes:
     pid = os.getpid()
     owner = {
         "host": socket.gethostname(),
@@ -191,8 +212,7 @@ def _content(token: str, tolerance_ms: int, service: str, shared: str) -> bytes:
         "started": _start_time(pid),
         "token": token,
         "toleranceMs": tolerance_ms,
-        "service": service,
-        **({"shared": shared} if shared else {}),
+        **work.to_dict(),
     }
     return json.dumps(owner).encode()
 
@@ -212,6 +232,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> HeartbeatFile:
             tolerance_ms=_number(owner.get("toleranceMs", 0), 1 << 53),
             service=str(owner.get("service", "")),
             shared=str(owner.get("shared", "")),
+            run=TaskRun.of({key: text for key, text in owner.items() if isinstance(text, str)}),
         )
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, FileNotFoundError):
         return HeartbeatFile(item.name, age)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from hoodie.format.names import file_id, file_name, instant_time, relative_path
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.taken_back import TAKEN_BACK_KEY, TakenBack
 
 P = TypeVar("P", bound="AvroFile")
 
@@ -30,11 +31,16 @@ class AvroFile:
     def from_record(cls: type[P], record: Mapping[str, Any]) -> P:
         raise NotImplementedError
 
+    @property
+    def header(self) -> Mapping[str, str]:
+        """Texts beside the record, which Apache Hudi passes over."""
+        return {}
+
     def to_bytes(self) -> bytes:
         """Content of the timeline file. Raises ValueError when a field has a wrong type."""
         from hoodie.codec.avro import write_record
 
-        return write_record(self.model, self.to_record())
+        return write_record(self.model, self.to_record(), self.header)
 
     @classmethod
     def from_bytes(cls: type[P], data: bytes) -> P:
@@ -167,7 +173,11 @@ class RollbackPartition:
 
 @dataclass(frozen=True)
 class RollbackMetadata(AvroFile):
-    """`X.rollback` (HoodieRollbackMetadata): what was rolled back, by partition path."""
+    """`X.rollback` (HoodieRollbackMetadata): what was rolled back, by partition path.
+
+    `lost`: what is known of the rows of the one instant, for people; it is kept beside the record, and not
+    read back with it.
+    """
 
     model = "HoodieRollbackMetadata"
 
@@ -179,6 +189,7 @@ class RollbackMetadata(AvroFile):
     #: times of `instants`; Hudi writes both
     commits: tuple[str, ...] = ()
     version: int | None = 1
+    lost: TakenBack | None = field(default=None, compare=False)
 
     @classmethod
     def of(
@@ -187,10 +198,15 @@ class RollbackMetadata(AvroFile):
         duration_ms: int,
         target: InstantInfo,
         partitions: Mapping[str, RollbackPartition],
+        lost: TakenBack | None = None,
     ) -> RollbackMetadata:
         """The metadata of a rollback of one instant; the number of deleted files is counted here."""
         deleted = sum(len(item.deleted) for item in partitions.values())
-        return cls(start_time, duration_ms, deleted, (target,), dict(partitions), (target.time,))
+        return cls(start_time, duration_ms, deleted, (target,), dict(partitions), (target.time,), lost=lost)
+
+    @property
+    def header(self) -> Mapping[str, str]:
+        return {TAKEN_BACK_KEY: self.lost.to_text()} if self.lost else {}
 
     def to_record(self) -> dict[str, Any]:
         return {

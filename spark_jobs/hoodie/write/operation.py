@@ -125,6 +125,11 @@ class WriteRequest:
     def fingerprint(self) -> str:
         return self.extra_metadata.get(FINGERPRINT_KEY, "")
 
+    @property
+    def task(self) -> dict[str, str]:
+        """What names the task run, in the inflight file, too: a write that fails is known by it."""
+        return {key: self.extra_metadata[key] for key in TASK_KEYS if key in self.extra_metadata}
+
 
 @dataclass(frozen=True)
 class PlannedPartition:

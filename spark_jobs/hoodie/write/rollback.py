@@ -52,6 +52,7 @@ from hoodie.timeline.plans import (
     RollbackRequest,
 )
 from hoodie.timeline.restore_plan import RestorePlan
+from hoodie.timeline.taken_back import TakenBack
 from hoodie.write.commit import Commits
 from hoodie.write.reconcile import base_files_of
 from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks
@@ -220,6 +221,7 @@ def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
             instant=requested.time,
         )
     service = pending.target.action not in _PLANNED and _service(table, pending.target)
+    lost = _lost(table, pending.target.with_state(State.COMPLETED) if completed else pending.target)
     if completed or service or pending.forget:
         unpublish(table, pending.target)
     commits.undo(pending.target)
@@ -236,6 +238,7 @@ def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
         duration_ms=int((time.time() - started) * 1000),
         target=InstantInfo.of(pending.target),
         partitions=done,
+        lost=lost,
     )
     commits.complete(requested.with_state(State.COMPLETED), metadata)
     finish(table, pending.target)
@@ -318,6 +321,12 @@ def _wrote(table: Table, target: Instant) -> CommitMetadata | None:
         return read_commit(table.storage, table.base_path, _readable(target))
     except (FileNotFoundError, TableError):
         return None
+
+
+def _lost(table: Table, target: Instant) -> TakenBack | None:
+    """What the page and the log say of an instant that is taken back; None where it says nothing itself."""
+    wrote = _wrote(table, target)
+    return None if wrote is None else TakenBack.of(target, wrote)
 
 
 def _readable(target: Instant) -> Instant:

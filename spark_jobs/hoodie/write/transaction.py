@@ -70,7 +70,9 @@ class Transaction:
         action: Action = Action.COMMIT,
         progress: ProgressCallback = silent,
         participants: Participants = (),
+        extra: Mapping[str, str] | None = None,
     ) -> None:
+        """`extra`: metadata of the commits, by which heartbeats name a task run."""
         self.table = table
         self.storage = table.storage
         self.base_path = table.base_path
@@ -80,7 +82,7 @@ class Transaction:
         self._config = config
         self._clocks: list[str] = []
         self._metadata_table = metadata_table_participant(config, progress)
-        self._gate = gate_for(table, config, utc, progress)
+        self._gate = gate_for(table, config, utc, progress, extra or {})
         self._commits = Commits(
             table,
             self._gate,

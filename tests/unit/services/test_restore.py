@@ -14,7 +14,7 @@ import hoodie
 from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.run import RestoreResult
-from hoodie.table.heartbeat import Heartbeat, heartbeat_path
+from hoodie.table.heartbeat import Heartbeat, Work, heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -250,7 +250,7 @@ class TestRefused:
 
     def test_a_writer_or_a_service_at_work(self, history: History) -> None:
         for service in ("", "compaction 20990101000000000"):
-            beat = Heartbeat(table_at(history.path), "20990101000000000", 60_000, 2, service)
+            beat = Heartbeat(table_at(history.path), "20990101000000000", 60_000, 2, Work(service=service))
             beat.start()
             try:
                 with pytest.raises(ConflictError, match="another writer is at work"):

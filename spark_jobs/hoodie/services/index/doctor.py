@@ -10,7 +10,7 @@ from hoodie.config.key import Config
 from hoodie.errors import HoodieError, InputError, TableError
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.services.index.comparison import compare
-from hoodie.table.doctor import ERROR, NOTE, OK, WARNING, Finding
+from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
 from hoodie.table.handle import Table
 
 _CHECK = "metadata table"
