@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -16,8 +17,10 @@ import pytest
 import hoodie
 from hoodie.errors import TableError
 from hoodie.serve import instants
+from hoodie.serve.examine import Examiner
 from hoodie.serve.http import PageServer
 from hoodie.serve.page import Page
+from hoodie.serve.tables import ShownTable
 from hoodie.timeline.task_run import RUN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.browser import Browser
@@ -27,6 +30,16 @@ AIRFLOW = "http://airflow.example:8080"
 EVIL = '<img src=x onerror="document.title=1">'
 FOCUSED = "document.activeElement"
 MARKS = "document.querySelectorAll('.mark').length"
+
+
+class Planned(Examiner):
+    """Answers as another process would, at once: tests of the page need none."""
+
+    def ask(self, what: str, table: ShownTable, again: bool = False) -> dict[str, Any]:
+        if what == "doctor":
+            return {"findings": [{"check": "files", "status": "error", "text": EVIL, "remedy": "mend it"}]}
+        service = {"service": "clean", "due": True, "would": EVIL, "reason": "9 commits", "error": None}
+        return {"due": ["clean"], "services": [service], "others": [], "writers": [], "warnings": []}
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,7 @@ def site(golden_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     for name in ("all_instants", "mor_archived"):
         tables[name] = str(golden_tables / "0.15.0-v6" / name / "table")
     tables["gone"] = str(folder / "nowhere")
-    with PageServer(Page(lambda: tables, AIRFLOW)) as server:
+    with PageServer(Page(lambda: tables, AIRFLOW, examiner=Planned())) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield Site(server, tables, written)
         server.shutdown()
@@ -101,7 +114,7 @@ def test_by_keyboard(browser: Browser, site: Site) -> None:
         browser.press("Tab")
         reached.append(focused(browser))
         assert browser.run(f"getComputedStyle({FOCUSED}).outlineStyle") != "none", reached
-        assert len(reached) < 15, reached
+        assert len(reached) < 20, reached
     assert {"table", "refresh", "by-time", "by-order", "zoom-in"} <= set(reached)
     browser.press("ArrowLeft", "ArrowLeft", "ArrowLeft")
     assert focused(browser) == order[-4]

@@ -73,6 +73,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(self._reply(), with_body)
 
     def _send(self, reply: Reply, with_body: bool) -> None:
+        """A browser that went elsewhere meanwhile is no error."""
+        try:
+            self._sent(reply, with_body)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def _sent(self, reply: Reply, with_body: bool) -> None:
         self.send_response(reply.status)
         for name, text in reply.headers.items():
             self.send_header(name, text)

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timezone
-from typing import Any
+from typing import Any, TypeVar
 
-from hoodie.errors import ConfigError, TableError
+from hoodie.errors import ConfigError, HoodieError, TableError
+from hoodie.serve import activity
+from hoodie.serve.rollbacks import taken_back
 from hoodie.serve.tables import ShownTable
 from hoodie.table.heartbeat import HeartbeatFile
-from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
 from hoodie.timeline.clock import instant_millis, parse_instant
@@ -28,6 +29,7 @@ from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.task_run import TaskRun
 
+T = TypeVar("T")
 LIMIT, MAX_LIMIT = 200, 1000
 
 #: the plan of these may lie for long before it is carried out
@@ -74,7 +76,8 @@ class ShownInstant:
 
     `status` is completed, running (its writer's heart beats), failed (it has stopped beating), scheduled (a
     plan that waits) or open (unfinished, without a sign of its process: it failed, or Apache Hudi writes
-    without a heartbeat). `details` are a commit's.
+    without a heartbeat). `details` are a commit's, `run` the task's of an unfinished one, `undone` what a
+    rollback took back.
     """
 
     instant: Instant
@@ -85,6 +88,8 @@ class ShownInstant:
     beat: HeartbeatFile | None = None
     service: bool = False
     archived: bool = False
+    run: TaskRun | None = None
+    undone: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -103,10 +108,13 @@ class ShownInstant:
                 "partitions": len(self.details.partitions),
                 **self.details.counts,
             }
-            run = TaskRun.of(self.details.extra_metadata)
+        run = self.run if self.details is None else TaskRun.of(self.details.extra_metadata)
+        if run is not None or self.details is not None:
             out["run"] = vars(run) if run is not None else None
         if self.beat is not None:
-            out["writer"] = {"owner": self.beat.owner, "silent_ms": max(0, self.beat.age_ms)}
+            out["writer"] = activity.described(self.beat)
+        if self.undone is not None:
+            out["taken_back"] = dict(self.undone)
         return out
 
     def _lengths(self) -> dict[str, int | None]:
@@ -125,11 +133,13 @@ class ShownInstant:
 
 
 class Summaries:
-    """What completed commits wrote, by file: the newest looked at are kept. Threads may share it."""
+    """What completed commits wrote, and rollbacks took back, by file: the newest looked at are kept. Threads
+    may share it.
+    """
 
     def __init__(self, size: int = 20_000) -> None:
         self._size = size
-        self._kept: OrderedDict[tuple[str, Instant, int | None], CommitDetails] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._archives: OrderedDict[str, tuple[Any, list[ShownInstant]]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -138,12 +148,23 @@ class Summaries:
         if not instant.completed or instant.action not in COMMIT_ACTIONS:
             return None
         key = (table.base_path, instant, timeline.changed_ms(instant))
+        return self._once(key, lambda: timeline.details(instant, table.storage))
+
+    def undone(self, table: ShownTable, timeline: Timeline, instant: Instant) -> Mapping[str, Any] | None:
+        """What a completed rollback took back; None while it can't be read."""
+        if not instant.completed or instant.action is not Action.ROLLBACK:
+            return None
+        key = (table.base_path, instant, timeline.changed_ms(instant))
+        return self._once(key, lambda: taken_back(table.storage.read(timeline.path(instant))))
+
+    def _once(self, key: Hashable, read: Callable[[], T | None]) -> T | None:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key]
+                known: T = self._kept[key]
+                return known
         try:
-            found = timeline.details(instant, table.storage)
+            found = read()
         except (FileNotFoundError, TableError):
             return None
         if found is not None:
@@ -196,10 +217,10 @@ def active_page(
 ) -> dict[str, Any]:
     """The `limit` newest instants of the active timeline before a time (exclusive), and all of one time.
 
-    The first page also names the unfinished instants that are older than it.
+    The first page also names the unfinished instants that are older than it, and the jobs that wait.
     """
     timeline = table.timeline()
-    beats = table.beats() if timeline.pending() else {}
+    beats = table.beats() if timeline.pending() or before is None else {}
     chosen, cursor = _page(timeline.instants, limit, before)
 
     def shown(instants: Iterable[Instant]) -> list[dict[str, Any]]:
@@ -213,6 +234,7 @@ def active_page(
         "pending": len(timeline.pending()),
         "instants": shown(chosen),
         "older_pending": shown(older),
+        "waiting": activity.waiting(table, beats.values()) if before is None else [],
         "next_before": cursor,
     }
 
@@ -231,6 +253,7 @@ def archived_page(
         "pending": 0,
         "instants": [by_instant[instant].to_dict() for instant in chosen],
         "older_pending": [],
+        "waiting": [],
         "next_before": cursor,
     }
 
@@ -256,14 +279,31 @@ def show(
         details,
         beat,
         service=rewrites or instant.action in _PLANNED or (details is not None and details.is_service),
+        run=None if instant.completed else _run(table, timeline, instant, beat),
+        undone=summaries.undone(table, timeline, instant),
     )
+
+
+def _run(
+    table: ShownTable, timeline: Timeline, instant: Instant, beat: HeartbeatFile | None
+) -> TaskRun | None:
+    """The task run that an unfinished instant is of: its heartbeat names it, or its inflight file."""
+    if beat is not None and beat.run is not None:
+        return beat.run
+    if instant.state is not State.INFLIGHT or instant.action not in COMMIT_ACTIONS:
+        return None
+    try:
+        data = table.storage.read(timeline.path(instant))
+        return TaskRun.of(timeline.intended(instant, data).extra_metadata)
+    except (FileNotFoundError, HoodieError):
+        return None
 
 
 def _status(instant: Instant, beat: HeartbeatFile | None) -> str:
     if instant.completed:
         return "completed"
     if beat is not None:
-        return "running" if beat.alive(INTERVAL_MS.default or 0, TOLERABLE_MISSES.default or 0) else "failed"
+        return "running" if activity.alive(beat) else "failed"
     waits = instant.action in _PLANNED or instant.action is Action.REPLACECOMMIT
     return "scheduled" if instant.state is State.REQUESTED and waits else "open"
 

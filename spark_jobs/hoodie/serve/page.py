@@ -1,7 +1,10 @@
 """The answers of the page: a path and its query in, status, headers and body out. Every host uses it.
 
     GET /                                     the page (and its files: page.css, *.js, icon*.svg)
-    GET /tables                               the list
+    GET /tables                               the list; ?open=false: names and paths, no table is looked at
+    GET /tables/NAME/health                   what needs a hand, in a few listings
+    GET /tables/NAME/services                 what the planner of services would do; ?again=true: a new look
+    GET /tables/NAME/doctor                   all findings of the doctor; ?again=true
     GET /tables/NAME/instants                 ?limit=1..1000&before=T&archived=true
     GET /tables/NAME/instants/T               ?action=A&archived=true
 
@@ -27,6 +30,9 @@ from urllib.parse import parse_qs, quote, unquote
 
 from hoodie.errors import ConfigError, HoodieError, TableError, TableNotFound
 from hoodie.serve import details, instants, tables
+from hoodie.serve.bounded import Bounded
+from hoodie.serve.examine import DOCTOR, SERVICES, Examiner
+from hoodie.serve.health import health
 from hoodie.serve.instants import Summaries, parse_before, parse_limit
 from hoodie.serve.tables import Options, ShownTable
 from hoodie.text import lines, visible
@@ -43,9 +49,14 @@ STATIC = {
     "details.js": ("details.js", "text/javascript; charset=utf-8"),
     "list.js": ("list.js", "text/javascript; charset=utf-8"),
     "format.js": ("format.js", "text/javascript; charset=utf-8"),
+    "health.js": ("health.js", "text/javascript; charset=utf-8"),
+    "overview.js": ("overview.js", "text/javascript; charset=utf-8"),
+    "server.js": ("server.js", "text/javascript; charset=utf-8"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
     "icon-dark.svg": ("icon-dark.svg", "image/svg+xml"),
 }
+#: seconds that a table has for a line of the list
+_TABLE_S = 10.0
 JSON = "application/json; charset=utf-8"
 #: nothing from elsewhere, nothing inline; a page of the same origin (Airflow's) may frame it
 HEADERS = {
@@ -94,6 +105,8 @@ class Page:
     airflow: str | None = None
     summaries: Summaries = field(default_factory=Summaries)
     options: Options = _no_options
+    bounded: Bounded = field(default_factory=lambda: Bounded(_TABLE_S))
+    examiner: Examiner = field(default_factory=Examiner)
 
     def get(self, path: str, query: str = "") -> Reply:
         """`path` is the rest of the URL below the page's own, still quoted. Never raises for a request."""
@@ -128,7 +141,16 @@ class Page:
     def _document(self, parts: list[str], query: Mapping[str, str]) -> dict[str, Any] | None:
         match parts:
             case ["tables"]:
-                return {"tables": tables.describe(self.allowed(), self.options)}
+                allowed = self.allowed()
+                if not _flag(query, "open", default=True):
+                    return {"tables": tables.listed(allowed)}
+                return {"tables": tables.describe(allowed, self.options, self.bounded)}
+            case ["tables", name, "health"]:
+                self._path(name)
+                return self._health(name)
+            case ["tables", name, "services" | "doctor" as what]:
+                asked = SERVICES if what == "services" else DOCTOR
+                return self._examined(asked, self._table(name), _flag(query, "again"))
             case ["tables", name, "instants"]:
                 return self._instants(self._table(name), query)
             case ["tables", name, "instants", time]:
@@ -136,6 +158,9 @@ class Page:
         return None
 
     def _table(self, name: str) -> ShownTable:
+        return ShownTable.open(name, self._path(name), self.options(name))
+
+    def _path(self, name: str) -> str:
         allowed = self.allowed()
         if name not in allowed:
             raise TableNotFound(
@@ -143,13 +168,40 @@ class Page:
                 f"{', '.join(sorted(allowed)) or 'none'}",
                 name=name[:100],
             )
-        return ShownTable.open(name, allowed[name], self.options(name))
+        return allowed[name]
+
+    def _health(self, name: str) -> dict[str, Any]:
+        """Also of a table that can't be looked at: that is what is wrong with it."""
+
+        def look() -> dict[str, Any]:
+            out = health(self._table(name), self.summaries)
+            for item in (*out["pending"], *out["rolled_back"], *out["waiting"]):
+                self._link(item)
+            return out
+
+        try:
+            found: dict[str, Any] = self.bounded.run(f"{name} at a glance", look)
+            return found
+        except HoodieError as error:
+            problem = error.to_dict()
+        except OSError as error:
+            text = f"{error.filename or 'the storage'}: {error.strerror or error}; check the storage"
+            problem = {"code": "storage", "message": text}
+        nothing: dict[str, list[Any]] = {"pending": [], "rolled_back": [], "waiting": [], "findings": []}
+        return {"level": 3, "reasons": [problem["message"]], "error": problem, **nothing}
+
+    def _examined(self, what: str, table: ShownTable, again: bool) -> dict[str, Any]:
+        """`problem`: why there is no answer."""
+        try:
+            return self.examiner.ask(what, table, again)
+        except HoodieError as error:
+            return {"problem": error.message}
 
     def _instants(self, table: ShownTable, query: Mapping[str, str]) -> dict[str, Any]:
         choose = instants.archived_page if _flag(query, "archived") else instants.active_page
         limit, before = parse_limit(query.get("limit")), parse_before(query.get("before"))
         out = choose(table, self.summaries, limit, before)
-        for item in (*out["instants"], *out["older_pending"]):
+        for item in (*out["instants"], *out["older_pending"], *out["waiting"]):
             self._link(item)
         return out
 
@@ -162,7 +214,14 @@ class Page:
         return {"table": table.to_dict(), **out}
 
     def _link(self, item: dict[str, Any]) -> None:
-        """Add where Airflow shows the run; its task, where the commit does not name the run."""
+        """Add where Airflow shows the run; its task, where the commit does not name the run. Also the runs of
+        what a rollback took back, and of those that a job waits for.
+        """
+        for other in ("writer", "taken_back"):
+            if item.get(other):
+                self._link(item[other])
+        for holder in item.get("for", ()):
+            self._link(holder)
         run = item.get("run")
         if not run or self.airflow is None:
             return
@@ -180,8 +239,8 @@ def _static(name: str) -> bytes:
     return importlib.resources.files("hoodie.serve").joinpath("static", name).read_bytes()
 
 
-def _flag(query: Mapping[str, str], name: str) -> bool:
-    text = query.get(name, "false")
+def _flag(query: Mapping[str, str], name: str, default: bool = False) -> bool:
+    text = query.get(name, str(default).lower())
     if text not in ("true", "false"):
         raise ConfigError(f"{name}={text!r}; use true or false", **{name: text})
     return text == "true"

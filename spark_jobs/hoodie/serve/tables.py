@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, HoodieError
+from hoodie.serve.bounded import Bounded
 from hoodie.storage import Storage, normalize
 from hoodie.table import heartbeat
 from hoodie.table.handle import Table
@@ -22,6 +24,8 @@ from hoodie.timeline.archived import archive_files
 _NAME = re.compile(r"[\w.-]{1,100}")
 #: tries at properties that another process may be replacing; a request should not wait for long
 _ROUNDS = 3
+#: tables that are opened at once
+_AT_ONCE = 8
 
 
 #: settings of the storage of a table on the list, by its name; may raise ConfigError
@@ -114,18 +118,28 @@ class ShownTable:
         }
 
 
-def describe(tables: Mapping[str, str], options: Options) -> list[dict[str, Any]]:
-    """Every table on the list, by name; one that can't be opened with its error instead."""
-    out: list[dict[str, Any]] = []
-    for name, base_path in sorted(tables.items()):
+def describe(tables: Mapping[str, str], options: Options, bounded: Bounded) -> list[dict[str, Any]]:
+    """Every table on the list, by name; one that can't be opened in time with its error instead."""
+
+    def opened(name: str) -> dict[str, Any]:
+        base_path = tables[name]
         try:
-            out.append(ShownTable.open(name, base_path, options(name)).to_dict())
+            found: dict[str, Any] = bounded.run(
+                f"{name}", lambda: ShownTable.open(name, base_path, options(name)).to_dict()
+            )
+            return found
         except HoodieError as error:
-            out.append({"name": name, "base_path": base_path, "error": error.to_dict()})
+            problem = error.to_dict()
         except OSError as error:
-            found = {"code": "storage", "message": f"{error.filename or base_path}: {error.strerror}"}
-            out.append({"name": name, "base_path": base_path, "error": found})
+            problem = {"code": "storage", "message": f"{error.filename or base_path}: {error.strerror}"}
         except Exception as error:  # noqa: BLE001  one table must not hide the others
-            found = {"code": "internal", "message": f"{base_path}: {type(error).__name__}: {error}"}
-            out.append({"name": name, "base_path": base_path, "error": found})
-    return out
+            problem = {"code": "internal", "message": f"{base_path}: {type(error).__name__}: {error}"}
+        return {"name": name, "base_path": base_path, "error": problem}
+
+    with ThreadPoolExecutor(_AT_ONCE, "hoodie-tables") as pool:
+        return list(pool.map(opened, sorted(tables)))
+
+
+def listed(tables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The list as it is configured; no table is looked at."""
+    return [{"name": name, "base_path": path} for name, path in sorted(tables.items())]

@@ -14,6 +14,8 @@ const EDGE = 24;
 const TICK_GAP = 135;
 const ORDER_STEP = 18;
 const SLIM = 8;
+// a count needs so much room
+const COUNT_GAP = 28;
 const GLYPHS = { failed: "!", open: "?" };
 
 export class Axis {
@@ -39,8 +41,10 @@ export class Axis {
     new ResizeObserver(() => this.#place()).observe(this.plot);
   }
 
-  // items: oldest first. atEnd: show the newest.
-  show(items, { atEnd = true } = {}) {
+  // items: oldest first. atEnd: show the newest. keep: what is seen stays where it is, and so does the focus.
+  show(items, { atEnd = true, keep = false } = {}) {
+    const seen = keep ? this.#seen() : null;
+    const focused = keep && this.lanes.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     this.items = items;
     this.most = Math.max(1, ...items.map((item) => item.num_writes ?? 0));
     const kinds = new Set(items.map(kind));
@@ -53,12 +57,28 @@ export class Axis {
     if (!this.active || !this.marks.has(this.active)) this.active = items.length ? key(items.at(-1)) : null;
     this.#mark();
     this.#place();
-    if (atEnd) this.plot.scrollLeft = this.plot.scrollWidth;
+    if (seen?.atEnd ?? atEnd) this.toEnd();
+    else if (this.marks.has(seen?.id)) this.plot.scrollLeft += this.marks.get(seen.id).offsetLeft - seen.left;
+    this.marks.get(focused)?.focus({ preventScroll: true });
   }
 
+  // The mark at the left edge; or the newest end is in sight
+  #seen() {
+    const { scrollLeft, scrollWidth, clientWidth } = this.plot;
+    if (scrollLeft + clientWidth >= scrollWidth - 2) return { atEnd: true };
+    const found = [...this.marks].find(([, mark]) => mark.offsetLeft >= scrollLeft);
+    return { atEnd: false, id: found?.[0], left: found?.[1].offsetLeft };
+  }
+
+  toEnd() {
+    this.plot.scrollLeft = this.plot.scrollWidth;
+  }
+
+  // The newest instants are what one looks for, so that is where each scale begins
   scale(byTime) {
     this.byTime = byTime;
     this.zoomTo(1);
+    this.toEnd();
   }
 
   // 1 fits all instants into the window, by time; in order it is the size of a mark
@@ -71,14 +91,18 @@ export class Axis {
     else this.plot.scrollLeft = middle * this.#width() - this.plot.clientWidth / 2;
   }
 
-  select(id, { focus = false } = {}) {
+  select(id, { focus = false, reveal = true } = {}) {
     this.selected = id;
     if (this.marks.has(id)) this.active = id;
     this.#mark();
     const mark = this.marks.get(id);
     if (!mark) return;
     if (focus) mark.focus({ preventScroll: true });
-    this.#reveal(mark);
+    if (reveal) this.#reveal(mark);
+  }
+
+  focusOn(id) {
+    if (this.marks.has(id)) this.#focus(id);
   }
 
   // Scrolls the plot only: the page stays where it is
@@ -143,8 +167,39 @@ export class Axis {
       const waited = this.byTime && item.waited_ms && item.elapsed_ms ? item.waited_ms / item.elapsed_ms : 0;
       mark.style.setProperty("--waited", `${Math.round(100 * waited)}%`);
     }
+    for (const items of this.byLane.values()) this.#count(items);
     for (const part of [this.lanes, this.ticks]) part.style.width = `${width}px`;
     this.ticks.replaceChildren(...(this.byTime ? this.#timeTicks(first, last, perMs) : this.#orderTicks(step)));
+  }
+
+  // Marks of a lane that lie on one another: the first of each few says how many they are
+  #count(items) {
+    let group = [];
+    const told = () => {
+      const many = group.length > 1;
+      group.forEach((mark, at) => {
+        if (many && at === 0) {
+          mark.dataset.count = group.length;
+          mark.title = `${group.length} instants lie here: zoom in to see each`;
+        } else {
+          delete mark.dataset.count;
+          mark.removeAttribute("title");
+        }
+      });
+    };
+    let first = -Infinity;
+    let last = -Infinity;
+    for (const item of items) {
+      const at = this.at(item);
+      if (at >= last + SLIM || at >= first + COUNT_GAP) {
+        told();
+        group = [];
+        first = at;
+      }
+      last = at;
+      group.push(this.marks.get(key(item)));
+    }
+    told();
   }
 
   #timeTicks(first, last, perMs) {

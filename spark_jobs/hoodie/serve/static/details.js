@@ -1,12 +1,14 @@
 // The panel of one instant.
 
-import { STATUS, duration, element, kind, link, moment, number, runText, size } from "./format.js";
+import { STATUS, duration, element, interval, kind, moment, number, runLink, size, takenBack } from "./format.js";
 
 const FIRST = 12;
 
-export function details(item) {
+// closed(): the pane is to go
+export function details(item, closed) {
   const heading = element("h2", { tabindex: "-1" }, `${kind(item)} ${item.instant}`);
-  const parts = [heading, element("dl.facts", {}, ...facts(item))];
+  const close = element("button.close", { type: "button", "aria-label": "Close the details", onclick: closed }, "×");
+  const parts = [heading, close, element("dl.facts", {}, ...facts(item))];
   if (item.problem) parts.push(element("p.problem", {}, item.problem));
   const planned = item.planned ? " (planned)" : "";
   if (item.partition_rows.length) parts.push(partitions(item, planned));
@@ -38,10 +40,15 @@ function facts(item) {
   } else add("age", duration(item.age_ms));
   if (item.writer) add("writer", `${item.writer.owner}, silent for ${duration(item.writer.silent_ms)}`);
   if (item.run) {
-    const name = runText(item.run);
-    add("task", item.run.href ? link(item.run.href, name) : name);
+    add("task", runLink(item.run));
     add("run", item.run.run_id);
-    add("stands for", item.run.stands_for.replace("/", " to "));
+    add("stands for", interval(item.run));
+  }
+  if (item.taken_back) {
+    add("undone", takenBack(item.taken_back));
+    add("of task", runLink(item.taken_back.run));
+    add("of run", item.taken_back.run?.run_id);
+    add("that stood for", interval(item.taken_back.run));
   }
   if (item.num_writes !== undefined) {
     if (!item.service) {

@@ -30,6 +30,16 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+export const ago = (ms) => (ms === null || ms === undefined ? "" : `${rough(ms)} ago`);
+
+// As duration, in its largest unit
+export function rough(ms) {
+  for (const [length, unit] of [[86400000, "d"], [3600000, "h"], [60000, "min"]]) {
+    if (ms >= (unit === "d" ? 2 : 1) * length) return `${Math.floor(ms / length)} ${unit}`;
+  }
+  return `${Math.floor(ms / 1000)} s`;
+}
+
 export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 // 2026-01-31 18:00:00.123, or the digits of an instant that is no time
@@ -64,6 +74,34 @@ export function runText(run) {
   return `${run.dag_id}.${run.task_id}${mapped}`;
 }
 
+export const runLink = (run) => (run?.href ? link(run.href, runText(run)) : runText(run));
+
+const ISO = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::00(?:\.0+)?)?(?:Z|[+-]00:00)?)?$/;
+
+// What a run stands for: 2026-03-09 11:00 to 12:00 of a data interval; other texts as they are
+export function interval(run) {
+  const text = run?.stands_for ?? "";
+  const [from, to] = text.split("/", 2).map((part) => ISO.exec(part));
+  if (!from || !to) return text.replace("/", " to ");
+  const end = from[1] === to[1] && to[2] ? to[2] : [to[1], to[2]].filter(Boolean).join(" ");
+  return `${[from[1], from[2]].filter(Boolean).join(" ")} to ${end}`;
+}
+
+// What a rollback took back, with its rows where they are known
+export function takenBack(what) {
+  if (!what?.instant) return "";
+  const named = `took back ${[what.operation || what.action, what.instant].filter(Boolean).join(" ")}`;
+  if (what.inserts === undefined) return named;
+  const counts = [[what.inserts, "inserted"], [what.updates, "updated"], [what.deletes, "deleted"]].filter(([count]) => count);
+  const rows = counts.map(([count, name]) => `${number(count)} ${name}`).join(", ") || "no rows";
+  return `${named}: ${rows}${what.planned ? " (planned; it did not end)" : ""}`;
+}
+
+// All that a search looks through
+export const words = (item) =>
+  [item.instant, kind(item), item.action, item.operation, item.state, item.status, seconds(item.start_ms, ""), runText(item.run), item.run?.run_id, interval(item.run),
+    item.taken_back?.instant, runText(item.taken_back?.run), item.writer?.owner, item.archived ? "archived" : ""].filter(Boolean).join(" ").toLowerCase();
+
 // One line for a mark: what is seen, read out
 export function sentence(item) {
   const parts = [`${kind(item)} ${seconds(item.start_ms, item.instant)}`, STATUS[item.status]];
@@ -82,7 +120,9 @@ export function sentence(item) {
   if (item.num_files) parts.push(`${plural(item.num_files, "file")}, ${size(item.bytes_written)}`);
   if (item.status === "completed" && item.duration_ms !== null) parts.push(`took ${duration(item.duration_ms)}`);
   if (item.age_ms) parts.push(`begun ${duration(item.age_ms)} ago`);
+  if (item.taken_back) parts.push(takenBack(item.taken_back));
   if (item.run) parts.push(`by ${runText(item.run)}`);
+  if (item.run?.stands_for) parts.push(`for ${interval(item.run)}`);
   return parts.join("; ");
 }
 

@@ -1,0 +1,136 @@
+"""A table at a glance: what needs a hand, and why. A few listings, whatever the size of the table."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from hoodie.serve import activity
+from hoodie.serve.instants import Summaries, show, wall_millis
+from hoodie.serve.tables import ShownTable
+from hoodie.table.checkup import ERROR, OK, WARNING, Finding, glance
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+
+_DAY_MS = 24 * 3_600_000
+#: gaps between so many commits say how often the table is usually written
+_GAPS, _FEWEST = 20, 4
+#: a table is late once it is older than so many of them, and than this
+_LATE, _LATE_MS = 3, 10 * 60_000
+#: findings that this page says in other words
+_SAID = frozenset({"pending"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freshness:
+    """`age_ms` of the last write, `usual_ms` between writes; None where it is not known."""
+
+    last: Instant | None
+    age_ms: int | None
+    usual_ms: int | None
+
+    @classmethod
+    def of(cls, table: ShownTable, timeline: Timeline, summaries: Summaries) -> Freshness:
+        """Of writes of rows: services don't make a table fresher."""
+        writes: list[Instant] = []
+        for instant in reversed(timeline.commits()):
+            if len(writes) > _GAPS:
+                break
+            if _is_write(table, timeline, summaries, instant):
+                writes.append(instant)
+        if not writes:
+            return cls(last=None, age_ms=None, usual_ms=None)
+        completed = timeline.completion_of(writes[0])
+        age = None if completed is None else max(0, table.now_ms - completed)
+        times = [ms for ms in (wall_millis(item.time) for item in writes) if ms is not None]
+        gaps = [later - earlier for later, earlier in pairwise(times)]
+        usual = int(statistics.median(gaps)) if len(gaps) >= _FEWEST else None
+        return cls(last=writes[0], age_ms=age, usual_ms=usual)
+
+    @property
+    def late(self) -> bool:
+        if self.age_ms is None or self.usual_ms is None:
+            return False
+        return self.age_ms > max(_LATE_MS, _LATE * self.usual_ms)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "instant": self.last.time if self.last else None,
+            "action": self.last.action.value if self.last else None,
+            "start_ms": wall_millis(self.last.time) if self.last else None,
+            "age_ms": self.age_ms,
+            "usual_ms": self.usual_ms,
+            "late": self.late,
+        }
+
+
+def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
+    """JSON-able. `level`: 3 an error, 2 something is wrong, 1 something goes on or went wrong lately, 0 all
+    is well; `reasons`: the kinds of it, most important first. Raises HoodieError and OSError.
+    """
+    timeline, beats = table.timeline(), table.beats()
+    pending = [show(table, timeline, summaries, item, beats).to_dict() for item in timeline.pending()]
+    waiting = activity.waiting(table, beats.values())
+    fresh = Freshness.of(table, timeline, summaries)
+    undone = _lately_undone(table, timeline, summaries)
+    findings = [finding for finding in glance(table.table) if finding.status != OK]
+    level, reasons = _judged(pending, fresh, undone, findings, len(waiting))
+    return {
+        "table": table.to_dict(),
+        "level": level,
+        "reasons": reasons,
+        "last_write": fresh.to_dict(),
+        "pending": pending,
+        "rolled_back": undone,
+        "waiting": waiting,
+        "findings": [finding.to_dict() for finding in findings],
+    }
+
+
+def _is_write(table: ShownTable, timeline: Timeline, summaries: Summaries, instant: Instant) -> bool:
+    """Of replacecommits and of those whose plan is gone, only the commit itself says it."""
+    kind = timeline.listed_kind(instant)
+    if kind is not None and kind.rewrites:
+        return False
+    details = summaries.commit(table, timeline, instant)
+    return details is None or not details.is_service
+
+
+def _lately_undone(table: ShownTable, timeline: Timeline, summaries: Summaries) -> list[dict[str, Any]]:
+    """Rollbacks of the last day, newest first, with what each took back."""
+    found = []
+    for instant in reversed(timeline.filter([Action.ROLLBACK], completed=True)):
+        completed = timeline.completion_of(instant)
+        if completed is None or table.now_ms - completed > _DAY_MS:
+            break
+        what = summaries.undone(table, timeline, instant) or {}
+        found.append(
+            {"instant": instant.time, "start_ms": wall_millis(instant.time), "taken_back": dict(what)}
+        )
+    return found
+
+
+def _judged(
+    pending: list[dict[str, Any]],
+    fresh: Freshness,
+    undone: list[dict[str, Any]],
+    findings: list[Finding],
+    waiting: int,
+) -> tuple[int, list[str]]:
+    writes = {action.value for action in COMMIT_ACTIONS}
+    failed = [item for item in pending if item["status"] in ("failed", "open")]
+    lost = [item for item in failed if item["action"] in writes]
+    others = [finding for finding in findings if finding.check not in _SAID]
+    weighed = [
+        (3, [finding.text for finding in others if finding.status == ERROR]),
+        (2, [f"{len(lost)} failed {'write' if len(lost) == 1 else 'writes'}"] if lost else []),
+        (2, [f"{item['action']} {item['instant']} did not end" for item in failed if item not in lost]),
+        (2, ["no write for longer than usual"] if fresh.late else []),
+        (2, [finding.text for finding in others if finding.status == WARNING]),
+        (1, [f"{waiting} {'job waits' if waiting == 1 else 'jobs wait'}"] if waiting else []),
+        (1, [f"{len(undone)} rolled back in 24 h"] if undone else []),
+    ]
+    level = max((weight for weight, texts in weighed if texts), default=0)
+    return level, [text for _, texts in weighed for text in texts]

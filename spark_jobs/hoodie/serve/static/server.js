@@ -1,0 +1,38 @@
+// What the server answers, and what it refuses.
+
+export class Failed extends Error {
+  constructor(status, error) {
+    super(error.message);
+    this.status = status;
+    this.code = error.code;
+  }
+}
+
+export async function get(path, query = {}) {
+  const url = new URL(path, document.baseURI);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined) url.searchParams.set(name, value);
+  }
+  let answer;
+  try {
+    answer = await fetch(url, { credentials: "same-origin", redirect: "error" });
+  } catch {
+    throw new Failed(0, { code: "unreachable", message: "The server does not answer. Is it running?" });
+  }
+  const document_ = await answer.json().catch(() => ({}));
+  if (answer.ok) return document_;
+  const refused = { 401: "You are not signed in to Airflow, or no longer. Sign in, then load this page again.",
+    403: "You may not see Hoodie's tables: it takes the right to read assets." }[answer.status];
+  throw new Failed(answer.status, document_.error ?? { code: "http", message: refused ?? `The server answered ${answer.status}.` });
+}
+
+export const place = (name, ...more) => ["tables", name, ...more].map(encodeURIComponent).join("/");
+
+// Runs act(item) for all items, so many at a time; what one throws is its own
+export async function each(items, atOnce, act) {
+  const left = [...items];
+  const work = async () => {
+    while (left.length) await act(left.shift());
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, work));
+}
