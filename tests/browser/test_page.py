@@ -330,3 +330,167 @@ def test_a_list_without_tables(browser: Browser) -> None:
         browser.click("#refresh")
         browser.until("document.querySelector('#message').innerText.includes('does not answer')")
         server.shutdown()
+
+
+# In an incident -----------------------------------------------------------------------------------
+
+PANE = "document.querySelector('#details')"
+ROWS = "[...document.querySelectorAll('.list tbody tr')].map((row) => row.dataset.key)"
+TILES = "Object.fromEntries([...document.querySelectorAll('.tile')].map((t) => [t.dataset.tile, t]))"
+
+
+def test_reading_again_keeps_the_place(browser: Browser, tmp_path: Path) -> None:
+    """New commits come in: what is chosen, open, scrolled to and focused stays, and so does a search."""
+    table = WrittenTimeline.create(tmp_path)
+    table.fill(60)
+    begun = table.begin()
+    chosen, seen = table.commits[30], table.commits[20]
+    with PageServer(Page(lambda: {"orders": table.path}, examiner=Planned())) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        browser.open(server.url)
+        browser.until(f"{MARKS} === 61")
+        assert browser.run(f"{PANE}.hidden"), "no pane while there is nothing to show"
+        browser.click(f'tr[data-key="{chosen}/commit"]')
+        browser.until(f"!{PANE}.hidden")
+        browser.until("document.querySelector('.tile')")
+        browser.run(f"{PANE}.querySelector('details').open = true")
+        browser.run("document.querySelector('[data-tile=write]').open = true")
+        top = f"document.querySelector('tr[data-key=\"{seen}/commit\"]').getBoundingClientRect().top"
+        browser.run("document.querySelector('#list').scrollTop = 700; 0")
+        browser.run(f"document.querySelector('tr[data-key=\"{seen}/commit\"] button').focus()")
+        before = browser.run(top)
+        table.commit(begun=begun)
+        table.commit()
+        browser.run("document.querySelector('#refresh').click()")
+        browser.until(f"{MARKS} === 62")
+        assert abs(browser.run(top) - before) < 1.5
+        assert focused(browser) == f"{seen}/commit"
+        assert chosen in browser.text("#details h2")
+        assert browser.run(f"{PANE}.querySelector('details').open")
+        assert browser.run("document.querySelector('[data-tile=write]').open")
+        assert browser.run("document.querySelector('tr[aria-current]').dataset.key") == f"{chosen}/commit"
+        browser.run("document.querySelector('#auto').dataset.every = '0.2'")
+        browser.click("#auto")
+        browser.click("#auto")
+        table.commit(extra={RUN_KEY: "nightly/load/-1/run=r2"})
+        browser.until(f"{MARKS} === 63")
+        browser.run("(() => { const s = document.querySelector('#search'); s.value = 'Nightly completed';"
+                    " s.dispatchEvent(new Event('input')); })()")  # fmt: skip
+        browser.until(f"{MARKS} === 1")
+        assert browser.run(ROWS) == [f"{table.commits[-1]}/commit"]
+        assert browser.text("#count").startswith("1 found, 63 of 63")
+        table.commit(extra={RUN_KEY: "nightly/load/-1/run=r3"})
+        browser.until(f"{MARKS} === 2")
+        assert browser.errors == []
+        server.shutdown()
+
+
+@pytest.mark.full
+def test_older_instants_are_read_again_where_they_changed(browser: Browser, tmp_path: Path) -> None:
+    table = WrittenTimeline.create(tmp_path)
+    begun = table.begin()
+    table.fill(450)
+    with PageServer(Page(lambda: {"orders": table.path}, examiner=Planned())) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        browser.open(server.url)
+        browser.until(f"{MARKS} === 200")
+        for count in (400, 451):
+            browser.click("#older")
+            browser.until(f"{MARKS} === {count}")
+        table.commit(begun=begun)
+        table.archive(table.commits[0])
+        table.fill(250)
+        browser.click("#refresh")
+        browser.until(f"{MARKS} === 700")
+        row = f"document.querySelector('tr[data-key=\"{begun.time}/commit\"]').innerText"
+        browser.until(f"{row}.includes('completed')")
+        assert browser.run(ROWS) == sorted((f"{time}/commit" for time in table.commits[1:]), reverse=True)
+        assert browser.errors == []
+        server.shutdown()
+
+
+@pytest.mark.full
+def test_the_strip(browser: Browser, site: Site) -> None:
+    browser.open(site.url(table="all_instants"))
+    browser.until("document.querySelector('#strip').innerText.includes('Due: clean')")
+    tiles = browser.run(f"Object.keys({TILES})")
+    assert tiles == ["write", "failures", "services", "doctor"]
+    assert "usually every" in browser.text("[data-tile=write]")
+    browser.run("document.querySelectorAll('.tile').forEach((tile) => { tile.open = true; })")
+    assert EVIL in browser.text("[data-tile=services]")
+    assert "plan that waits to be carried out" in browser.text("[data-tile=doctor]")
+    browser.click("[data-again=doctor]")
+    browser.until("document.querySelector('[data-tile=doctor]').innerText.includes('mend it')")
+    assert "1 error" in browser.text("[data-tile=doctor] summary")
+    assert browser.run("document.title") == "Hoodie timeline"
+    assert browser.errors == []
+
+
+@pytest.mark.full
+def test_all_tables(browser: Browser, site: Site) -> None:
+    browser.open(site.server.url)
+    browser.until("document.querySelector('#overview tbody tr')")
+    browser.until("!document.querySelector('#overview').ariaBusy")
+    names = browser.run("[...document.querySelectorAll('#overview tbody tr')].map((r) => r.dataset.table)")
+    assert sorted(names) == sorted(site.tables)
+    assert set(names[:2]) == {"gone", "torn"}
+    texts = browser.run("[...document.querySelectorAll('#overview tbody tr')].map((r) => r.innerText)")
+    rows = dict(zip(names, texts, strict=True))
+    assert "is no Hudi table" in rows["gone"]
+    assert "restore the file" in rows["torn"]
+    assert "since the last clean" in rows["long"]
+    assert "clean" in rows["empty"]
+    browser.click('[data-name="runs"]')
+    browser.until(f"{MARKS} === 2")
+    assert browser.run("document.querySelector('#overview').hidden")
+    assert "table=runs" in browser.run("location.search")
+    browser.run("history.back()")
+    browser.until("!document.querySelector('#overview').hidden")
+    assert browser.run("document.querySelector('#timeline').hidden")
+    assert browser.run("document.title") == "Hoodie timeline"
+
+
+@pytest.mark.full
+def test_a_table_that_is_not_listed_leads_to_the_list(browser: Browser, site: Site) -> None:
+    browser.open(site.url(table="elsewhere"))
+    browser.until("!document.querySelector('#message').hidden")
+    assert all(name in browser.text("#message") for name in site.tables)
+    browser.until("document.querySelector('[data-name=\"runs\"]')")
+    browser.click('[data-name="runs"]')
+    browser.until(f"{MARKS} === 2")
+    assert browser.run("document.querySelector('#message').hidden")
+
+
+@pytest.mark.full
+def test_on_a_phone(browser: Browser, site: Site) -> None:
+    browser.size(390, 844)
+    browser.open(site.url(table="runs"))
+    browser.until(MARKS)
+    heads = browser.run("[...document.querySelectorAll('.list th')].map((head) => head.innerText)")
+    assert heads[:4] == ["State", "Rows", "Instant", "Action"]
+    assert "+2 ~1" in browser.text(".list tbody tr")
+    assert browser.run("getComputedStyle(document.querySelector('.keys')).display") == "none"
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    browser.open(site.server.url)
+    browser.until("document.querySelector('#overview tbody tr')")
+    browser.until("!document.querySelector('#overview').ariaBusy")
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    assert "due: clean" in browser.text('tr[data-table="runs"]')
+
+
+@pytest.mark.full
+def test_marks_that_lie_on_one_another_count(browser: Browser, site: Site) -> None:
+    browser.open(site.url(table="long"))
+    browser.until(f"{MARKS} === 200")
+    counts = "[...document.querySelectorAll('[data-count]')].map((mark) => Number(mark.dataset.count))"
+    assert sum(browser.run(counts)) == 200
+    lefts = browser.run("[...document.querySelectorAll('[data-count]')].map((mark) => mark.offsetLeft)")
+    assert all(later - earlier >= 20 for earlier, later in itertools.pairwise(lefts))
+    browser.run("document.querySelector('.mark[tabindex=\"0\"]').focus()")
+    browser.press(*"++++++")
+    assert browser.run(counts) == []
+    plot = "document.querySelector('.plot')"
+    browser.run(f"{plot}.scrollLeft = 0; 0")
+    browser.click("#by-order")
+    assert browser.run(f"{plot}.scrollLeft + {plot}.clientWidth >= {plot}.scrollWidth - 1")
+    assert browser.run(f"{plot}.scrollWidth > {plot}.clientWidth")

@@ -107,7 +107,8 @@ def test_each_question_about_the_corpus_is_answered(served_corpus: Served, name:
 
 def check(served: Served, name: str) -> None:
     table = f"/tables/{NAMES[name]}/instants"
-    asked = {}
+    glance = f"/tables/{NAMES[name]}/health"
+    asked = {glance: served.ask(glance)}
     for archived in ("false", "true"):
         path = f"{table}?archived={archived}"
         _, document, _ = asked[path] = served.ask(path)

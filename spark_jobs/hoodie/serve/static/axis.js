@@ -1,6 +1,6 @@
 // The axis: a listbox whose options are marks, in lanes by action, over time or in order.
 
-import { element, key, kind, seconds, sentence } from "./format.js";
+import { arrange, element, key, kind, seconds, sentence } from "./format.js";
 
 const LANES = [
   "commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering", "clean", "indexing",
@@ -50,16 +50,17 @@ export class Axis {
     const kinds = new Set(items.map(kind));
     const shown = LANES.filter((lane) => kinds.has(lane));
     this.order = new Map(items.map((item, place) => [key(item), place]));
-    this.marks.clear();
+    const before = this.marks;
+    this.marks = new Map();
     this.byLane = new Map(shown.map((lane) => [lane, items.filter((item) => kind(item) === lane)]));
-    this.lanes.replaceChildren(...shown.map((lane) => this.#lane(lane)));
+    arrange(this.lanes, shown.map((lane) => this.#lane(lane, before)));
     this.names.replaceChildren(...shown.map((lane) => element("div.name", {}, lane)));
     if (!this.active || !this.marks.has(this.active)) this.active = items.length ? key(items.at(-1)) : null;
     this.#mark();
     this.#place();
     if (seen?.atEnd ?? atEnd) this.toEnd();
     else if (this.marks.has(seen?.id)) this.plot.scrollLeft += this.marks.get(seen.id).offsetLeft - seen.left;
-    this.marks.get(focused)?.focus({ preventScroll: true });
+    if (focused && document.activeElement?.dataset.key !== focused) this.marks.get(focused)?.focus({ preventScroll: true });
   }
 
   // The mark at the left edge; or the newest end is in sight
@@ -113,20 +114,25 @@ export class Axis {
     else if (right > this.plot.scrollLeft + this.plot.clientWidth) this.plot.scrollLeft = right - this.plot.clientWidth;
   }
 
-  #lane(lane) {
-    const made = element("div.lane", { role: "group", "aria-label": lane });
+  // Marks of instants that say the same as before are taken over
+  #lane(lane, before) {
+    const found = [...this.lanes.children].find((other) => other.ariaLabel === lane);
+    const made = found ?? element("div.lane", { role: "group", "aria-label": lane });
+    const marks = [];
     for (const item of this.byLane.get(lane)) {
       const id = key(item);
-      const mark = element(
-        `div.mark.${lane}.${item.status}${item.archived ? ".archived" : ""}`,
-        { role: "option", "aria-label": sentence(item), "data-key": id },
-        GLYPHS[item.status] ?? "",
-      );
+      const says = sentence(item);
+      const looks = `mark ${lane} ${item.status}${item.archived ? " archived" : ""}`;
+      let mark = before.get(id);
+      if (mark?.ariaLabel !== says || mark.className !== looks) {
+        mark = element("div", { class: looks, role: "option", "aria-label": says, "data-key": id }, GLYPHS[item.status] ?? "");
+      }
       const tall = item.num_writes ? Math.log1p(item.num_writes) / Math.log1p(this.most) : 0.25;
       mark.style.height = `${Math.round(10 + 16 * tall)}px`;
       this.marks.set(id, mark);
-      made.append(mark);
+      marks.push(mark);
     }
+    arrange(made, marks);
     return made;
   }
 

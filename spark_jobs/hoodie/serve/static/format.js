@@ -143,6 +143,18 @@ export function element(what, attributes = {}, ...children) {
   return made;
 }
 
+// Makes these the children of home, in this order; those that are there already are left alone, as laying many out
+// again is what costs
+export function arrange(home, wanted) {
+  const stay = new Set(wanted);
+  for (const child of [...home.children]) if (!stay.has(child)) child.remove();
+  let at = home.firstElementChild;
+  for (const child of wanted) {
+    if (child === at) at = at.nextElementSibling;
+    else home.insertBefore(child, at);
+  }
+}
+
 // A link into Airflow. Inside Airflow's frame, which may not navigate the window, a link of the window does it.
 export function link(href, text, attributes = {}) {
   if (!/^(\/(?!\/)|https?:\/\/)/.test(href)) return document.createTextNode(text);

@@ -1,6 +1,6 @@
 // The table of instants, newest first: what the axis shows, in words and numbers.
 
-import { STATUS, duration, element, interval, key, kind, number, runLink, seconds, size, takenBack } from "./format.js";
+import { STATUS, arrange, duration, element, interval, key, kind, number, runLink, seconds, size, takenBack } from "./format.js";
 
 const rowsOf = (name) => (item) => {
   if (item.service) return "";
@@ -69,14 +69,19 @@ export class List {
     const seen = keep ? this.#seen() : null;
     const focused = keep ? this.#focused() : null;
     this.items = items;
+    const before = this.rows;
     this.rows = new Map();
     const used = (this.narrow.matches ? NARROW : WIDE).filter((name) => name !== "Interval" || items.some((item) => item.run?.stands_for));
     this.head.replaceChildren(element("tr", {}, ...used.map((name) => element(`th${NUMBERS.has(name) ? ".number" : ""}`, { scope: "col" }, name))));
-    for (const item of [...items].reverse()) this.rows.set(key(item), { item, row: row(item, used) });
-    this.body.replaceChildren(...[...this.rows.values()].map((shown) => shown.row));
+    for (const item of [...items].reverse()) {
+      const said = JSON.stringify([item, used]);
+      const same = before.get(key(item))?.said === said;
+      this.rows.set(key(item), { item, said, row: same ? before.get(key(item)).row : row(item, used) });
+    }
+    arrange(this.body, [...this.rows.values()].map((shown) => shown.row));
     this.select(this.selected, { reveal: !keep });
     if (seen) this.home.scrollTop += (this.rows.get(seen.id)?.row.offsetTop ?? seen.top) - seen.top;
-    if (focused) this.rows.get(focused.id)?.row.querySelector(focused.tag)?.focus({ preventScroll: true });
+    if (focused && !this.#focused()) this.rows.get(focused.id)?.row.querySelector(focused.tag)?.focus({ preventScroll: true });
   }
 
   // The first row in sight, unless it is the first of all

@@ -17,7 +17,7 @@ const at = (id) => document.getElementById(id);
 const state = { tables: [], name: null, table: null, active: [], archived: [], olderPending: [], next: null, nextArchived: null, item: null, shown: "", search: "", turn: 0, busy: 0 };
 const axis = new Axis(at("axis"), { chosen: (item) => open(item, { focus: true }), looked: (text) => (at("readout").textContent = text) });
 const list = new List(at("list"), { chosen: (item) => open(item, { focus: true }) });
-const strip = new Strip(at("strip"), { chosen: (item) => find(item.instant, item.action).catch(failed), asked: (what) => examine(what, true) });
+const strip = new Strip(at("strip"), { chosen: (item) => inTurn(() => find(item.instant, item.action)).catch(failed), asked: (what) => examine(what, true) });
 const overview = new Overview(at("overview"), { chosen: (name) => go(name) });
 
 // Loading -------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ async function refresh() {
   if (turn !== state.turn) return;
   show({ atEnd: false, keep: true });
   await reopen();
-  await look(turn);
+  look(turn).catch(failed);
 }
 
 // Takes a new first page over. True where older instants have to be loaded again: they changed, or some lie between
@@ -316,11 +316,15 @@ function scale(byTime) {
 
 const guarded = (act) => () => act().catch(failed);
 
+// What changes the instants that are loaded comes one after the other
+let line = Promise.resolve();
+const inTurn = (act) => (line = line.then(act, act));
+
 at("table").addEventListener("change", guarded(() => go(at("table").value)));
 window.addEventListener("popstate", guarded(start));
-at("refresh").addEventListener("click", guarded(refresh));
-at("older").addEventListener("click", guarded(() => older()));
-at("archived").addEventListener("click", guarded(() => older()));
+at("refresh").addEventListener("click", guarded(() => inTurn(refresh)));
+at("older").addEventListener("click", guarded(() => inTurn(() => older())));
+at("archived").addEventListener("click", guarded(() => inTurn(() => older())));
 at("by-time").addEventListener("click", () => scale(true));
 at("by-order").addEventListener("click", () => scale(false));
 at("zoom-in").addEventListener("click", () => axis.zoomTo(axis.zoom * 2));
@@ -345,7 +349,7 @@ function again() {
   clearTimeout(waiting);
   if (at("auto").getAttribute("aria-pressed") !== "true") return;
   waiting = setTimeout(async () => {
-    if (!document.hidden && !state.busy && !document.body.hasAttribute("aria-busy")) await refresh().catch(failed);
+    if (!document.hidden && !document.body.hasAttribute("aria-busy")) await inTurn(refresh).catch(failed);
     again();
   }, 1000 * Number(at("auto").dataset.every));
 }
