@@ -11,7 +11,7 @@ const rowsOf = (name) => (item) => {
 
 // Where it says more than the action
 function operation(item) {
-  if (item.taken_back) return element("span.operation", {}, ` of ${item.taken_back.operation || item.taken_back.action} ${item.taken_back.instant}`);
+  if (item.taken_back) return element("span.operation", {}, ` of ${item.taken_back.instant}`);
   return item.operation && !item.service ? element("span.operation", {}, ` ${item.operation.replaceAll("_", " ")}`) : "";
 }
 
