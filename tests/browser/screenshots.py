@@ -127,6 +127,7 @@ def take_airflow(browser: Browser, tables: dict[str, str], pictures: Path, folde
         mark = CHOSEN.replace("document", page)
         browser.run(f"{page}.querySelector(`.mark[data-key='${{{mark}}}']`).click()")
         browser.until(DRAWN.replace("document", page))
+        browser.until(LOOKED.replace("document", page))
         tidy(browser, page)
         time.sleep(0.5)
         browser.screenshot(pictures / "timeline-airflow.png")

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.concurrency.queue import FOLDER
 from hoodie.errors import JobError
 from hoodie.serve import examine
 from hoodie.serve.bounded import Bounded
@@ -86,6 +87,36 @@ def test_a_running_write_names_its_task(table: WrittenTimeline, ask: Ask) -> Non
     assert item["run"]["stands_for"] == "2026-01-01T00:00:00+00:00/2026-01-01T01:00:00+00:00"
 
 
+def test_the_queue(table: WrittenTimeline, ask: Ask) -> None:
+    """Services go before writers that came earlier; those at work are whom all wait for."""
+    begun, now = table.begin(), STORAGE.now_ms()
+    handle = table_at(table.path)
+    beats = [
+        Heartbeat(handle, begun.time, 60_000, 2, Work(extra={RUN_KEY: "backfill/load/3/run=b"})),
+        Heartbeat(handle, f"1{now - 90_000:013d}000001", 60_000, 2, Work(extra=RUN), FOLDER),
+        Heartbeat(handle, f"0{now - 30_000:013d}000001", 60_000, 2, folder=FOLDER),
+    ]
+    for beat in beats:
+        beat.start()
+    try:
+        waiting = ask("tables/orders/instants")["waiting"]
+        reasons = ask("tables/orders/health")["reasons"]
+        assert ask("tables/orders/instants", f"before={begun.time}")["waiting"] == []
+    finally:
+        for beat in beats:
+            beat.stop()
+    assert [(item["rank"], item["ahead"], item["run"] and item["run"]["run_id"]) for item in waiting] == [
+        ("service", 0, None),
+        ("writer", 1, "r7"),
+    ]
+    assert 90_000 <= waiting[1]["waited_ms"] < 100_000
+    assert [one["run"]["href"] for one in waiting[1]["for"]] == [
+        "http://air/dags/backfill/runs/b/tasks/load/mapped/3"
+    ]
+    assert reasons == ["2 jobs wait"]
+
+
+@pytest.mark.full
 def test_jobs_that_wait_and_whom_for(tmp_path: Path) -> None:
     """A real write waits behind a live one; its place, its task and the other's are shown meanwhile."""
     path = str(tmp_path / "t")
