@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from airflow_hoodie.assets.events import commits_in
     from airflow_hoodie.notifications.hoodie import HoodieNotifier
     from airflow_hoodie.operators.backfill import BackfillMaintenanceOperator
+    from airflow_hoodie.operators.ingest import IngestOperator
     from airflow_hoodie.operators.maintenance import MaintenanceOperator
     from airflow_hoodie.operators.relay import PartitionRelayOperator
     from airflow_hoodie.operators.services import (
@@ -52,6 +53,7 @@ _HOME = {
     "DeleteOperator": "airflow_hoodie.operators.write",
     "DeletePartitionOperator": "airflow_hoodie.operators.write",
     "InsertOverwriteOperator": "airflow_hoodie.operators.write",
+    "IngestOperator": "airflow_hoodie.operators.ingest",
     "ArchiveOperator": "airflow_hoodie.operators.services",
     "CleanOperator": "airflow_hoodie.operators.services",
     "ClusteringOperator": "airflow_hoodie.operators.services",
@@ -95,6 +97,7 @@ __all__ = [
     "HoodieRetryPolicy",
     "HoodieTable",
     "IndexOperator",
+    "IngestOperator",
     "InsertOperator",
     "InsertOverwriteOperator",
     "MaintenanceOperator",

@@ -123,7 +123,8 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "operators": _modules(
             "operators",
-            *("backfill", "base", "emitting", "maintenance", "relay", "services", "ttl", "undo", "write"),
+            *("backfill", "base", "emitting", "ingest", "maintenance", "relay", "services", "ttl", "undo"),
+            "write",
         ),
         "sensors": _modules("sensors", "base", "commit", "freshness", "partition"),
         "triggers": _modules("triggers", "commits", "condition"),

@@ -95,6 +95,8 @@ def summary(result: dict[str, Any]) -> str:
         planned = result.get("status") == "planned" and "services" not in result
         return _planned_summary(result) if planned else service(result)
     partitions = result.get("partitions") or []
+    if result.get("status") == "nothing_new":
+        return f"No new file for {result.get('table') or result.get('base_path')}; nothing was written"
     if result.get("status") == "planned":
         return (
             f"{result.get('operation')} into {result.get('table')} would insert "

@@ -215,7 +215,7 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             raise from_error(error) from error
         self._sent = self._asked(context, SPARK)
         if "source" in self._sent:
-            self._check_source(self._sent["source"])
+            self.check_before_spark(self._sent["source"])
         self.application = self.application or str(script)
         self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
         if not self.properties_file:
@@ -247,7 +247,8 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             raise from_error(error) from error
         return {**request, "engine": engine} if self.distributed else request
 
-    def _check_source(self, source: Mapping[str, Any]) -> None:
+    def check_before_spark(self, source: Mapping[str, Any]) -> None:
+        """Raises the exception of a source that the job would not find either."""
         arguments = self.hook_arguments()
         binary = arguments["spark_binary"] or DEFAULT_SPARK_BINARY
         environ = {**os.environ, **{name: str(value) for name, value in (self.env_vars or {}).items()}}

@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoodie.backend.choice import backend_for, backend_of
-from hoodie.errors import InputError
+from hoodie.errors import ConfigError, InputError
 from hoodie.progress import ProgressCallback, silent
 from hoodie.write.operation import Operation, WriteRequest, WriteResult, partition_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hoodie.ingestion.files import Limits
+    from hoodie.ingestion.run import IngestResult
     from hoodie.read.explanation import ReadExplanation
     from hoodie.write.explanation import WriteExplanation
 
@@ -52,6 +54,49 @@ def write_table(
     frame = backend.frame(rows)
     request = WriteRequest(path, _of_rows(operation), options or {}, extra_metadata or {}, force, dry_run)
     return write(backend.engine(), frame, request, progress or silent)
+
+
+def ingest(
+    source: str | Sequence[str] | Mapping[str, Any],
+    path: str,
+    *,
+    spark: Any = None,
+    operation: str | Operation = Operation.UPSERT,
+    max_files: int | None = None,
+    max_bytes: int | None = None,
+    lookback_s: float = 0,
+    start_after: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> IngestResult:
+    """Write the files of a folder, prefix or glob that are new since the last call, by one commit.
+
+    `source` is a path, several, or {"path", "format", "options"}. How far they are taken is in the commit
+    (`deltastreamer.checkpoint.key`, as Apache Hudi's streamer keeps it), so that no file is taken twice or
+    lost, whatever is killed and whatever else is committed to the table meanwhile. Files are new by their
+    modification time: one that appears later with an older time is none, unless it is at most `lookback_s`
+    older than the newest file that was taken.
+    operation: `upsert`, `insert` or `bulk_insert`. max_files, max_bytes: of one call; a file that is larger
+    is taken alone. start_after: of a source that the table does not know, the time, in epoch milliseconds,
+    after which its files are new. Nothing new is no commit. Raises HoodieError; nothing is visible then.
+    """
+    from hoodie.ingestion.run import IngestRequest
+    from hoodie.ingestion.run import ingest as run
+    from hoodie.source import Source
+
+    request = IngestRequest(
+        path=path,
+        source=Source.of(source, options),
+        operation=_of_rows(operation),
+        limits=_limits(max_files, max_bytes, lookback_s),
+        start_after=start_after,
+        options=options or {},
+        extra_metadata=extra_metadata or {},
+        dry_run=dry_run,
+    )
+    return run(backend_of(spark), request, progress or silent)
 
 
 def explain(
@@ -250,6 +295,19 @@ def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[
         for partition in listing.partitions()
         for file_id, group in slices(snapshot, listing.files, partition).items()
     ]
+
+
+def _limits(max_files: int | None, max_bytes: int | None, lookback_s: float) -> Limits:
+    from hoodie.ingestion.files import Limits
+
+    for name, value in (("max_files", max_files), ("max_bytes", max_bytes)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise ConfigError(f"{name} is {value!r}; give a whole number, 1 or more, or leave it out")
+    if isinstance(lookback_s, bool) or not isinstance(lookback_s, (int, float)) or not lookback_s >= 0:
+        raise ConfigError(f"lookback_s is {lookback_s!r}; give seconds, 0 or more")
+    return Limits(
+        max_files=max_files or 0, max_bytes=max_bytes or 0, lookback_ms=min(int(lookback_s * 1000), 1 << 62)
+    )
 
 
 def _of_rows(operation: str | Operation) -> Operation:

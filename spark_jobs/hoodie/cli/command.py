@@ -125,6 +125,8 @@ def parser() -> Parser:
     for name, text in _WRITES.items():
         _add_write(commands.add_parser(name, help=text, description=text, parents=[table, common]))
     _add_whole_table(commands.choices["insert-overwrite"])
+    text = "upsert the files of a folder, prefix or glob that are new since the last run, by one commit"
+    _add_ingest(_add(commands, "ingest", text, _ingest, table, common))
     _add_explain(commands, table, common)
     text = "delete whole partitions; their files go when the cleaner takes them"
     _add_delete_partition(_add(commands, "delete-partition", text, _delete_partition, table, common))
@@ -296,6 +298,33 @@ def _add_source(command: argparse.ArgumentParser) -> None:
     _add_settings(command)
 
 
+def _add_ingest(command: argparse.ArgumentParser) -> None:
+    _add_source(command)
+    add = command.add_argument
+    add(
+        "--write-operation",
+        choices=("upsert", "insert", "bulk-insert"),
+        default="upsert",
+        help="what is done with the rows (default: upsert)",
+    )
+    add("--max-files", type=_count, metavar="N", help="files of one run, the oldest first (default: all)")
+    add("--max-bytes", type=_count, metavar="N", help="bytes of one run; one file at least")
+    add(
+        "--lookback",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="take files, too, that appear so much later than their modification time (default 0)",
+    )
+    add(
+        "--start-after",
+        type=int,
+        metavar="MS",
+        help="of a source that the table does not know: files after this time, in epoch milliseconds",
+    )
+    add("--dry-run", action="store_true", help="say what would be written, write nothing")
+
+
 def _add_delete_partition(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add(
@@ -364,6 +393,12 @@ def _write(args: argparse.Namespace) -> Answer:
     from hoodie.cli.write import write
 
     return write(args)
+
+
+def _ingest(args: argparse.Namespace) -> Answer:
+    from hoodie.cli.write import ingest
+
+    return ingest(args)
 
 
 def _sql(args: argparse.Namespace) -> Answer:
@@ -439,7 +474,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _count(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
     return int(text)
 
 

@@ -36,12 +36,44 @@ def write(args: argparse.Namespace) -> Answer:
     return Answer.of(result, summary)
 
 
+def ingest(args: argparse.Namespace) -> Answer:
+    """Write the source's new files into the table, and say what was done."""
+    options = options_of(args)
+    with session(args) as backend:
+        result = hoodie.ingest(
+            _described(args),
+            args.table,
+            spark=backend,
+            operation=args.write_operation,
+            max_files=args.max_files,
+            max_bytes=args.max_bytes,
+            lookback_s=args.lookback,
+            start_after=args.start_after,
+            options=options,
+            dry_run=args.dry_run,
+            progress=progress_for(args),
+        ).to_dict()
+    return Answer.of(result, ingested)
+
+
+def ingested(result: dict[str, Any]) -> str:
+    """An IngestResult for people."""
+    if result["status"] == "nothing_new":
+        name = result["table"] or result["base_path"]
+        return "\n".join([f"Nothing new for {name}; nothing was written", *notes(result)])
+    left = f", {plural(result['files_left'], 'file')} left to the next run" if result["files_left"] else ""
+    taken = f"  of {plural(result['num_source_files'], 'new file')}, {size(result['source_bytes'])}{left}"
+    return f"{summary(result)}\n{taken}"
+
+
+def _described(args: argparse.Namespace) -> dict[str, Any]:
+    return {"path": args.source, "format": args.format, "options": dict(args.source_option)}
+
+
 def source_and_options(args: argparse.Namespace) -> tuple[Source, dict[str, str]]:
     """What a write reads, and its settings. Raises ConfigError, InputError."""
     options = options_of(args)
-    described = {"path": args.source, "format": args.format, "options": dict(args.source_option)}
-    source = Source.of(described, options)
-    return source, options
+    return Source.of(_described(args), options), options
 
 
 def options_of(args: argparse.Namespace) -> dict[str, str]:

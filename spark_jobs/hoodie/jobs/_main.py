@@ -10,6 +10,9 @@ of the same source is done already (hoodie.timeline.tokens), whatever its engine
 Request of `delete_partition`: {"table": path, "operation": "delete_partition", "partitions": [paths],
 "missing_ok": bool, "options", "extra_metadata", "token", "force", "dry_run"}; table and partitions are
 required.
+Request of `ingest`: {"table": path, "operation": "ingest", "source": as of a write, "write_operation":
+"upsert" (default), "insert" or "bulk_insert", "max_files", "max_bytes", "lookback_s", "start_after": as of
+hoodie.ingest, "options", "extra_metadata", "dry_run", "engine"}; table and source are required.
 Request of a table service: {"table": path, "operation": name, "options": {settings}, "dry_run": bool} and
 what the service's description has (hoodie.services.description), such as "mode", "instant", for compactions
 and clusterings "extra_metadata": {texts} and "engine", as of a write.
@@ -169,6 +172,20 @@ def _write(backend: Backend, request: Mapping[str, Any], progress: ProgressCallb
     ).to_dict()
 
 
+def _ingest(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
+    return hoodie.ingest(
+        request["source"],
+        request["table"],
+        spark=backend,
+        operation=request["write_operation"],
+        **{name: request[name] for name in _OF_INGESTION if request[name] is not None},
+        options=request["options"] or {},
+        extra_metadata=request["extra_metadata"] or {},
+        dry_run=bool(request["dry_run"]),
+        progress=progress,
+    ).to_dict()
+
+
 def _delete_partition(
     backend: Backend, request: Mapping[str, Any], progress: ProgressCallback
 ) -> dict[str, Any]:
@@ -215,7 +232,24 @@ _WRITES = Kind(
     {"options": {}, "extra_metadata": {}, "token": "", "force": False, "dry_run": False, "engine": "spark"},
     _write,
 )
+_OF_INGESTION = ("max_files", "max_bytes", "lookback_s", "start_after")
 _OTHERS = {
+    "ingest": Kind(
+        (
+            *("table", "operation", "source", "write_operation", *_OF_INGESTION),
+            *("options", "extra_metadata", "dry_run", "engine"),
+        ),
+        ("table", "source"),
+        {
+            "write_operation": "upsert",
+            **dict.fromkeys(_OF_INGESTION),
+            "options": {},
+            "extra_metadata": {},
+            "dry_run": False,
+            "engine": "spark",
+        },
+        _ingest,
+    ),
     "delete_partition": Kind(
         (
             *("table", "operation", "partitions", "missing_ok", "options", "extra_metadata"),

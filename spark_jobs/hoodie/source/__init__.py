@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hoodie.errors import ConfigError, HoodieError, InputError, SourceNotFound
-from hoodie.storage import Storage, normalize, source_storage_for
+from hoodie.storage import Found, Storage, normalize, source_storage_for
 from hoodie.storage.settings import options_of
 
 
@@ -74,13 +74,15 @@ LOCAL_OPTIONS: Mapping[Format, tuple[str, ...]] = {
 @dataclass(frozen=True)
 class Source:
     """Paths, globs or folders (for SQL: one query) of one format; `options` are the reader's, as texts,
-    `storage_options` the settings of the storages of the paths. Picklable.
+    `storage_options` the settings of the storages of the paths. `only`: of the files that are found, these
+    are the source; empty for all. Picklable.
     """
 
     paths: tuple[str, ...]
     format: Format
     options: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    only: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -192,14 +194,17 @@ def source_files(source: Source) -> dict[str, list[SourceFile]]:
     if (problem := source.local_problem()) is not None:
         raise problem
     seen: set[str] = set()
+    only = frozenset(source.only)
     found: dict[str, list[SourceFile]] = {}
     for path in source.paths:
         for folder, file in _found(source.storage(path), normalize(path)):
-            if file.path not in seen:
+            if file.path not in seen and (not only or file.path in only):
                 seen.add(file.path)
                 found.setdefault(folder, []).append(file)
     if not found:
         raise source.no_such()
+    if gone := sorted(only - seen):
+        raise source.no_such(f"{gone[0]} has gone since the source was listed")
     return found
 
 
@@ -220,8 +225,7 @@ def _found(storage: Storage, place: str) -> Iterator[tuple[str, SourceFile]]:
     """
     if not storage.local:
         for file in storage.find(place):
-            below = file.path[len(file.folder) :] if file.folder else file.path.rpartition("/")[2]
-            if file.path == place or all(_is_data(name) for name in below.split("/") if name):
+            if is_data_file(file, place):
                 yield file.folder, SourceFile(file.path, file.size)
         return
     matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
@@ -237,6 +241,12 @@ def data_files(folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if _is_data(name))
         yield from (os.path.join(place, name) for name in sorted(names) if _is_data(name))
+
+
+def is_data_file(file: Found, place: str) -> bool:
+    """Is a file that `Storage.find` found at a place one of a source's."""
+    below = file.path[len(file.folder) :] if file.folder else file.path.rpartition("/")[2]
+    return file.path == place or all(_is_data(name) for name in below.split("/") if name)
 
 
 def _is_data(name: str) -> bool:

@@ -57,7 +57,11 @@ def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
 def _files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     """The paths are first taken as they are given: a session may have a file system of its own for s3://."""
     reader = _parquet_files if source.format is Format.PARQUET else _text_files
-    hadoop = replace(source, paths=tuple(_of_hadoop(source, path) for path in source.paths))
+    hadoop = replace(
+        source,
+        paths=tuple(_of_hadoop(source, path) for path in source.paths),
+        only=tuple(_of_hadoop(source, path) for path in source.only),
+    )
     try:
         return reader(source, spark, known)
     except Exception as error:
@@ -84,7 +88,15 @@ def _of_hadoop(source: Source, path: str) -> str:
 
 
 def _parquet_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
-    return spark.read.options(**{"mergeSchema": "true", **source.options}).parquet(*source.paths)
+    options = {"mergeSchema": "true", **_base_path(source), **source.options}
+    return spark.read.options(**options).parquet(*(source.only or source.paths))
+
+
+def _base_path(source: Source) -> dict[str, str]:
+    """Columns in the names of folders below the source are found where some of its files are read, too."""
+    path = source.paths[0]
+    whole = len(source.paths) == 1 and path not in source.only and not any(mark in path for mark in "*?[{")
+    return {"basePath": path} if source.only and whole else {}
 
 
 def _tables(source: Source, spark: Any) -> Any:
@@ -100,9 +112,9 @@ def _tables(source: Source, spark: Any) -> Any:
 
 def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     """Infer, then read with a schema: the target's types where it has the column, else the inferred ones."""
-    options = {"mode": "FAILFAST", **source.options}
+    options = {"mode": "FAILFAST", **_base_path(source), **source.options}
     kind = source.format.value
-    paths = list(source.paths)
+    paths = list(source.only or source.paths)
     if source.format is Format.CSV:
         options = {"header": "true", "enforceSchema": "false", **options}
         options.setdefault("inferSchema", "true")

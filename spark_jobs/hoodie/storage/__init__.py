@@ -43,13 +43,15 @@ class FileInfo(NamedTuple):
 
 class Found(NamedTuple):
     """One file of a source. `folder`: the one that it was found below, "" where the path or the glob is that
-    of the file itself. `stamp`, with the size, distinguishes one content of the file from the next.
+    of the file itself. `stamp`, with the size, distinguishes one content of the file from the next;
+    `mtime_ms` is epoch milliseconds.
     """
 
     path: str
     folder: str
     size: int
     stamp: int | str
+    mtime_ms: int
 
 
 class Access(NamedTuple):
@@ -167,7 +169,10 @@ class Storage(ABC):
             ]
         else:
             return []
-        each = (Found(item.path, folder, item.size, item.version or item.mtime_ms) for item, folder in below)
+        each = (
+            Found(item.path, folder, item.size, item.version or item.mtime_ms, item.mtime_ms)
+            for item, folder in below
+        )
         return sorted(each, key=lambda file: file.path)
 
     def spark_path(self, path: str) -> str | None:

@@ -81,7 +81,13 @@ class LocalStorage(Storage):
         matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
         files = [(file, match) for match in matches for file in _below(match)]
         return [
-            Found(file, match if file != match else "", found.st_size, found.st_mtime_ns)
+            Found(
+                file,
+                match if file != match else "",
+                found.st_size,
+                found.st_mtime_ns,
+                found.st_mtime_ns // 1_000_000,
+            )
             for file, match in files
             for found in [os.stat(file)]
         ]

@@ -1,0 +1,196 @@
+"""One run of an ingestion: the new files of a source, in one commit, which says how far it came.
+
+Two runs never take one file: the token of the commit (hoodie.timeline.tokens) is the checkpoint that the run
+began with, so that of runs that begin alike one commits, and the others look for new files again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hoodie.backend import Backend
+from hoodie.config.key import Config
+from hoodie.errors import CommitConflict, ConfigError, TableNotFound
+from hoodie.ingestion.checkpoint import Checkpoint, Known, known
+from hoodie.ingestion.files import Chosen, Limits, choose, dated_files, is_there, source_name
+from hoodie.pipeline import write
+from hoodie.progress import ProgressCallback, silent
+from hoodie.source import Format, Source
+from hoodie.source.target import target_schema
+from hoodie.table.handle import Table, TableRef
+from hoodie.text import plural
+from hoodie.timeline.task_run import RUN_KEY
+from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY, TokenCommit
+from hoodie.write.operation import Operation, WriteRequest, WriteResult
+
+#: operations that add the rows of files to a table
+OPERATIONS = (Operation.UPSERT, Operation.INSERT, Operation.BULK_INSERT)
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestRequest:
+    """New files of `source` into the table at `path`. `start_after`: epoch milliseconds; of a source that the
+    table has no checkpoint of, files that are not younger are left out.
+    """
+
+    path: str
+    source: Source
+    operation: Operation = Operation.UPSERT
+    limits: Limits = field(default_factory=Limits)
+    start_after: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.operation not in OPERATIONS:
+            names = ", ".join(item.value for item in OPERATIONS)
+            raise ConfigError(f"an ingestion can't {self.operation.value}; use one of {names}")
+        if self.source.format in (Format.TABLE, Format.SQL):
+            raise ConfigError(
+                f"an ingestion takes files, no {self.source.format.value}; use parquet, csv or json",
+                format=self.source.format.value,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestResult:
+    """What a run wrote, and what it read.
+
+    `write`: its status is `committed`; `nothing_new`, without an instant, where no file was new;
+    `already_committed` where none was new since the commit of the same task run; `planned` of a dry run.
+    num_source_files, source_bytes: of the files that were taken. files_left: new files that the limits left
+    to the next run. checkpoint: that of Apache Hudi after the run, "" where nothing was ever taken.
+    """
+
+    write: WriteResult
+    num_source_files: int = 0
+    source_bytes: int = 0
+    files_left: int = 0
+    checkpoint: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able; the write's fields and the own ones side by side."""
+        own = {name: value for name, value in vars(self).items() if name != "write"}
+        return {**self.write.to_dict(), **own}
+
+
+def ingest(backend: Backend, request: IngestRequest, progress: ProgressCallback = silent) -> IngestResult:
+    """Write the new files of the source by one commit; none is new: no commit. Raises HoodieError; what was
+    not committed is new to the next run.
+    """
+    started = time.monotonic()
+    source = request.source
+    source.refuse_table()
+    for _ in range(_ATTEMPTS):
+        table = _opened(request)
+        found = known(table, source_name(source)) if table is not None else Known()
+        before, warnings = _beginning(request, found)
+        files = dated_files(source)
+        if not files and found.own is None and not is_there(source):
+            raise source.no_such()
+        chosen = choose(files, before, source_name(source), request.limits)
+        if chosen is None:
+            return _nothing(request, table, found.own, time.monotonic() - started)
+        progress("ingest", f"{plural(len(chosen.files), 'new file')}, {chosen.left} left to the next run")
+        result = _write(backend, request, before, chosen, progress)
+        if result.status != "already_committed":
+            return IngestResult(
+                write=replace(result, warnings=[*warnings, *result.warnings]),
+                num_source_files=len(chosen.files),
+                source_bytes=chosen.bytes,
+                files_left=chosen.left,
+                checkpoint=str(chosen.checkpoint.hudi),
+            )
+        progress("ingest", f"another run took files at {result.instant}; looking for new ones again")
+    raise CommitConflict(
+        f"other runs took the new files of {source} in {_ATTEMPTS} attempts; run one at a time",
+        path=request.path,
+    )
+
+
+def _opened(request: IngestRequest) -> Table | None:
+    try:
+        return Table.open(request.path, Config.of(request.options))
+    except TableNotFound:
+        return None
+
+
+def _beginning(request: IngestRequest, found: Known) -> tuple[Checkpoint | None, list[str]]:
+    """The checkpoint that the run begins with, and what the caller should know of it."""
+    name = source_name(request.source)
+    if found.own is not None:
+        return found.own, []
+    if request.start_after is not None:
+        return Checkpoint.after(name, request.start_after), []
+    if found.hudi is None:
+        return None, []
+    commit = found.hudi.instant.time if found.hudi.instant is not None else ""
+    return Checkpoint.after(name, found.hudi.time), [
+        f"the source goes on from Apache Hudi's checkpoint {found.hudi.time} of the commit {commit}; if that "
+        "is of another source, roll back and give start_after, the time after which files are new (0 for all)"
+    ]
+
+
+def _write(
+    backend: Backend,
+    request: IngestRequest,
+    before: Checkpoint | None,
+    chosen: Chosen,
+    progress: ProgressCallback,
+) -> WriteResult:
+    source = replace(request.source, only=tuple(file.path for file in chosen.files))
+    name = hashlib.sha256(chosen.checkpoint.source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    given = {key: text for key, text in request.extra_metadata.items() if key != FINGERPRINT_KEY}
+    asked = WriteRequest(
+        request.path,
+        request.operation,
+        request.options,
+        {
+            **given,
+            **chosen.checkpoint.texts(),
+            TOKEN_KEY: f"ingest {name} after {before.state() if before is not None else 'nothing'}",
+        },
+        dry_run=request.dry_run,
+    )
+    rows = backend.read_source(source, target_schema(request.path, request.options))
+    return write(backend.engine(), backend.frame(rows), asked, progress)
+
+
+def _nothing(
+    request: IngestRequest, table: Table | None, before: Checkpoint | None, seconds: float
+) -> IngestResult:
+    """No commit; but where this task run made the last one, and died afterwards, that is the result."""
+    base_path = TableRef.of(request.path).uri
+    name = table.properties.name if table is not None else ""
+    checkpoint = str(before.hudi) if before is not None else ""
+    run = request.extra_metadata.get(RUN_KEY)
+    if before is not None and before.instant is not None and before.metadata is not None and run:
+        commit = TokenCommit.of(before.instant, before.metadata)
+        if commit is not None and before.metadata.extra_metadata.get(RUN_KEY) == run:
+            return IngestResult(write=WriteResult(**commit.result(name, base_path)), checkpoint=checkpoint)
+    return IngestResult(
+        write=WriteResult(
+            status="nothing_new",
+            table=name,
+            base_path=base_path,
+            action="",
+            instant="",
+            operation=request.operation.value,
+            partitions=[],
+            num_inserts=0,
+            num_updates=0,
+            num_deletes=0,
+            num_writes=0,
+            num_files=0,
+            bytes_written=0,
+            duration_s=seconds,
+            warnings=[],
+        ),
+        checkpoint=checkpoint,
+    )
