@@ -101,9 +101,9 @@ def task_memory(memory: int) -> dict[str, str]:
     return {MERGE_MEMORY: str(min(_MERGE_MOST, memory // 4))}
 
 
-def missing_packages(options: Mapping[str, Any]) -> list[str]:
-    """What a local job with these settings needs and this machine lacks."""
-    needed = (*NEEDED, "duckdb") if options.get(_QUERIES) else NEEDED
+def missing_packages(options: Mapping[str, Any], transform: Any = None) -> list[str]:
+    """What a local job with these settings and this transform needs and this machine lacks."""
+    needed = (*NEEDED, "duckdb") if transform or options.get(_QUERIES) else NEEDED
     return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
@@ -113,12 +113,13 @@ def choose(
     source: Mapping[str, Any] | None,
     max_size: int,
     options: Mapping[str, Any],
+    transform: Any = None,
 ) -> Choice:
     """The engine of a job of one of these operations with these settings, for `engine="auto"`.
 
     Raises the exception of a source that is missing or malformed.
     """
-    if missing := missing_packages(options):
+    if missing := missing_packages(options, transform):
         return Choice(SPARK, f"this worker has no {', '.join(missing)} (airflow-hoodie[local])")
     incoming = 0
     if source is not None:

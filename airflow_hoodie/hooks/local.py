@@ -77,7 +77,7 @@ class HoodieLocalHook(BaseHook):
         """The job's result. Raises the exception of the job's own error, HoodieJobError, or
         HoodieConfigurationError where the worker lacks a package. Afterwards no process of it is alive.
         """
-        if missing := missing_packages(request.get("options") or {}):
+        if missing := missing_packages(request.get("options") or {}, request.get("transform")):
             raise HoodieConfigurationError(
                 f"this worker has no {', '.join(missing)}, which the job needs: pip install "
                 "'airflow-hoodie[local]' there, or pass engine=\"spark\" to run it by spark-submit"

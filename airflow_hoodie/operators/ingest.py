@@ -13,7 +13,7 @@ from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import check_options
 from airflow_hoodie.operators.emitting import HoodieEmittingOperator
-from airflow_hoodie.operators.write import source_request
+from airflow_hoodie.operators.write import source_request, transform_text
 from airflow_hoodie.paths import is_later
 from airflow_hoodie.table import HoodieTable
 from hoodie.errors import HoodieError, SourceNotFound
@@ -49,6 +49,7 @@ class IngestOperator(HoodieEmittingOperator):
     :param start_after: epoch milliseconds; of a source that the table does not know yet, the files after
         this time are new. None: all are, or those after the checkpoint of Apache Hudi's streamer, if the
         table has one.
+    :param transform: one SELECT over the rows, as of HoodieWriteOperator. (templated)
     :param skip_if_empty: without a new file the task is skipped, and what is downstream of it.
     :param services: `on`, `off` or `auto`, as of HoodieCommitOperator.
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
@@ -56,10 +57,11 @@ class IngestOperator(HoodieEmittingOperator):
 
     job = "ingest"
 
-    template_fields: Sequence[str] = ("source", *HoodieEmittingOperator.template_fields)
+    template_fields: Sequence[str] = ("source", "transform", *HoodieEmittingOperator.template_fields)
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **HoodieEmittingOperator.template_fields_renderers,
         "source": "json",
+        "transform": "sql",
     }
 
     def __init__(
@@ -72,6 +74,7 @@ class IngestOperator(HoodieEmittingOperator):
         max_bytes: str | int | None = None,
         lookback: timedelta | float = 0,
         start_after: int | None = None,
+        transform: str | None = None,
         skip_if_empty: bool = False,
         services: str = "auto",
         options: Mapping[str, Any] | None = None,
@@ -93,6 +96,7 @@ class IngestOperator(HoodieEmittingOperator):
                 f"start_after is {start_after!r}; give epoch milliseconds, or None"
             )
         self.start_after = start_after
+        self.transform = transform if is_later(transform) else transform_text(transform)
         self.skip_if_empty = skip_if_empty
         self.services = check_services(services)
 
@@ -102,14 +106,14 @@ class IngestOperator(HoodieEmittingOperator):
         options = {**self.table["options"], **self.options}
         path, described = self.table["path"], _files(self.source)
         if self.max_bytes is not None and self.max_bytes <= limit:
-            return choose(path, {self.operation}, None, limit, options)
+            return choose(path, {self.operation}, None, limit, options, self.transform)
         try:
             source_files(Source.of(described, options))
         except SourceNotFound:  # the job says whether that is an error
-            return choose(path, {self.operation}, None, limit, options)
+            return choose(path, {self.operation}, None, limit, options, self.transform)
         except HoodieError:
             pass
-        return choose(path, {self.operation}, described, limit, options)
+        return choose(path, {self.operation}, described, limit, options, self.transform)
 
     def run_options(self, context: Context) -> dict[str, str]:
         return {**super().run_options(context), **services_option(self.services, context)}
@@ -122,6 +126,7 @@ class IngestOperator(HoodieEmittingOperator):
             "max_bytes": self.max_bytes,
             "lookback_s": self.lookback_s or None,
             "start_after": self.start_after,
+            "transform": transform_text(self.transform),
         }
         return {
             "table": table.path,

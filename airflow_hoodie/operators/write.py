@@ -117,13 +117,17 @@ class HoodieWriteOperator(HoodieCommitOperator):
         default format follows the suffix (.csv, .json, .jsonl; else parquet). With the format `table` the
         path is that of another Hudi table, with `sql` it is a Spark SQL query, which runs with all rights of
         the Spark session. (templated)
+    :param transform: one SELECT over the rows of the source, which it names `source`; its answer is what is
+        written. DuckDB's SQL with the local engine, else Spark's, with all rights of the session. A retry
+        with another text is another write. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
-    template_fields: Sequence[str] = ("source", *HoodieCommitOperator.template_fields)
+    template_fields: Sequence[str] = ("source", "transform", *HoodieCommitOperator.template_fields)
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **HoodieCommitOperator.template_fields_renderers,
         "source": "json",
+        "transform": "sql",
     }
 
     def __init__(
@@ -131,22 +135,25 @@ class HoodieWriteOperator(HoodieCommitOperator):
         *,
         table: HoodieTable | Mapping[str, Any],
         source: str | Sequence[str] | Mapping[str, Any],
+        transform: str | None = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
         self.source = source if is_later(source) else source_request(source)
+        self.transform = transform if is_later(transform) else transform_text(transform)
 
     def described(self) -> Mapping[str, Any]:
-        return source_request(self.source)
+        return {**source_request(self.source), **_transform(self.transform)}
 
     def auto_choice(self) -> Choice:
         limit = size_of("local_max_size", self.local_max_size)
         options = {**self.table["options"], **self.options}
-        return choose(self.table["path"], {self.operation}, self.described(), limit, options)
+        source = source_request(self.source)
+        return choose(self.table["path"], {self.operation}, source, limit, options, self.transform)
 
     def request(self) -> dict[str, Any]:
-        return {**super().request(), "source": source_request(self.source)}
+        return {**super().request(), "source": source_request(self.source), **_transform(self.transform)}
 
 
 class UpsertOperator(HoodieWriteOperator):
@@ -249,6 +256,20 @@ def _partitions(value: Any) -> list[str]:
             f"partitions are {value!r}; pass a partition path such as '2024-01-31', or a list of them"
         )
     return list(named)
+
+
+def transform_text(transform: Any) -> str | None:
+    """Raises HoodieConfigurationError for what is no text."""
+    if transform is not None and not _is_text(transform):
+        raise HoodieConfigurationError(
+            f"transform is {transform!r}; give one SELECT, such as 'select * from source', or None"
+        )
+    return transform
+
+
+def _transform(transform: Any) -> dict[str, str]:
+    text = transform_text(transform)
+    return {} if text is None else {"transform": text}
 
 
 def source_request(source: Any) -> dict[str, Any]:

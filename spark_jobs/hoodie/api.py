@@ -29,6 +29,7 @@ def write_table(
     *,
     spark: Any = None,
     operation: str | Operation = Operation.UPSERT,
+    transform: str | None = None,
     options: Mapping[str, Any] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     force: bool = False,
@@ -43,6 +44,8 @@ def write_table(
     partition path only, and whose keys may be missing in the table; `insert_overwrite`, which replaces the
     partitions that there are rows for, and `insert_overwrite_table`, which replaces all of the table: without
     rows the one changes nothing, the other empties the table.
+    transform: one SELECT over the rows, which it names `source`, in Spark's SQL for a DataFrame, else in
+    DuckDB's; its answer is what is written.
     A text `airflow.token` in the extra metadata makes the write idempotent: where a commit has that token
     nothing is written, and that commit is the result, unless `airflow.fingerprint` differs from its, or
     `force`. With `dry_run` nothing is written, and the result says what would be, by partition. Returns when
@@ -51,7 +54,7 @@ def write_table(
     from hoodie.pipeline import write
 
     backend = backend_for(rows, spark)
-    frame = backend.frame(rows)
+    frame = backend.frame(rows if transform is None else backend.transformed(rows, transform))
     request = WriteRequest(path, _of_rows(operation), options or {}, extra_metadata or {}, force, dry_run)
     return write(backend.engine(), frame, request, progress or silent)
 
@@ -66,6 +69,7 @@ def ingest(
     max_bytes: int | None = None,
     lookback_s: float = 0,
     start_after: int | None = None,
+    transform: str | None = None,
     options: Mapping[str, Any] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -80,7 +84,8 @@ def ingest(
     older than the newest file that was taken.
     operation: `upsert`, `insert` or `bulk_insert`. max_files, max_bytes: of one call; a file that is larger
     is taken alone. start_after: of a source that the table does not know, the time, in epoch milliseconds,
-    after which its files are new. Nothing new is no commit. Raises HoodieError; nothing is visible then.
+    after which its files are new. transform: as of `write_table`. Nothing new is no commit. Raises
+    HoodieError; nothing is visible then.
     """
     from hoodie.ingestion.run import IngestRequest
     from hoodie.ingestion.run import ingest as run
@@ -88,7 +93,7 @@ def ingest(
 
     request = IngestRequest(
         path=path,
-        source=Source.of(source, options),
+        source=Source.of(source, options, transform),
         operation=_of_rows(operation),
         limits=_limits(max_files, max_bytes, lookback_s),
         start_after=start_after,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +23,18 @@ def answer(spark: Any, asked: list[tuple[Any, str, str]]) -> dict[str, Any]:
     for source, known, out in asked:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(known))) if known else None
         try:
-            frame = read(Source.of(source), spark, schema)
+            frame = read(source_of(source), spark, schema)
             pq.write_table(frame.toArrow() if hasattr(frame, "toArrow") else frame.to_table(), out)
             errors.append(["", ""])
         except Exception as error:  # noqa: BLE001  the test that asked knows which it is to be
             text = error.message if isinstance(error, HoodieError) else str(error)
             errors.append([type(error).__name__, text])
     return {"errors": errors}
+
+
+def source_of(given: Any) -> Source:
+    """A source as a job describes it; a mapping may have its `transform`, and which files are read `only`."""
+    if not isinstance(given, dict):
+        return Source.of(given)
+    own = {name: value for name, value in given.items() if name not in ("transform", "only")}
+    return replace(Source.of(own, None, given.get("transform")), only=tuple(given.get("only", ())))

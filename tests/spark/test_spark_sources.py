@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +16,7 @@ from hoodie.source import Source
 from hoodie.source import arrow as local
 from tests.house.test_docs import PAGES, blocks
 from tests.spark.answers import Servers
+from tests.spark.sources import source_of
 from tests.support.arrow import arrow_schema
 from tests.unit.test_docs import KEYS, orders
 from tests.unit.test_source_arrow import CSV
@@ -88,6 +90,32 @@ def test_both_engines_read_the_same(
         str(kind).replace("element:", "item:") for kind in theirs.schema.types
     ]
     assert ours.to_pylist() == theirs.to_pylist()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_some_files_and_a_transform(servers: Servers, tmp_path: Path, suffix: str) -> None:
+    files = [tmp_path / "in" / f"day={number}" / f"1.{suffix}" for number in (1, 2, 3)]
+    for number, file in enumerate(files):
+        file.parent.mkdir(parents=True)
+        values = pa.table({"id": [f"a{number}", "b"], "n": [number, 7]})
+        pq.write_table(values, file) if suffix == "parquet" else pyarrow.csv.write_csv(values, file)
+    given = {"path": str(tmp_path / "in"), "only": [str(file) for file in files[:2]], "format": suffix}
+    text = "select id, cast(sum(n) as bigint) as n, max(day) as day from source group by id"
+    found = rows(distributed(servers, tmp_path, {**given, "transform": text}))
+    wanted = [("a0", 0, 1), ("a1", 1, 2), ("b", 14, 2)]
+    assert [(row["id"], row["n"], row["day"]) for row in found.to_pylist()] == wanted
+    if suffix == "parquet":  # CSV has no columns in names of folders there
+        ours = local.read(source_of({**given, "transform": text}))
+        assert isinstance(ours, pa.RecordBatchReader)
+        assert rows(ours.read_all()).to_pylist() == found.to_pylist()
+
+
+def test_a_transform_that_is_wrong(servers: Servers, data: Path) -> None:
+    for text in ("select nosuch from source", "select from where"):
+        with pytest.raises(
+            Refused, match=r"ConfigError: the transform can't be evaluated: .*columns of source"
+        ):
+            distributed(servers, data, {"path": str(data / "united"), "transform": text})
 
 
 @pytest.mark.parametrize("name", ["nosuch.parquet", "no*.json", "empty", "zero.csv"])

@@ -57,10 +57,18 @@ class Backend(ABC):
 
     @abstractmethod
     def read_source(self, source: Source, known: pa.Schema | None) -> Any:
-        """Rows of a source, which `frame` takes; CSV and JSON take the types of `known`, a table's schema.
+        """Rows of a source, after its transform, which `frame` takes; CSV and JSON take the types of `known`,
+        a table's schema.
 
         Raises InputError for a source that is missing or can't be read, ConfigError for its options.
         """
+
+    def transformed(self, rows: Any, text: str) -> Any:
+        """The answer of one SELECT over rows that `frame` takes, which are its table `source`.
+
+        Raises ConfigError for a text that can't be evaluated.
+        """
+        raise ConfigError(f"{type(self).__name__} runs no SQL over rows; leave out transform")
 
     @abstractmethod
     def read_table(

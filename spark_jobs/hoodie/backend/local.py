@@ -40,6 +40,11 @@ class LocalBackend(Backend):
 
         return arrow.read(source, known)
 
+    def transformed(self, rows: Any, text: str) -> pa.RecordBatchReader:
+        from hoodie.source.transform import transformed
+
+        return transformed(arrow_rows(rows), text)
+
     def read_table(
         self,
         path: str,

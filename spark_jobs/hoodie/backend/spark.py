@@ -70,6 +70,17 @@ class SparkBackend(Backend):
 
         return spark.read(source, self._session, known)
 
+    def transformed(self, rows: Any, text: str) -> Any:
+        from hoodie.source.transform import spark_transformed
+
+        if not hasattr(rows, "sparkSession"):
+            raise InputError(
+                f"with spark, a transform takes a DataFrame, not a {type(rows).__name__}; read the files by "
+                "the session, or leave out spark",
+                type=type(rows).__name__,
+            )
+        return spark_transformed(self._session, rows, text)
+
     def read_table(
         self,
         path: str,

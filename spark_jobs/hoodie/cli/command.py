@@ -294,6 +294,12 @@ def _add_source(command: argparse.ArgumentParser) -> None:
         help="default: by suffix, else parquet",
     )
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}
+    add(
+        "--transform",
+        metavar="SELECT",
+        help="one SELECT over the rows, as the table source; its answer is written (DuckDB's SQL, with "
+        "--engine spark Spark's)",
+    )
     add("--source-option", help="option of the CSV, JSON or Parquet reader, such as sep=;", **pair)
     _add_settings(command)
 

@@ -49,6 +49,7 @@ def ingest(args: argparse.Namespace) -> Answer:
             max_bytes=args.max_bytes,
             lookback_s=args.lookback,
             start_after=args.start_after,
+            transform=args.transform,
             options=options,
             dry_run=args.dry_run,
             progress=progress_for(args),
@@ -73,7 +74,7 @@ def _described(args: argparse.Namespace) -> dict[str, Any]:
 def source_and_options(args: argparse.Namespace) -> tuple[Source, dict[str, str]]:
     """What a write reads, and its settings. Raises ConfigError, InputError."""
     options = options_of(args)
-    return Source.of(_described(args), options), options
+    return Source.of(_described(args), options, args.transform), options
 
 
 def options_of(args: argparse.Namespace) -> dict[str, str]:

@@ -4,6 +4,7 @@
 the command line it works, too, but other users of the machine see it there.
 
 Request of a write: {"table": path, "operation": name, "source": {"path", "format", "options"},
+"transform": one SELECT over `source` (optional),
 "options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool, "dry_run": bool,
 "engine": "spark" (default) or "local"}; only table and source are required. A write whose token has a commit
 of the same source is done already (hoodie.timeline.tokens), whatever its engine was.
@@ -11,8 +12,9 @@ Request of `delete_partition`: {"table": path, "operation": "delete_partition", 
 "missing_ok": bool, "options", "extra_metadata", "token", "force", "dry_run"}; table and partitions are
 required.
 Request of `ingest`: {"table": path, "operation": "ingest", "source": as of a write, "write_operation":
-"upsert" (default), "insert" or "bulk_insert", "max_files", "max_bytes", "lookback_s", "start_after": as of
-hoodie.ingest, "options", "extra_metadata", "dry_run", "engine"}; table and source are required.
+"upsert" (default), "insert" or "bulk_insert", "max_files", "max_bytes", "lookback_s", "start_after",
+"transform": as of hoodie.ingest, "options", "extra_metadata", "dry_run", "engine"}; table and source are
+required.
 Request of a table service: {"table": path, "operation": name, "options": {settings}, "dry_run": bool} and
 what the service's description has (hoodie.services.description), such as "mode", "instant", for compactions
 and clusterings "extra_metadata": {texts} and "engine", as of a write.
@@ -152,11 +154,13 @@ def run(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback
 
 def _write(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     options = request["options"] or {}
-    source = Source.of(request["source"], options)
+    source = Source.of(request["source"], options, request["transform"])
     progress("source", f"{source.format.value} {source}")
     described = request["source"]
     if not isinstance(described, Mapping):
         described = {"path": described}
+    if source.transform:
+        described = {**described, "transform": source.transform}
     token = token_metadata(request["token"], request["operation"], described, options)
     rows = backend.read_source(source, target_schema(request["table"], options))
     return hoodie.write_table(
@@ -227,12 +231,23 @@ def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCa
 
 
 _WRITES = Kind(
-    ("table", "operation", "source", "options", "extra_metadata", "token", "force", "dry_run", "engine"),
+    (
+        *("table", "operation", "source", "transform", "options", "extra_metadata"),
+        *("token", "force", "dry_run", "engine"),
+    ),
     ("table", "source"),
-    {"options": {}, "extra_metadata": {}, "token": "", "force": False, "dry_run": False, "engine": "spark"},
+    {
+        "transform": None,
+        "options": {},
+        "extra_metadata": {},
+        "token": "",
+        "force": False,
+        "dry_run": False,
+        "engine": "spark",
+    },
     _write,
 )
-_OF_INGESTION = ("max_files", "max_bytes", "lookback_s", "start_after")
+_OF_INGESTION = ("max_files", "max_bytes", "lookback_s", "start_after", "transform")
 _OTHERS = {
     "ingest": Kind(
         (

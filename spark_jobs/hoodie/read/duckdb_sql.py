@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -32,35 +33,54 @@ def sql_batches(text: str, tables: Mapping[str, SqlTable]) -> pa.RecordBatchRead
 
     Raises ConfigError for a text that is no SELECT, or that DuckDB refuses, and TableError.
     """
-    import duckdb
-
     query = query_text(text)
     spill = next((item.config[SPILL_PATH] for item in tables.values()), None)
     datasets = {name: TableDataset(name, asked) for name, asked in tables.items()}
+    return answered(query, datasets, partial(_wrong, query, datasets), spill or "")
+
+
+def answered(
+    query: str, rows: Mapping[str, Any], wrong: Callable[[Exception], Exception], spill: str = ""
+) -> pa.RecordBatchReader:
+    """The answer of one SELECT over what DuckDB scans by name, while it is read. A RecordBatchReader, which
+    can be read once, is first taken as a whole, and spilled as needed.
+
+    `wrong` makes the error that is raised of one of DuckDB, Arrow or the system. `spill`: a folder to spill
+    to; "": the system's. Raises ConfigError for a text that is no SELECT.
+    """
+    import duckdb
+
+    failures = (duckdb.Error, pa.ArrowException, OSError)
     with ExitStack() as stack:
-        folder = stack.enter_context(SpillFolder(spill or ""))
+        folder = stack.enter_context(SpillFolder(spill))
         connection = stack.enter_context(duckdb_predicate.connection(folder.path, *_SETTINGS))
-        for name, dataset in datasets.items():
-            connection.register(name, dataset)
         try:
+            for name, found in rows.items():
+                once = isinstance(found, pa.RecordBatchReader)
+                connection.register(f"{name}_once" if once else name, found)
+                if once:
+                    connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {name}_once")
             _check(connection, query)
-            rows = connection.sql(query)
-            longs = [str(kind) == "HUGEINT" for kind in rows.types]
-            answer = rows.to_arrow_reader(READ_BATCH_ROWS)
-        except duckdb.Error as error:
-            raise _wrong(query, datasets, error) from None
+            asked = connection.sql(query)
+            longs = [str(kind) == "HUGEINT" for kind in asked.types]
+            answer = asked.to_arrow_reader(READ_BATCH_ROWS)
+        except failures as error:
+            raise wrong(error) from None
         target = _with_longs(answer.schema, longs)
         kept = stack.pop_all()
 
     def batches() -> Iterator[pa.RecordBatch]:
         with kept:
+            yield pa.RecordBatch.from_pylist([], schema=target)  # begun, so that what is never read ends, too
             try:
                 for batch in answer:
                     yield pa.RecordBatch.from_arrays(_cast(batch, target), schema=target)
-            except (duckdb.Error, pa.ArrowException, OSError) as error:
-                raise _wrong(query, datasets, error) from None
+            except failures as error:
+                raise wrong(error) from None
 
-    return pa.RecordBatchReader.from_batches(target, batches())
+    begun = batches()
+    next(begun)
+    return pa.RecordBatchReader.from_batches(target, begun)
 
 
 def _check(connection: duckdb.DuckDBPyConnection, query: str) -> None:

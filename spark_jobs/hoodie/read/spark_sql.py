@@ -69,6 +69,18 @@ def sql_frame(spark: Any, text: str, tables: Mapping[str, SqlTable]) -> Any:
                 return frame
 
 
+def frame_of(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
+    """DataFrame of one query of Spark SQL over DataFrames, whose names go before the session's; views and
+    errors as of `sql_frame`.
+    """
+    query = query_text(text)
+    with _views(spark, frames) as views:
+        frame = _asked(spark, query, views)
+        if spark_context(spark) is None:
+            views.clear()
+        return frame
+
+
 @dataclass
 class _Part:
     """A table's part of a query: what is known to be needed of its slices."""

@@ -75,7 +75,8 @@ LOCAL_OPTIONS: Mapping[Format, tuple[str, ...]] = {
 class Source:
     """Paths, globs or folders (for SQL: one query) of one format; `options` are the reader's, as texts,
     `storage_options` the settings of the storages of the paths. `only`: of the files that are found, these
-    are the source; empty for all. Picklable.
+    are the source; empty for all. `transform`: one SELECT over the rows, which are its table `source`; ""
+    for none. Picklable.
     """
 
     paths: tuple[str, ...]
@@ -83,12 +84,14 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     only: tuple[str, ...] = ()
+    transform: str = ""
 
     @classmethod
     def of(
         cls,
         value: str | Sequence[str] | Mapping[str, Any],
         settings: Mapping[str, Any] | None = None,
+        transform: str | None = None,
     ) -> Source:
         """A path, a list of paths, or {"path", "format", "options"}. Raises ConfigError or InputError.
 
@@ -109,6 +112,7 @@ class Source:
             Format.of(str(kind)) if kind else format_of(paths[0], access),
             {str(name): _text(text) for name, text in options.items()},
             access,
+            transform=_sql(transform),
         )
 
     def storage(self, path: str) -> Storage:
@@ -269,6 +273,14 @@ def _paths(value: Any) -> tuple[str, ...]:
         if not isinstance(path, str) or not path.strip():
             raise InputError(f"the source's path is {path!r}; name a file, a folder or a glob")
     return tuple(paths)
+
+
+def _sql(transform: Any) -> str:
+    if transform is None:
+        return ""
+    if not isinstance(transform, str) or not transform.strip():
+        raise ConfigError(f"transform is {transform!r}; give one SELECT, such as 'select * from source'")
+    return transform
 
 
 def _text(value: Any) -> str:

@@ -31,11 +31,24 @@ if TYPE_CHECKING:
 _OPENED = 8
 
 
-def read(source: Source, known: pa.Schema | None = None) -> pa.Table | ds.Dataset | Stream:
-    """Rows of a source. `known` is the target table's schema, whose types CSV and JSON columns take.
+def read(
+    source: Source, known: pa.Schema | None = None
+) -> pa.Table | ds.Dataset | Stream | pa.RecordBatchReader:
+    """Rows of a source, after its transform. `known` is the target table's schema, whose types CSV and JSON
+    columns take.
 
-    Raises InputError (no such source, unreadable files), ConfigError (an option this engine lacks).
+    Raises InputError (no such source, unreadable files), ConfigError (an option this engine lacks, a
+    transform that can't be evaluated).
     """
+    rows = _read(source, known)
+    if not source.transform:
+        return rows
+    from hoodie.source.transform import transformed
+
+    return transformed(rows, source.transform)
+
+
+def _read(source: Source, known: pa.Schema | None) -> pa.Table | ds.Dataset | Stream:
     source.refuse_table()
     readers: dict[Format, Callable[[], pa.Table | ds.Dataset | Stream]] = {
         Format.PARQUET: lambda: _parquet(source),

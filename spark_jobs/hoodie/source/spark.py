@@ -30,18 +30,29 @@ _TIMESTAMPS = "yyyy-MM-dd[' ']['T']HH:mm[:ss][.SSSSSSSSS][XXX]"
 
 
 def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
-    """DataFrame of a source, or a pyarrow Dataset where executors had better read the files themselves.
+    """DataFrame of a source, after its transform, or a pyarrow Dataset where executors had better read the
+    files themselves.
 
     `known` is the target table's schema, whose types CSV and JSON columns take.
 
     A malformed value fails the job (mode FAILFAST) unless the options say otherwise: Spark's own default
     would turn it into a null. Raises InputError for a source that is missing or can't be read.
     """
+    rows = _read(source, spark, known)
+    if not source.transform:
+        return rows
+    from hoodie.source.transform import spark_transformed
+
+    return spark_transformed(spark, rows, source.transform)
+
+
+def _read(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     from hoodie.source.arrow import parquet_dataset
 
     source.refuse_table()
+    plain = source.format is Format.PARQUET and not source.transform
     try:
-        if source.format is Format.PARQUET and (dataset := parquet_dataset(source)) is not None:
+        if plain and (dataset := parquet_dataset(source)) is not None:
             return dataset
         if source.format is Format.TABLE:
             return _tables(source, spark)

@@ -1,0 +1,50 @@
+"""`transform=` of the operators with a source: what is asked of the job, and what is another write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_hoodie import HoodieTable, InsertOverwriteOperator, UpsertOperator
+from airflow_hoodie.engines import missing_packages
+from airflow_hoodie.exceptions import HoodieConfigurationError
+from hoodie.backend.local import LocalBackend
+from hoodie.jobs._main import parse_request, run
+from hoodie.progress import silent
+
+TEXT = "select id, upper(id) as name from source"
+
+
+def made(folder: Path, **given: Any) -> UpsertOperator:
+    table = HoodieTable(name="t", path=str(folder / "t"), record_keys="id")
+    task = UpsertOperator(task_id="upsert", table=table, source=str(folder / "rows.csv"), token="t", **given)
+    task.resolve()
+    return task
+
+
+def test_a_retry_finds_the_commit_of_the_same_text_only(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id\na\n")
+    task = made(tmp_path, transform=TEXT)
+    assert task.request()["transform"] == TEXT
+    result = run(LocalBackend(), parse_request(task.request(), "upsert"), silent)
+    assert result["status"] == "committed"
+    again = task.done_before({})  # type: ignore[arg-type]
+    assert again is not None
+    assert again["instant"] == result["instant"]
+    for other in (None, TEXT + " limit 1"):
+        assert made(tmp_path, transform=other).done_before({}) is None  # type: ignore[arg-type]
+
+
+def test_what_is_no_text_is_refused() -> None:
+    table = HoodieTable(name="t", path="/lake/t", record_keys="id")
+    for wrong in ("  ", 3):
+        with pytest.raises(HoodieConfigurationError, match=r"transform is .*; give one SELECT"):
+            InsertOverwriteOperator(task_id="t", table=table, source="/in", transform=wrong)  # type: ignore[arg-type]
+
+
+def test_a_local_job_needs_duckdb_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "duckdb" else object())
+    assert missing_packages({}) == []
+    assert missing_packages({}, TEXT) == ["duckdb"]
