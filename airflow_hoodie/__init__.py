@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_hoodie.assets.events import commits_in
+    from airflow_hoodie.factories import dags_of_tables, hoodie_table_group
     from airflow_hoodie.notifications.hoodie import HoodieNotifier
     from airflow_hoodie.operators.backfill import BackfillMaintenanceOperator
     from airflow_hoodie.operators.ingest import IngestOperator
@@ -76,6 +77,8 @@ _HOME = {
     "PartitionSensor": "airflow_hoodie.sensors.partition",
     "CommitEventTrigger": "airflow_hoodie.triggers.commits",
     "commits_in": "airflow_hoodie.assets.events",
+    "dags_of_tables": "airflow_hoodie.factories",
+    "hoodie_table_group": "airflow_hoodie.factories",
 }
 
 __all__ = [
@@ -109,6 +112,8 @@ __all__ = [
     "SavepointOperator",
     "UpsertOperator",
     "commits_in",
+    "dags_of_tables",
+    "hoodie_table_group",
 ]
 
 

@@ -264,7 +264,7 @@ def transform_text(transform: Any) -> str | None:
         raise HoodieConfigurationError(
             f"transform is {transform!r}; give one SELECT, such as 'select * from source', or None"
         )
-    return transform
+    return None if transform is None else str(transform)
 
 
 def _transform(transform: Any) -> dict[str, str]:

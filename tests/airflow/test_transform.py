@@ -30,18 +30,18 @@ def test_a_retry_finds_the_commit_of_the_same_text_only(tmp_path: Path) -> None:
     assert task.request()["transform"] == TEXT
     result = run(LocalBackend(), parse_request(task.request(), "upsert"), silent)
     assert result["status"] == "committed"
-    again = task.done_before({})  # type: ignore[arg-type]
+    again = task.done_before({})
     assert again is not None
     assert again["instant"] == result["instant"]
     for other in (None, TEXT + " limit 1"):
-        assert made(tmp_path, transform=other).done_before({}) is None  # type: ignore[arg-type]
+        assert made(tmp_path, transform=other).done_before({}) is None
 
 
 def test_what_is_no_text_is_refused() -> None:
     table = HoodieTable(name="t", path="/lake/t", record_keys="id")
     for wrong in ("  ", 3):
         with pytest.raises(HoodieConfigurationError, match=r"transform is .*; give one SELECT"):
-            InsertOverwriteOperator(task_id="t", table=table, source="/in", transform=wrong)  # type: ignore[arg-type]
+            InsertOverwriteOperator(task_id="t", table=table, source="/in", transform=wrong)
 
 
 def test_a_local_job_needs_duckdb_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,11 +37,9 @@ def rows(table: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", ["table", "reader", "dataset"])
 def test_rows_of_every_kind(table: str, tmp_path: Path, kind: str) -> None:
     pq.write_table(ROWS, tmp_path / "rows.parquet")
-    given = {
-        "table": lambda: ROWS,
-        "reader": lambda: ROWS.to_reader(max_chunksize=1),
-        "dataset": lambda: ds.dataset(tmp_path / "rows.parquet"),
-    }[kind]()
+    given: Any = ROWS
+    if kind != "table":
+        given = ROWS.to_reader(1) if kind == "reader" else ds.dataset(tmp_path / "rows.parquet")
     twice = f"{SUMS} having (select count(*) from source) = 3"  # it is scanned twice
     assert hoodie.write_table(given, table, options=OPTIONS, transform=twice).num_inserts == 2
     assert rows(table) == [{"id": "a", "n": 4}, {"id": "b", "n": 2}]
