@@ -235,7 +235,7 @@ def _id(name: str) -> str:
 def _read(path: str | Path) -> Any:
     import yaml
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]  it has no types
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """Refuses a key that a mapping has twice, of which YAML's own takes the last."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:

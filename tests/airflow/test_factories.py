@@ -49,14 +49,16 @@ def test_the_tasks_of_a_group() -> None:
     write: Any = dag.get_task("shop_orders.upsert")
     assert (write.transform, write.services, write.engine) == ("select * from source", "off", "local")
     assert {task.pool for task in dag.tasks} == {"small"}
-    assert dag.get_task("shop_orders.sync").database == "lake"  # type: ignore[attr-defined]
+    sync: Any = dag.get_task("shop_orders.sync")
+    assert sync.database == "lake"
 
 
 def test_a_group_of_a_write_alone() -> None:
     with DAG("d", schedule=None, start_date=START) as dag:
         hoodie_table_group(ORDERS, "/in", group_id="g", operation="bulk_insert", maintenance=False)
     assert edges(dag) == {"g.bulk_insert": set()}
-    assert dag.get_task("g.bulk_insert").services == "auto"  # type: ignore[attr-defined]
+    write: Any = dag.get_task("g.bulk_insert")
+    assert write.services == "auto"
 
 
 CONFIG = """

@@ -14,6 +14,7 @@ from hoodie.config import pages
 from hoodie.config.key import declared, keys
 from hoodie.config.known import HudiSetting, hudi_settings
 from hoodie.config.unsupported import SILENT, UNSUPPORTED
+from hoodie.ingestion.run import IngestResult
 from hoodie.services.results import ServiceResult
 from hoodie.write.operation import WriteResult
 from scripts.environment import ROOT
@@ -77,6 +78,7 @@ def test_the_results_page_names_the_fields_of_each_result() -> None:
         for name in names:
             told[name] = {field for row in rows for field in re.findall(r"`(\w+)`", row)}
     assert told.pop("WriteResult") == {field.name for field in fields(WriteResult)}
+    assert told.pop("IngestResult") == {field.name for field in fields(IngestResult)} - {"write"}
     assert told.pop("ServiceResult") == common
     shared = told["CompactionResult"]
     assert (

@@ -31,14 +31,14 @@ _ATTEMPTS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Files of a time after `time` are new; of those from `since` up to it, the ones that are not among
-    `taken`; older ones are not. Of Apache Hudi's, `since` is after `time`.
+    """Files of a time after `until` are new; of those from `since` up to it, the ones that are not among
+    `taken`; older ones are not. Of Apache Hudi's, `since` is after `until`.
 
     `hudi`: what Apache Hudi goes on from. `source`: the paths. `instant` and `metadata` are the commit's.
     """
 
     source: str
-    time: int
+    until: int
     since: int
     taken: frozenset[str] = frozenset()
     hudi: int
@@ -48,20 +48,20 @@ class Checkpoint:
     @classmethod
     def after(cls, source: str, time: int) -> Checkpoint:
         """What is known of files by a time alone: Apache Hudi's rule."""
-        return cls(source=source, time=time, since=time + 1, hudi=time)
+        return cls(source=source, until=time, since=time + 1, hudi=time)
 
     def is_new(self, time: int, mark: str) -> bool:
         """Is a file of this time, with this mark, one that was not taken."""
-        return time > self.time or (time >= self.since and mark not in self.taken)
+        return time > self.until or (time >= self.since and mark not in self.taken)
 
     def state(self) -> str:
         """A text that no other state of the source has."""
-        known = json.dumps([self.source, self.time, self.since, sorted(self.taken)])
-        return f"{self.time} {hashlib.sha256(known.encode()).hexdigest()[:32]}"
+        known = json.dumps([self.source, self.until, self.since, sorted(self.taken)])
+        return f"{self.until} {hashlib.sha256(known.encode()).hexdigest()[:32]}"
 
     def texts(self) -> dict[str, str]:
         """The extra metadata of the commit."""
-        own = {"source": self.source, "time": self.time, "since": self.since, "taken": sorted(self.taken)}
+        own = {"source": self.source, "time": self.until, "since": self.since, "taken": sorted(self.taken)}
         return {HUDI_KEY: str(self.hudi), OWN_KEY: json.dumps(own, separators=(",", ":"))}
 
 
@@ -138,7 +138,7 @@ def _parsed(commit: tuple[Instant, CommitMetadata]) -> Checkpoint | None:
     if not _NUMBER.fullmatch(hudi):
         return None
     time = int(hudi)
-    return Checkpoint(source="", time=time, since=time + 1, hudi=time, instant=instant, metadata=metadata)
+    return Checkpoint(source="", until=time, since=time + 1, hudi=time, instant=instant, metadata=metadata)
 
 
 def _own(text: str, hudi: str, instant: Instant, metadata: CommitMetadata) -> Checkpoint:
@@ -150,7 +150,7 @@ def _own(text: str, hudi: str, instant: Instant, metadata: CommitMetadata) -> Ch
         source, time, since, taken = fields
         return Checkpoint(
             source=source,
-            time=time,
+            until=time,
             since=since,
             taken=frozenset(taken),
             hudi=int(hudi),

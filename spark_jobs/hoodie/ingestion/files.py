@@ -17,7 +17,7 @@ _EARLIEST = -(1 << 63)
 class DatedFile(NamedTuple):
     """In the order in which files are taken. `mark` distinguishes it, and its content, from others."""
 
-    mtime_ms: int
+    modified_ms: int
     path: str
     size: int
     mark: str
@@ -61,7 +61,7 @@ def dated_files(source: Source) -> list[DatedFile]:
             if file.size and is_data_file(file, place):
                 text = f"{file.path}\n{file.size}\n{file.stamp}"
                 mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-                found[file.path] = DatedFile(file.mtime_ms, file.path, file.size, mark)
+                found[file.path] = DatedFile(file.modified_ms, file.path, file.size, mark)
     return sorted(found.values())
 
 
@@ -82,26 +82,26 @@ def choose(
         return None
     count = _within(new, limits)
     taken, left = tuple(new[:count]), new[count:]
-    time = max(taken[-1].mtime_ms, before.time if before is not None else taken[-1].mtime_ms)
+    time = max(taken[-1].modified_ms, before.until if before is not None else taken[-1].modified_ms)
     since = max(time - limits.lookback_ms, before.since if before is not None else _EARLIEST)
-    marks = {file.mark for file in taken if file.mtime_ms >= since}
+    marks = {file.mark for file in taken if file.modified_ms >= since}
     if before is not None and since == before.since:
         marks |= before.taken
     elif before is not None:  # one that is not listed has gone
-        marks |= before.taken & {file.mark for file in files if file.mtime_ms >= since}
+        marks |= before.taken & {file.mark for file in files if file.modified_ms >= since}
     checkpoint = Checkpoint(
         source=source,
-        time=time,
+        until=time,
         since=since,
         taken=frozenset(marks),
-        hudi=min([time, *(file.mtime_ms - 1 for file in left)]),
+        hudi=min([time, *(file.modified_ms - 1 for file in left)]),
     )
     return Chosen(files=taken, left=len(left), checkpoint=checkpoint)
 
 
 def _is_new(file: DatedFile, before: Checkpoint, limits: Limits) -> bool:
-    recent = file.mtime_ms >= before.time - limits.lookback_ms
-    return recent and before.is_new(file.mtime_ms, file.mark)
+    recent = file.modified_ms >= before.until - limits.lookback_ms
+    return recent and before.is_new(file.modified_ms, file.mark)
 
 
 def _within(files: Sequence[DatedFile], limits: Limits) -> int:

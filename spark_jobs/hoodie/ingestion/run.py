@@ -131,9 +131,9 @@ def _beginning(request: IngestRequest, found: Known) -> tuple[Checkpoint | None,
     if found.hudi is None:
         return None, []
     commit = found.hudi.instant.time if found.hudi.instant is not None else ""
-    return Checkpoint.after(name, found.hudi.time), [
-        f"the source goes on from Apache Hudi's checkpoint {found.hudi.time} of the commit {commit}; if that "
-        "is of another source, roll back and give start_after, the time after which files are new (0 for all)"
+    return Checkpoint.after(name, found.hudi.until), [
+        f"the source goes on from Apache Hudi's checkpoint {found.hudi.until} of the commit {commit}; "
+        "if that is of another source, roll back and give start_after, after which files are new (0: all)"
     ]
 
 

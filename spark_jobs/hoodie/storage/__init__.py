@@ -44,14 +44,14 @@ class FileInfo(NamedTuple):
 class Found(NamedTuple):
     """One file of a source. `folder`: the one that it was found below, "" where the path or the glob is that
     of the file itself. `stamp`, with the size, distinguishes one content of the file from the next;
-    `mtime_ms` is epoch milliseconds.
+    `modified_ms` is epoch milliseconds.
     """
 
     path: str
     folder: str
     size: int
     stamp: int | str
-    mtime_ms: int
+    modified_ms: int
 
 
 class Access(NamedTuple):

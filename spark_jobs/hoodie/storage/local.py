@@ -81,15 +81,10 @@ class LocalStorage(Storage):
         matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
         files = [(file, match) for match in matches for file in _below(match)]
         return [
-            Found(
-                file,
-                match if file != match else "",
-                found.st_size,
-                found.st_mtime_ns,
-                found.st_mtime_ns // 1_000_000,
-            )
+            Found(file, match if file != match else "", found.st_size, nanos, nanos // 1_000_000)
             for file, match in files
             for found in [os.stat(file)]
+            for nanos in [found.st_mtime_ns]
         ]
 
     def list(self, path: str) -> list[FileInfo]:
