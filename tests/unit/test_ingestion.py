@@ -18,6 +18,7 @@ import pytest
 import hoodie
 from hoodie.cli import main
 from hoodie.errors import CommitConflict, ConfigError, InputError, SourceNotFound, TableError
+from hoodie.ingestion import run
 from hoodie.ingestion.checkpoint import HUDI_KEY, OWN_KEY
 from hoodie.storage import storage_for
 from hoodie.timeline.active import Timeline
@@ -166,7 +167,8 @@ def test_two_runs_at_once_take_no_file_twice(landing: Landing) -> None:
     assert landing.ids() == ["a", "b"]
 
 
-def test_where_others_are_always_first_it_gives_up(landing: Landing) -> None:
+def test_where_others_are_always_first_it_gives_up(landing: Landing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_ATTEMPTS", 3)
     number = 0
 
     def meanwhile(step: str, text: str) -> None:
@@ -179,6 +181,37 @@ def test_where_others_are_always_first_it_gives_up(landing: Landing) -> None:
     landing.put("0", 500)
     with pytest.raises(CommitConflict, match="run one at a time"):
         landing.run(progress=meanwhile)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hoodie.write.wait.for.writer.ms": "60000"},
+        {
+            "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+            "hoodie.write.lock.provider": "storage",
+            "hoodie.write.num.retries.on.conflict.failures": "50",
+            "hoodie.write.wait.for.writer.ms": "60000",
+        },
+    ],
+    ids=["in turns", "at once"],
+)
+def test_processes_at_once_take_no_file_twice(landing: Landing, options: dict[str, str]) -> None:
+    for number in range(12):
+        landing.put(f"{number:02}", 1000 + number // 3)
+    landing.run(max_files=1)
+    code = """
+import json, sys, hoodie
+while hoodie.ingest(
+    sys.argv[1], sys.argv[2], operation="insert", max_files=2, options=json.loads(sys.argv[3])
+).write.status != "nothing_new":
+    pass
+"""
+    words = [sys.executable, "-c", code, str(landing.folder), landing.table, json.dumps(options)]
+    processes = [subprocess.Popen(words) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert landing.ids() == [f"{number:02}" for number in range(12)]
 
 
 @pytest.mark.full

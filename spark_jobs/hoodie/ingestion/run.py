@@ -29,7 +29,7 @@ from hoodie.write.operation import Operation, WriteRequest, WriteResult
 
 #: operations that add the rows of files to a table
 OPERATIONS = (Operation.UPSERT, Operation.INSERT, Operation.BULK_INSERT)
-_ATTEMPTS = 5
+_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
