@@ -141,7 +141,9 @@ class HoodieWriteOperator(HoodieCommitOperator):
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
         self.source = source if is_later(source) else source_request(source)
-        self.transform = transform if is_later(transform) else transform_text(transform)
+        self.transform = transform
+        if transform is not None and not is_later(transform):
+            transform_text(transform)
 
     def described(self) -> Mapping[str, Any]:
         return {**source_request(self.source), **_transform(self.transform)}
@@ -280,17 +282,17 @@ def source_request(source: Any) -> dict[str, Any]:
             f"source has no field {', '.join(map(repr, unknown))}; use path, format, options"
         )
     path = described.get("path")
-    paths = [path] if isinstance(path, str) else path
-    if not isinstance(paths, (list, tuple)) or not paths or not all(_is_text(item) for item in paths):
+    several = isinstance(path, (list, tuple)) and bool(path) and all(map(_is_text, path))
+    if not several and not _is_text(path):
         raise HoodieConfigurationError(
             f'source path is {path!r}; pass a path or glob, a list of them, or {{"path": ..., "format": ...}}'
         )
-    request: dict[str, Any] = {"path": path if isinstance(path, str) else list(paths)}
+    request: dict[str, Any] = {"path": path if isinstance(path, str) else list(path)}
     if kind := described.get("format"):
         if kind not in FORMATS and not (isinstance(kind, str) and is_template(kind)):
             raise HoodieConfigurationError(f"source format is {kind!r}; use one of {', '.join(FORMATS)}")
         request["format"] = kind
-    if options := option_texts(described.get("options")):
+    if described.get("options") is not None and (options := option_texts(described["options"])):
         request["options"] = options
     return request
 
