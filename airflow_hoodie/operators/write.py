@@ -281,7 +281,7 @@ def source_request(source: Any) -> dict[str, Any]:
         raise HoodieConfigurationError(
             f"source has no field {', '.join(map(repr, unknown))}; use path, format, options"
         )
-    path = described.get("path")
+    path: Any = described.get("path")
     several = isinstance(path, (list, tuple)) and bool(path) and all(map(_is_text, path))
     if not several and not _is_text(path):
         raise HoodieConfigurationError(
