@@ -230,19 +230,47 @@ def explain_read(
 
 
 def sql(
-    text: str, *, tables: Mapping[str, Any], spark: Any = None, options: Mapping[str, Any] | None = None
+    text: str,
+    *,
+    tables: Mapping[str, Any],
+    spark: Any = None,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
 ) -> Any:
-    """The answer of one SELECT over tables: a DataFrame of `spark`, or a pa.Table without it.
+    """The answer of one SELECT over tables, a DataFrame of `spark` or a pa.Table without it; or the result
+    of a statement that changes a table: DELETE, UPDATE, MERGE INTO, INSERT (a WriteResult), CALL (of a
+    service).
 
     `tables` has a path for each name, or a mapping of parameters of `read_table`: `path`, `query`, `begin`,
-    `end`, `as_of`, `options`. Of each table the columns are read that the text needs, and the files that its
-    predicates leave. Spark plans the text, or DuckDB, whose dialect it is in then. The text has the rights of
-    the Spark session; in DuckDB it reaches nothing but the tables.
-    `options` are settings for reading, for all tables.
+    `end`, `as_of`, `options`; or other rows: a DataFrame, a pa.Table or Dataset, or {"source": …} as of an
+    operator. Of each table the columns are read that the text needs, and the files that its predicates leave.
+    Spark plans a SELECT, or DuckDB, whose dialect it is in then; a statement is in Spark's on both engines.
+    The text has the rights of the Spark session; in DuckDB it reaches nothing but the tables.
+    `options` are settings for reading, for all tables, and for the write of a statement, whose further
+    parameters are those of `write_table`. Raises HoodieError; nothing is written then.
     """
-    from hoodie.read.sql_tables import sql_tables
+    from hoodie.statements.names import named, relations
+    from hoodie.statements.words import is_statement, refuse_others
 
-    return backend_of(spark).sql(text, sql_tables(tables, options or {}))
+    backend = backend_of(spark)
+    if is_statement(text):
+        from hoodie.statements.run import StatementRequest, run
+
+        request = StatementRequest(
+            text=text,
+            tables=tables,
+            options=options or {},
+            extra_metadata=extra_metadata or {},
+            force=force,
+            dry_run=dry_run,
+        )
+        return run(backend, request, progress or silent)
+    refuse_others(text)
+    ours, rows = named(tables, options or {})
+    return backend.sql(text, ours, relations(rows, backend))
 
 
 def read_batches(

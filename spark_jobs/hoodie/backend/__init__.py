@@ -31,6 +31,8 @@ class Backend(ABC):
 
     #: is there a session to start, with a master and settings of its own?
     has_session: ClassVar[bool] = False
+    #: whose SQL `sql` takes: sqlglot's name of it, or "" for a backend that has none
+    dialect: ClassVar[str] = ""
 
     @classmethod
     def adopt(cls, rows: Any) -> Backend | None:
@@ -83,9 +85,19 @@ class Backend(ABC):
     ) -> Any:
         """Rows of a table; parameters as of `hoodie.read_table`."""
 
-    def sql(self, text: str, tables: Mapping[str, SqlTable]) -> Any:
-        """The answer of one SELECT over tables; parameters as of `hoodie.sql`."""
+    def sql(self, text: str, tables: Mapping[str, SqlTable], rows: Mapping[str, Any] | None = None) -> Any:
+        """The answer of one SELECT over tables, and over other rows by their names: what `relation` gives."""
         raise ConfigError(f"{type(self).__name__} runs no SQL over tables; read them with read_table")
+
+    def sql_rows(
+        self, text: str, tables: Mapping[str, SqlTable], rows: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The same as rows that `frame` takes, which may be read once."""
+        return self.sql(text, tables, rows)
+
+    def relation(self, rows: Any, known: pa.Schema | None = None) -> Any:
+        """Rows, or those of a Source, as `sql` takes them; `known` as of `read_source`."""
+        raise ConfigError(f"{type(self).__name__} runs no SQL over rows; write them into a table")
 
     def predicate(self, where: str, columns: Sequence[str]) -> Predicate:
         """A predicate as `read_table` takes it, of a table with these columns. Raises ConfigError for what is

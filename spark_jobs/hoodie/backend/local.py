@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from hoodie.backend import Backend, arrow_rows
+from hoodie.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class LocalBackend(Backend):
+    dialect = "duckdb"
+
     @classmethod
     def started(
         cls, master: str | None = None, settings: Mapping[str, str] | None = None
@@ -69,7 +72,26 @@ class LocalBackend(Backend):
             except duckdb_predicate.NoPredicate as error:
                 raise duckdb_predicate.wrong(where, str(error), columns) from None
 
-    def sql(self, text: str, tables: Mapping[str, SqlTable]) -> pa.Table:
+    def sql(
+        self, text: str, tables: Mapping[str, SqlTable], rows: Mapping[str, Any] | None = None
+    ) -> pa.Table:
+        return self.sql_rows(text, tables, rows).read_all()
+
+    def sql_rows(
+        self, text: str, tables: Mapping[str, SqlTable], rows: Mapping[str, Any] | None = None
+    ) -> pa.RecordBatchReader:
         from hoodie.read.duckdb_sql import sql_batches
 
-        return sql_batches(text, tables).read_all()
+        return sql_batches(text, tables, rows)
+
+    def relation(self, rows: Any, known: pa.Schema | None = None) -> Any:
+        """Raises InputError for rows that can be read once only: a text may need them more often."""
+        from hoodie.engine.streams import Stream
+        from hoodie.source import Source
+
+        found = arrow_rows(self.read_source(rows, known) if isinstance(rows, Source) else rows)
+        if isinstance(found, Stream):
+            return found.to_table()
+        if type(found).__name__ == "RecordBatchReader":
+            raise InputError("a RecordBatchReader can be read once; pass a pyarrow Table or Dataset")
+        return found

@@ -26,6 +26,7 @@ _HISTORY_SERVER = "spark.yarn.historyServer.address"
 
 class SparkBackend(Backend):
     has_session = True
+    dialect = "spark"
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -102,10 +103,22 @@ class SparkBackend(Backend):
 
         return spark_predicate.parsed(where, self._session)
 
-    def sql(self, text: str, tables: Mapping[str, SqlTable]) -> Any:
+    def sql(self, text: str, tables: Mapping[str, SqlTable], rows: Mapping[str, Any] | None = None) -> Any:
         from hoodie.read.spark_sql import sql_frame
 
-        return sql_frame(self._session, text, tables)
+        return sql_frame(self._session, text, tables, rows)
+
+    def relation(self, rows: Any, known: pa.Schema | None = None) -> Any:
+        from hoodie.source import Source, spark
+
+        if isinstance(rows, Source):
+            return spark.read(rows, self._session, known, files=False)
+        if hasattr(rows, "sparkSession"):
+            return rows
+        raise InputError(
+            f"Spark SQL takes no {type(rows).__name__}; pass a DataFrame, or {{'source': path}}",
+            type=type(rows).__name__,
+        )
 
     def application(self) -> dict[str, str]:
         """Nothing with Spark Connect, which has no context.

@@ -27,16 +27,20 @@ _SETTINGS = (
 )
 
 
-def sql_batches(text: str, tables: Mapping[str, SqlTable]) -> pa.RecordBatchReader:
+def sql_batches(
+    text: str, tables: Mapping[str, SqlTable], rows: Mapping[str, Any] | None = None
+) -> pa.RecordBatchReader:
     """The answer of one SELECT while it is read. What DuckDB sorts, joins and groups takes 1 GiB of memory,
-    and spills beyond that. A sum of whole numbers is a long, as in Spark.
+    and spills beyond that. A sum of whole numbers is a long, as in Spark. `rows`: other rows of the text, by
+    name, that Arrow holds or scans.
 
     Raises ConfigError for a text that is no SELECT, or that DuckDB refuses, and TableError.
     """
     query = query_text(text)
     spill = next((item.config[SPILL_PATH] for item in tables.values()), None)
     datasets = {name: TableDataset(name, asked) for name, asked in tables.items()}
-    return answered(query, datasets, partial(_wrong, query, datasets), spill or "")
+    named = {**datasets, **(rows or {})}
+    return answered(query, named, partial(_wrong, query, named), spill or "")
 
 
 def answered(
@@ -106,8 +110,9 @@ def _cast(batch: pa.RecordBatch, target: pa.Schema) -> list[Any]:
     ]
 
 
-def _wrong(query: str, datasets: Mapping[str, TableDataset], error: Exception) -> Exception:
+def _wrong(query: str, named: Mapping[str, Any], error: Exception) -> Exception:
     """The error of a scan, if one failed; else of a file that can't be read; else that of the text."""
+    datasets = {name: found for name, found in named.items() if isinstance(found, TableDataset)}
     failed = [dataset.error for dataset in datasets.values() if dataset.error is not None]
     known = next((found for found in failed if isinstance(found, HoodieError)), None)
     if known is not None:
@@ -117,7 +122,7 @@ def _wrong(query: str, datasets: Mapping[str, TableDataset], error: Exception) -
             dataset.broken()
     if failed:
         return failed[0]
-    columns = "; ".join(f"{name}: {', '.join(found.schema.names)}" for name, found in datasets.items())
+    columns = "; ".join(f"{name}: {', '.join(found.schema.names)}" for name, found in named.items())
     return ConfigError(
         f"the SQL text can't be evaluated: {str(error).splitlines()[0]}; columns are {columns}", sql=query
     )

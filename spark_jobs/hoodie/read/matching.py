@@ -143,7 +143,8 @@ def looked_at(merger: Merger, schema: pa.Schema) -> list[str]:
 def merge_batch(
     merger: Merger, names: list[str], stored: pa.Table, matches: Iterable[Match], parts: Sequence[Part]
 ) -> Merged:
-    """The stored rows merged with what matches them; `names` are the columns that the merger looks at.
+    """The stored rows merged with what matches them; `names` are the columns that the merger looks at, of
+    stored rows those of them that they have.
 
     Columns of `stored` that the parts lack stay as they were. Marks what was used in the parts.
     """
@@ -205,7 +206,8 @@ def _outcomes(
         incoming = part.rows.take(there)
         after = incoming.select(names)
         # a table without columns forgets how many rows it has when rows are taken from it
-        before = stored.select(names).take(here) if names else after
+        known = [name for name in names if name in stored.column_names]
+        before = stored.select(known).take(here) if known else after
         outcome = merger.merge(before, after)
         replaced = outcome.take & ~outcome.delete
         rows = incoming if outcome.rows is None else with_columns(incoming, outcome.rows)

@@ -35,22 +35,25 @@ _MANY = "1000000"
 _OTHERWISE = "use the local engine for it, or read the table into a DataFrame"
 
 
-def sql_frame(spark: Any, text: str, tables: Mapping[str, SqlTable]) -> Any:
-    """DataFrame of one query of Spark SQL. The names of `tables` go before the session's.
+def sql_frame(
+    spark: Any, text: str, tables: Mapping[str, SqlTable], rows: Mapping[str, Any] | None = None
+) -> Any:
+    """DataFrame of one query of Spark SQL. The names of `tables`, and of the DataFrames of `rows`, go before
+    the session's.
 
     Which files are read is decided now. With Spark Connect, which plans the query again whenever the
     DataFrame is used, temporary views stay in the session; without it they are dropped.
 
     Raises ConfigError for a text that Spark can't plan as a query, and TableError.
     """
-    query, mark = query_text(text), f"hoodie_{uuid.uuid4().hex}"
+    query, mark, rows = query_text(text), f"hoodie_{uuid.uuid4().hex}", rows or {}
     opened = {name: asked.open() for name, asked in tables.items()}
     stands = {
         name: Stand(f"{mark}_{number}", query_schema(opened[name], asked.query, asked.config))
         for number, (name, asked) in enumerate(tables.items())
     }
     with _views(
-        spark, {name: _stand_in(spark, opened[name], stand) for name, stand in stands.items()}
+        spark, {**rows, **{name: _stand_in(spark, opened[name], stand) for name, stand in stands.items()}}
     ) as views:
         known = needed(_plan(spark, query, views), stands)
     parts = {
@@ -60,7 +63,7 @@ def sql_frame(spark: Any, text: str, tables: Mapping[str, SqlTable]) -> Any:
     }
     while True:
         frames = {name: part.frame(spark, opened[name]) for name, part in parts.items()}
-        with _views(spark, frames) as views:
+        with _views(spark, {**rows, **frames}) as views:
             plan = _plan(spark, query, views)
             if not [name for name, part in parts.items() if part.lacks(plan)]:
                 frame = _asked(spark, query, views)

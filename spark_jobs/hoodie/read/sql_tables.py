@@ -24,9 +24,11 @@ class SqlTable:
     ref: TableRef
     query: Query
     config: Config
+    #: one that is open, so that several texts are about one state of it
+    table: Table | None = None
 
     def open(self) -> Table:
-        return Table(self.ref)
+        return self.table or Table(self.ref)
 
 
 def sql_tables(tables: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, SqlTable]:
@@ -34,18 +36,23 @@ def sql_tables(tables: Mapping[str, Any], options: Mapping[str, Any]) -> dict[st
 
     Raises ConfigError for names that are no identifiers or differ in their case only, and as `read_table`.
     """
+    check_names(tables)
+    return {name: _table(name, given, options) for name, given in tables.items()}
+
+
+def check_names(tables: Mapping[str, Any]) -> None:
+    """Raises ConfigError for names that are no identifiers or differ in their case only, and for none."""
     if not isinstance(tables, Mapping) or not tables:
         raise ConfigError(
             f"tables are {tables!r}; name each table of the text, as {{'orders': '/data/orders'}}"
         )
-    found: dict[str, SqlTable] = {}
-    for name, given in tables.items():
+    found = set[str]()
+    for name in tables:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(f"{name!r} is no name for a table; use letters, digits and _", table=str(name))
-        if name.lower() in (other.lower() for other in found):
+        if name.lower() in found:
             raise ConfigError(f"tables has {name!r} twice; names are the same in any case", table=name)
-        found[name] = _table(name, given, options)
-    return found
+        found.add(name.lower())
 
 
 def _table(name: str, given: Any, options: Mapping[str, Any]) -> SqlTable:

@@ -29,16 +29,16 @@ _CONDITIONS = {
 _TIMESTAMPS = "yyyy-MM-dd[' ']['T']HH:mm[:ss][.SSSSSSSSS][XXX]"
 
 
-def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
-    """DataFrame of a source, after its transform, or a pyarrow Dataset where executors had better read the
-    files themselves.
+def read(source: Source, spark: Any, known: pa.Schema | None = None, *, files: bool = True) -> Any:
+    """DataFrame of a source, after its transform, or, with `files`, a pyarrow Dataset where executors had
+    better read the files themselves.
 
     `known` is the target table's schema, whose types CSV and JSON columns take.
 
     A malformed value fails the job (mode FAILFAST) unless the options say otherwise: Spark's own default
     would turn it into a null. Raises InputError for a source that is missing or can't be read.
     """
-    rows = _read(source, spark, known)
+    rows = _read(source, spark, known, files)
     if not source.transform:
         return rows
     from hoodie.source.transform import spark_transformed
@@ -46,11 +46,11 @@ def read(source: Source, spark: Any, known: pa.Schema | None = None) -> Any:
     return spark_transformed(spark, rows, source.transform)
 
 
-def _read(source: Source, spark: Any, known: pa.Schema | None) -> Any:
+def _read(source: Source, spark: Any, known: pa.Schema | None, files: bool) -> Any:
     from hoodie.source.arrow import parquet_dataset
 
     source.refuse_table()
-    plain = source.format is Format.PARQUET and not source.transform
+    plain = files and source.format is Format.PARQUET and not source.transform
     try:
         if plain and (dataset := parquet_dataset(source)) is not None:
             return dataset

@@ -43,7 +43,7 @@ class Append:
     def run(self, parts: Sequence[Part], verdicts: Sequence[Verdict]) -> None:
         """Log what is not outdated. All deletes go behind all rows, as Apache Hudi has them."""
         for part, verdict in zip(parts, verdicts, strict=True):
-            for piece in self._pieces(filtered(part.rows, verdict.updates)):
+            for piece in self._pieces(self.context.unflagged(filtered(part.rows, verdict.updates))):
                 self._log_rows(piece)
         for part, verdict in zip(parts, verdicts, strict=True):
             for piece in self._pieces(filtered(part.rows, verdict.deletes)):

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.by_id import Evolution, FileColumns
-from hoodie.format.meta_fields import RECORD_KEY, with_meta
+from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY, with_meta
 from hoodie.index import Index, PlacingIndex
 from hoodie.keygen import KeyGenerator
 from hoodie.merge import Merger
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.matching import looked_at
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.write.duplicates import Duplicates
@@ -68,6 +69,8 @@ class WriteContext:
     null_for_missing: bool
     evolution: Evolution | None = None
     early: EarlyDetection | None = None
+    #: have rows a last column of their own that says which ones delete their key
+    flagged: bool = False
 
     @property
     def base_path(self) -> str:
@@ -91,8 +94,19 @@ class WriteContext:
 
     @property
     def incoming_schema(self) -> pa.Schema:
-        """The data columns that incoming rows bring."""
+        """The data columns that incoming rows bring, and the flag."""
+        if self.flagged:
+            return self.schema.append(pa.field(IS_DELETED, pa.bool_()))
         return self.schema if self.operation.brings_rows else pa.schema([])
+
+    @property
+    def compared(self) -> list[str]:
+        """The columns of incoming rows that the merger looks at; no stored row has the flag."""
+        return [*looked_at(self.merger, self.schema), *([IS_DELETED] if self.flagged else [])]
+
+    def unflagged(self, rows: pa.Table) -> pa.Table:
+        """Rows that stay, as files have them."""
+        return rows.drop_columns([IS_DELETED]) if self.flagged else rows
 
     @property
     def travel_schema(self) -> pa.Schema:

@@ -38,7 +38,7 @@ from hoodie.format.meta_fields import (
 )
 from hoodie.format.names import BaseFileName, join, new_file_id, new_file_prefix
 from hoodie.index import PlacingIndex
-from hoodie.read.matching import Match, Part, live, looked_at, merge_batch
+from hoodie.read.matching import Match, Part, live, merge_batch
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.partition import ensure_partition
@@ -208,7 +208,7 @@ class Handles:
         self._detect(base.partition, base.file_id)
         limit, prefix, index = self.context.files.max_file_size * _STORED_SLACK, new_file_prefix(), 0
         stats: list[WriteStat] = []
-        names = looked_at(self.context.merger, self.context.schema)
+        names = self.context.compared
         with open_base(self.storage, base, self.context.file_schema) as reader:
             known = reader.summary(self.context.files)
             summary = known or KeySummary(self.context.files.new_filter())
@@ -276,7 +276,7 @@ class Handles:
         self, partition: str, prefix: str, index: int, output: OutputFile | None, rows: Iterator[pa.Table]
     ) -> Iterator[WriteStat]:
         limit, slack = self.context.files.max_file_size, self.context.files.slack
-        for table in (live(self.context.merger, given) for given in rows):
+        for table in (self.context.unflagged(live(self.context.merger, given)) for given in rows):
             left = table.num_rows
             for piece in self._pieces(table, limit):
                 if output is not None and output.size >= limit and left > output.rows * slack:

@@ -169,8 +169,7 @@ def decide(context: WriteContext, staged: pa.RecordBatch, hits: Hits) -> Moves:
     live = np.flatnonzero(~new)
     if len(live):
         incoming = pa.Table.from_batches([staged]).take(array(rows[live]))
-        names = looked_at(context.merger, context.schema)
-        after = incoming.select(names)
+        after = incoming.select(context.compared)
         before = _values(moved.take(array(live))) if _compared(context.merger, context.schema) else after
         outcome = context.merger.merge(before, after)
         leaves = np.asarray(outcome.take & ~outcome.delete)

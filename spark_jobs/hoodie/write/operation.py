@@ -16,6 +16,7 @@ from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 if TYPE_CHECKING:
     from hoodie.table.listing import FileListing
     from hoodie.table.view import TimelineView
+    from hoodie.timeline.active import Timeline
 
 #: extra metadata that names the task run
 TASK_KEYS = (TOKEN_KEY, FINGERPRINT_KEY, RUN_KEY)
@@ -94,6 +95,19 @@ def partition_names(partitions: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(named)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Derived:
+    """Of rows that a statement made in the columns of the table, which stay as they are.
+
+    read: the timeline that rows of the table itself were read by, None where none were; a commit of rows
+    that is not on it refuses the write. flagged: rows whose `_hoodie_is_deleted` is true delete their key,
+    also where the table has no such column.
+    """
+
+    read: Timeline | None = None
+    flagged: bool = False
+
+
 @dataclass(frozen=True)
 class WriteRequest:
     """One write of one frame into one table. `options` are settings by name, as texts or plain values."""
@@ -113,6 +127,8 @@ class WriteRequest:
     #: of delete_partition, in place of `partitions`: names them by the state that the commit replaces; asked
     #: again where the write begins anew
     choose: Callable[[FileListing, TimelineView], Sequence[str]] | None = None
+    #: of rows that a statement made of the table
+    derived: Derived | None = None
 
     def __post_init__(self) -> None:
         check_extra(self.extra_metadata)

@@ -42,6 +42,7 @@ from hoodie.timeline.commit_details import base_file_totals
 from hoodie.timeline.instant import Action
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import keys_to_delete
+from hoodie.write.derived import is_flagged, refuse_later
 from hoodie.write.duplicates import Duplicates, dropping_inserts
 from hoodie.write.early import EarlyDetection
 from hoodie.write.kept.column_stats import reported_columns
@@ -183,13 +184,14 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     _check_supported(table, config, props, operation)
     name, duplicates = _table_name(config, path), Duplicates.of(config, operation)
     timeline = Timeline(path, (), {}) if props is None else table.timeline
+    refuse_later(table, timeline, request.derived)
     snapshot = TimelineView.of(timeline, storage)
     index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
     _refuse_buckets(storage, props, timeline, snapshot, operation, index)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
     if operation.brings_rows:
-        shape = _of_rows(config, props, stored, incoming)
+        shape = _of_rows(config, props, stored, incoming, derived=request.derived is not None)
     elif props is not None:
         shape = _of_keys(config, props, stored, incoming, operation)
     else:
@@ -215,6 +217,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         null_for_missing=config[NULL_FOR_MISSING],
         evolution=table_schema.evolution,
         early=EarlyDetection.of(config, timeline),
+        flagged=is_flagged(request.derived, shape.merger, shape.schema),
     )
     return WritePlan(
         request=request,
@@ -323,14 +326,21 @@ def _written(timeline: Timeline, storage: Storage) -> Iterator[tuple[int, int]]:
 
 
 def _of_rows(
-    config: Config, props: TableProperties | None, stored: pa.Schema | None, incoming: pa.Schema
+    config: Config,
+    props: TableProperties | None,
+    stored: pa.Schema | None,
+    incoming: pa.Schema,
+    *,
+    derived: bool,
 ) -> _Shape:
     rows = canonical(incoming)
     keys = key_generator(config, rows)
     if props is not None:
         check_keys(keys, props)
     schema = rows
-    if stored is not None:
+    if stored is not None and derived:
+        schema = stored
+    elif stored is not None:
         schema = evolve(stored, incoming, null_for_missing=config[NULL_FOR_MISSING])
         check_key_types(stored, schema, (*keys.record_key_fields, *keys.partition_fields))
         check_ordering_type(stored, rows, schema, config[PRECOMBINE_FIELD])

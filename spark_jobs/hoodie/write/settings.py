@@ -57,6 +57,19 @@ DUPLICATE_POLICY = enum_key(
     "upsert drop makes it an insert, with a warning, and fail is the same. Overwrites and deletes are not "
     "affected.",
 )
+
+
+class Into(enum.Enum):
+    INSERT = "insert"
+    UPSERT = "upsert"
+    BULK_INSERT = "bulk_insert"
+
+
+INSERT_INTO = enum_key(
+    "hoodie.spark.sql.insert.into.operation",
+    Into.INSERT,
+    "The operation of INSERT INTO (hoodie.sql).",
+)
 DROP_DUPLICATES = bool_key(
     "hoodie.datasource.write.insert.drop.duplicates",
     False,

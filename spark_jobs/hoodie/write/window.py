@@ -50,7 +50,7 @@ _PATIENCE_S, _PAUSE_S = 60.0, 0.2
 #: how coarse times of files are, at most: of an object store, with what its clock is known by, and of others
 _SECOND_MS, _TICK_MS = 1500, 20
 #: operations whose rows are the table's already
-_REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,7 +300,7 @@ class CommitWindow:
             return
         own = _inserted(metadata)
         for change in self._changes.values():
-            if change.operation in _REWRITES or change.instant.time in self._compared:
+            if change.operation in REWRITES or change.instant.time in self._compared:
                 continue
             try:
                 found = shared_key(self._table, own, change.inserted, everywhere=self._everywhere)

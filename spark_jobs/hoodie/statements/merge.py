@@ -1,0 +1,250 @@
+"""MERGE INTO as one SELECT: the source joined to the target, and of each pair the row that is written.
+
+As in Apache Hudi, of source rows with one key that with the greatest value of the ordering column counts,
+where the source has that column; without it such rows are an error, as in SQL. The row that is written meets
+the stored one in the table's own merge: one that is older by the ordering column changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from hoodie.errors import ConfigError
+from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY
+from hoodie.statements.parser import DIALECT, Merge, When
+from hoodie.statements.plan import Plan, assigned, cast, failure, relation, stored
+from hoodie.statements.target import Target
+from hoodie.write.operation import Operation
+
+_RANK, _ACTION, _COLUMN = "_hoodie_rank", "_hoodie_action", "_hoodie_column"
+
+
+def merge_plan(statement: Merge, target: Target, source: Sequence[str]) -> Plan:
+    """`source` names the columns of the source. Raises ConfigError for conditions and columns that don't
+    fit.
+    """
+    equal = compared(statement, target, source)
+    values = [_values(when, statement, target, source, equal) for when in statement.whens]
+    inner: list[exp.Expr] = [exp.alias_(_action(statement), _ACTION)]
+    outer: list[exp.Expr] = []
+    for place, name in enumerate(target.schema.names):
+        chosen = exp.Case(this=exp.column(_ACTION))
+        for number, found in enumerate(values):
+            chosen = chosen.when(exp.Literal.number(number), found[name], copy=False)
+        inner.append(exp.alias_(chosen, f"{_COLUMN}_{place}"))
+        outer.append(exp.alias_(exp.column(f"{_COLUMN}_{place}"), name, quoted=True))
+    deletes = [number for number, when in enumerate(statement.whens) if when.action == "DELETE"]
+    if deletes and IS_DELETED not in target.schema.names:
+        numbers: list[exp.Expr] = [exp.Literal.number(number) for number in deletes]
+        flag = exp.In(this=exp.column(_ACTION), expressions=numbers)
+        outer.append(exp.alias_(flag, IS_DELETED, quoted=True))
+    inserts = any(not when.matched for when in statement.whens)
+    rows = (
+        exp.select(*inner)
+        .from_(_source(statement, target, source, equal))
+        .join(relation(statement.target), on=statement.on.copy(), join_type="left" if inserts else "inner")
+    )
+    written = exp.column(_ACTION).is_(exp.null()).not_()
+    query = exp.select(*outer).from_(rows.subquery("hoodie_rows")).where(written)
+    return Plan(operation=Operation.UPSERT, query=query, reads=True, flagged=bool(deletes))
+
+
+def compared(statement: Merge, target: Target, source: Sequence[str]) -> dict[str, exp.Expr]:
+    """What ON compares the target's columns with. Raises ConfigError unless ON is equalities of all columns
+    of the record key, and possibly of the partition path, with values of the source.
+    """
+    equal: dict[str, exp.Expr] = {}
+    for term in _terms(statement.on):
+        found = _equality(term, statement, target, source) if isinstance(term, exp.EQ) else None
+        if found is None or found[0] in equal or found[0] not in (*target.keys, *target.partitions):
+            raise ConfigError(
+                f"ON has {term.sql(DIALECT)!r}; it takes `{statement.target.alias}.column = value of the "
+                "source`, of "
+                f"the columns of record key and partition path ({', '.join(_places(target))}), each once, "
+                "with AND. "
+                "Other conditions belong behind WHEN … AND, or into the source's SELECT",
+                term=term.sql(DIALECT),
+            )
+        equal[found[0]] = found[1]
+    if missing := [name for name in target.keys if name not in equal]:
+        raise ConfigError(
+            f"ON does not compare {', '.join(missing)}; a row is found by all columns of the record key "
+            f"({', '.join(target.keys)})",
+            columns=", ".join(missing),
+        )
+    return equal
+
+
+def _terms(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """What AND joins."""
+    plain = condition.unnest()
+    if isinstance(plain, exp.And):
+        yield from _terms(plain.left)
+        yield from _terms(plain.right)
+    else:
+        yield plain
+
+
+def _places(target: Target) -> list[str]:
+    return list(dict.fromkeys([*target.keys, *target.partitions]))
+
+
+def _equality(
+    term: exp.EQ, statement: Merge, target: Target, source: Sequence[str]
+) -> tuple[str, exp.Expr] | None:
+    """(column of the target, value of the source)"""
+    for one, other in ((term.left, term.right), (term.right, term.left)):
+        if not isinstance(one.unnest(), exp.Column) or not _is_stored(
+            one.unnest(), statement, target, source
+        ):
+            continue
+        if any(_is_stored(column, statement, target, source) for column in other.find_all(exp.Column)):
+            return None
+        return target.column(one.unnest().name), other.unnest()
+    return None
+
+
+def _is_stored(column: exp.Expr, statement: Merge, target: Target, source: Sequence[str]) -> bool:
+    """Is it a column of the target. Raises ConfigError for one that both have."""
+    assert isinstance(column, exp.Column)
+    if column.table:
+        return column.table.lower() == statement.target.alias.lower()
+    name = column.name.lower()
+    ours, theirs = ({item.lower() for item in names} for names in (target.schema.names, source))
+    if name in ours and name in theirs:
+        raise ConfigError(
+            f"column {column.name} of ON is one of {statement.target.alias} and of {statement.alias}; write "
+            f"{statement.target.alias}.{column.name} or {statement.alias}.{column.name}",
+            column=column.name,
+        )
+    return name in ours
+
+
+def _action(statement: Merge) -> exp.Expr:
+    """The number of the clause that a pair comes under, the first that fits; null for none."""
+    there = stored(statement.target, RECORD_KEY).is_(exp.null())
+    action = exp.Case()
+    for number, when in enumerate(statement.whens):
+        fits: exp.Expr = there.copy().not_() if when.matched else there.copy()
+        if when.condition is not None:
+            fits = exp.and_(fits, when.condition.copy())
+        action = action.when(fits, exp.Literal.number(number), copy=False)
+    return action
+
+
+def _ordering(target: Target, source: Sequence[str]) -> str | None:
+    """The source's column by which one of its rows with a key is chosen."""
+    wanted = None if target.ordering is None else target.ordering.lower()
+    return next((name for name in source if name.lower() == wanted), None)
+
+
+def _source(
+    statement: Merge, target: Target, source: Sequence[str], equal: Mapping[str, exp.Expr]
+) -> exp.Expr:
+    """The source with one row a key; where no column says which one, more of them are a failure."""
+    ordering = _ordering(target, source)
+    keys = [value.copy() for value in equal.values()]
+    if ordering is not None:
+        column = exp.column(ordering, table=statement.alias, quoted=True)
+        by = exp.Order(expressions=[exp.Ordered(this=column, desc=True, nulls_first=False)])
+        rank: exp.Expr = exp.Window(this=exp.RowNumber(), partition_by=keys, order=by)
+    else:
+        text = (
+            f"several rows of {statement.alias} have one key, and no ordering column says which one "
+            "counts; make it "
+            "a SELECT that gives one row a key"
+        )
+        count = exp.Window(this=exp.Count(this=exp.Star()), partition_by=keys)
+        known = [value.copy().is_(exp.null()).not_() for value in equal.values()]
+        again = exp.and_(count > exp.Literal.number(1), *known)
+        rank = exp.case().when(again, failure(text)).else_(exp.Literal.number(1))
+    ranked = exp.select("*", exp.alias_(rank, _RANK)).from_(statement.source.copy())
+    first = exp.select("*").from_(ranked.subquery("hoodie_ranked")).where(exp.column(_RANK).eq(1))
+    return first.subquery(exp.to_identifier(statement.alias, quoted=True))
+
+
+def _values(
+    when: When,
+    statement: Merge,
+    target: Target,
+    source: Sequence[str],
+    equal: Mapping[str, exp.Expr],
+) -> dict[str, exp.Expr]:
+    """The columns of the row that a clause writes."""
+    given = (
+        _of_source(statement, target, source)
+        if when.assignments is None
+        else assigned(when.assignments, target)
+    )
+    if when.action == "DELETE":
+        kept = {name: stored(statement.target, name) for name in target.schema.names}
+        return {**kept, IS_DELETED: exp.true()} if IS_DELETED in kept else kept
+    values: dict[str, exp.Expr] = {}
+    for field in target.schema:
+        name, value = field.name, given.get(field.name)
+        if when.action == "INSERT":
+            if name in equal and not _same(value, equal[name]):
+                raise _moved(name, value, equal[name], "INSERT gives")
+            values[name] = cast(exp.null() if value is None else value, field)
+        elif value is None or _same(value, equal.get(name)):
+            values[name] = stored(statement.target, name)
+        elif name in target.keys:
+            raise _moved(name, value, equal[name], "UPDATE sets")
+        else:
+            values[name] = cast(value, field)
+            if name in target.partitions:
+                values[name] = _unmoved(statement, name, values[name])
+    return values
+
+
+def _of_source(statement: Merge, target: Target, source: Sequence[str]) -> dict[str, exp.Expr]:
+    """What `*` stands for. Raises ConfigError where the source lacks a column."""
+    spelled = {name.lower(): name for name in source}
+    if missing := [name for name in target.schema.names if name.lower() not in spelled]:
+        raise ConfigError(
+            f"{statement.alias} has no {', '.join(missing)}, so that * does not fit {target.name}; name "
+            "the columns: "
+            "UPDATE SET column = value, INSERT (column) VALUES (value)",
+            columns=", ".join(missing),
+        )
+    return {
+        name: exp.column(spelled[name.lower()], table=statement.alias, quoted=True)
+        for name in target.schema.names
+    }
+
+
+def _same(value: exp.Expr | None, other: exp.Expr | None) -> bool:
+    """Are both written the same, whatever the case and the quotes of names."""
+    return value is not None and other is not None and _plain(value) == _plain(other)
+
+
+def _plain(value: exp.Expr) -> exp.Expr:
+    def plain(node: exp.Expr) -> exp.Expr:
+        return exp.to_identifier(node.name.lower(), quoted=True) if isinstance(node, exp.Identifier) else node
+
+    return value.unnest().transform(plain)
+
+
+def _moved(name: str, value: exp.Expr | None, equal: exp.Expr, what: str) -> ConfigError:
+    found = "nothing" if value is None else value.sql(DIALECT)
+    return ConfigError(
+        f"{what} {name} {found}, and ON compares it with {equal.sql(DIALECT)}; a row keeps the key that it "
+        "is found "
+        f"by: use {equal.sql(DIALECT)}",
+        column=name,
+    )
+
+
+def _unmoved(statement: Merge, name: str, value: exp.Expr) -> exp.Expr:
+    """The value of a column of the partition path, where it is the stored one."""
+    kept = stored(statement.target, name)
+    text = (
+        f"UPDATE would move a row to another partition ({name}); compare {statement.target.alias}.{name} "
+        "in ON, or set "
+        "the other columns by name"
+    )
+    return (
+        exp.case().when(exp.NullSafeEQ(this=value.copy(), expression=kept), kept.copy()).else_(failure(text))
+    )

@@ -1,0 +1,179 @@
+"""Carry a statement out: the SELECT of its plan on the engine, and the write of its rows.
+
+The rows of the target are read by one timeline, and written only where no commit of rows came since
+(write.derived): else the statement is evaluated again, a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hoodie.backend import Backend
+from hoodie.errors import CommitConflict, ConfigError, HoodieError, InputError
+from hoodie.pipeline import write
+from hoodie.progress import ProgressCallback, silent
+from hoodie.read.sql_tables import SqlTable
+from hoodie.statements.names import named, relations, table_named
+from hoodie.write.operation import Derived, Operation, WriteRequest, WriteResult
+from hoodie.write.settings import INSERT_INTO
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from hoodie.services.results import ServiceResult
+    from hoodie.statements.parser import Delete, Insert, Merge, Update
+    from hoodie.statements.plan import Plan
+    from hoodie.statements.target import Target
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementRequest:
+    """One statement; the fields are the parameters of `hoodie.sql`."""
+
+    text: str
+    tables: Mapping[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    force: bool = False
+    dry_run: bool = False
+
+
+def run(
+    backend: Backend, request: StatementRequest, progress: ProgressCallback = silent
+) -> WriteResult | ServiceResult:
+    """The result of the write, or of the service that is called. Raises HoodieError: ConfigError for a text
+    that is no such statement or does not fit the table, InputError for rows that it can't write so,
+    CommitConflict where other writers were faster each time.
+    """
+    _library()
+    from hoodie.statements.call import call
+    from hoodie.statements.parser import Call, parsed
+
+    statement = parsed(request.text)
+    tables, rows = named(request.tables, request.options)
+    if isinstance(statement, Call):
+        return call(
+            statement,
+            tables,
+            rows,
+            backend,
+            extra_metadata=request.extra_metadata,
+            dry_run=request.dry_run,
+            progress=progress,
+        )
+    name = table_named(statement.target.table, tables, rows)
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            return _Attempt.of(backend, request, name, tables, rows).run(statement, progress)
+        except CommitConflict as error:
+            if not left or not error.values.get("derived"):
+                raise
+            progress("conflict", f"{error.message}; evaluated again")
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """The target is open: what is read of it is what its timeline has."""
+
+    backend: Backend
+    request: StatementRequest
+    name: str
+    tables: Mapping[str, SqlTable]
+    rows: Mapping[str, Any]
+    target: Target
+
+    @classmethod
+    def of(
+        cls,
+        backend: Backend,
+        request: StatementRequest,
+        name: str,
+        tables: Mapping[str, SqlTable],
+        rows: Mapping[str, Any],
+    ) -> _Attempt:
+        from hoodie.statements.target import target_of
+
+        asked = replace(tables[name], table=tables[name].open())
+        target = target_of(name, asked)
+        return cls(
+            backend,
+            request,
+            name,
+            {**tables, name: asked},
+            relations(rows, backend, target.schema),
+            target,
+        )
+
+    def run(self, statement: Delete | Update | Insert | Merge, progress: ProgressCallback) -> WriteResult:
+        from hoodie.statements.plan import text_of
+
+        asked = self.tables[self.name]
+        plan = self._plan(statement)
+        request = WriteRequest(
+            asked.ref.uri,
+            plan.operation,
+            dict(asked.config.texts),
+            self.request.extra_metadata,
+            self.request.force,
+            self.request.dry_run,
+            derived=Derived(read=asked.open().timeline if plan.reads else None, flagged=plan.flagged),
+        )
+        text = text_of(plan.query, self.backend.dialect)
+        try:
+            made = self.backend.sql_rows(text, self.tables, self.rows)
+            return write(self.backend.engine(), self.backend.frame(made), request, progress)
+        except Exception as error:
+            if (said := _failure(error)) is None:
+                raise
+            raise InputError(said, sql=self.request.text) from None
+
+    def _plan(self, statement: Delete | Update | Insert | Merge) -> Plan:
+        from hoodie.statements import merge, parser, plan
+
+        if isinstance(statement, parser.Delete):
+            return plan.delete_plan(statement, self.target)
+        if isinstance(statement, parser.Update):
+            return plan.update_plan(statement, self.target)
+        if isinstance(statement, parser.Insert):
+            configured = Operation(self.tables[self.name].config[INSERT_INTO].value)
+            operation = plan.insert_operation(statement, configured)
+            return plan.insert_plan(statement, self.target, len(self._columns(statement.query)), operation)
+        return merge.merge_plan(statement, self.target, self._columns(statement.source))
+
+    def _columns(self, source: exp.Expr) -> list[str]:
+        """The names of a source's columns, without a look at its rows."""
+        from sqlglot import exp
+
+        from hoodie.statements.plan import text_of
+
+        rows = (
+            source.subquery("hoodie_rows") if isinstance(source, exp.Query) and not source.alias else source
+        )
+        asked = exp.select("*").from_(rows.copy()).limit(0)
+        answer = self.backend.sql(text_of(asked, self.backend.dialect), self.tables, self.rows)
+        return list(answer.columns if hasattr(answer, "sparkSession") else answer.schema.names)
+
+
+def _failure(error: BaseException) -> str | None:
+    """What the statement says of rows that it can't write, in the error of whichever engine."""
+    from hoodie.statements.plan import MARK
+
+    text = error.message if isinstance(error, HoodieError) else str(error)
+    _, found, said = text.partition(MARK)
+    return said.splitlines()[0].partition(" SQLSTATE")[0].partition("; columns are")[0] if found else None
+
+
+def _library() -> None:
+    """Raises ConfigError where the parser is not installed."""
+    try:
+        import sqlglot  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"statements that change a table need the package sqlglot, which is not here ({error}); install "
+            "airflow-hoodie[sql]"
+        ) from None

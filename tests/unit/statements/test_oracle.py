@@ -1,0 +1,30 @@
+"""Statements on tables of ours and on DuckDB's own: the rows afterwards are the same."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import hoodie
+from tests.support.statements import KINDS, Judge, for_kind, statements, stored, write_tables
+
+
+@pytest.mark.parametrize(
+    ("seed", "kinds", "count"),
+    [
+        (1, ["days", "day logs"], 5),
+        *(pytest.param(seed, list(KINDS), 15, marks=pytest.mark.full) for seed in (2, 3, 4, 5)),
+    ],
+)
+def test_rows_are_those_of_duckdb(tmp_path: Path, seed: int, kinds: list[str], count: int) -> None:
+    pick = random.Random(seed)
+    paths, target, source = write_tables(tmp_path, kinds, pick)
+    judge = Judge(target, source)
+    for text, plain in statements(pick, count):
+        judge.run(plain)
+        for kind, path in paths.items():
+            hoodie.sql(for_kind(text, kind), tables={"t": path, "s": source})
+            assert stored(path) == judge.rows(), (kind, text)
+            assert hoodie.read_table(path, meta=False).schema.names == target.schema.names
