@@ -1,5 +1,5 @@
-"""Statements at random that change a table, in words that Spark and DuckDB share, and DuckDB's own tables to judge
-by.
+"""Statements at random that change a table, in words that Spark and DuckDB share, and DuckDB's own tables to
+judge by.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ _CONDITIONS = [
 ]
 _AMOUNTS = ["{t}amount + 1", "NULL", "CASE WHEN {t}price > 2 THEN {t}amount END", "7", "{t}price"]
 _PRICES = ["{t}price / 2", "{t}amount", "NULL", "abs({t}price - 3)"]
-_NOTES = ["upper({t}note)", "'v'", "CASE WHEN {t}note IS NULL THEN 'none' ELSE {t}note END", "substring({t}note, 1, 1)"]
+_NOTES = [
+    "upper({t}note)",
+    "'v'",
+    "CASE WHEN {t}note IS NULL THEN 'none' ELSE {t}note END",
+    "substring({t}note, 1, 1)",
+]
 
 
 def rows(pick: random.Random, ids: list[int]) -> pa.Table:
@@ -74,7 +79,9 @@ def _sets(pick: random.Random, prefix: str = "") -> str:
 
 
 def _delete(pick: random.Random) -> tuple[str, str]:
-    more = pick.choice(["", " AND id IN (SELECT id FROM s WHERE amount > 2)", " OR id = (SELECT max(id) FROM s)"])
+    more = pick.choice(
+        ["", " AND id IN (SELECT id FROM s WHERE amount > 2)", " OR id = (SELECT max(id) FROM s)"]
+    )
     text = f"DELETE FROM t WHERE ({_condition(pick)}){more}"
     return text, text
 
@@ -140,9 +147,11 @@ def stored(path: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
-def write_tables(folder: Path, kinds: list[str], pick: random.Random) -> tuple[dict[str, str], pa.Table, pa.Table]:
+def write_tables(
+    folder: Path, kinds: list[str], pick: random.Random
+) -> tuple[dict[str, str], pa.Table, pa.Table]:
     """A table of each kind with the same rows; the rows, and those of a source."""
-    target, source = rows(pick, list(range(0, 24))), rows(pick, pick.sample(range(40), 14))
+    target, source = rows(pick, list(range(24))), rows(pick, pick.sample(range(40), 14))
     paths = {kind: str(folder / kind.replace(" ", "_")) for kind in kinds}
     for kind, path in paths.items():
         hoodie.write_table(target, path, options=KINDS[kind])

@@ -5,12 +5,14 @@ Plans are pure: they are made of the statement and of the columns of target and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
 from hoodie.errors import ConfigError
+from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.source.spark import ddl
 from hoodie.statements.parser import DIALECT, Assignments, Delete, Insert, Named, Update
 from hoodie.statements.target import Target
@@ -70,8 +72,10 @@ def update_plan(statement: Update, target: Target) -> Plan:
     return Plan(operation=Operation.UPSERT, query=_where(query, statement.where), reads=True)
 
 
-def insert_plan(statement: Insert, target: Target, width: int, operation: Operation) -> Plan:
-    """The rows of a query of `width` columns, by their places. Raises ConfigError where these don't fit."""
+def insert_plan(statement: Insert, target: Target, given: Sequence[str], operation: Operation) -> Plan:
+    """The rows of a query of the columns `given`, by their places, without meta columns. Raises ConfigError
+    where these don't fit.
+    """
     fixed = assigned(statement.partition, target)
     if strangers := [name for name in fixed if name not in target.partitions]:
         raise ConfigError(f"PARTITION has {', '.join(strangers)}, no column of the partition path")
@@ -79,18 +83,21 @@ def insert_plan(statement: Insert, target: Target, width: int, operation: Operat
     if len(set(named)) != len(named) or set(named) & set(fixed):
         raise ConfigError(f"INSERT names a column twice: {', '.join([*named, *fixed])}")
     names = named or [name for name in target.schema.names if name not in fixed]
-    if width != len(names):
+    found = [place for place, name in enumerate(given) if name.lower() not in META_COLUMNS]
+    if len(found) != len(names):
         raise ConfigError(
-            f"INSERT has {width} columns and is to have {len(names)}: {', '.join(names)}",
+            f"INSERT has {len(found)} columns and is to have {len(names)}: {', '.join(names)}",
             columns=", ".join(names),
         )
-    places = {name: exp.column(f"{_NUMBER}_{place}", quoted=True) for place, name in enumerate(names)}
+    places = {
+        name: exp.column(f"{_NUMBER}_{place}", quoted=True) for place, name in zip(found, names, strict=True)
+    }
     columns = [
         typed(fixed.get(field.name) or places.get(field.name) or exp.null(), field) for field in target.schema
     ]
     alias = exp.TableAlias(
         this=exp.to_identifier("hoodie_rows"),
-        columns=[exp.to_identifier(f"{_NUMBER}_{place}", quoted=True) for place in range(width)],
+        columns=[exp.to_identifier(f"{_NUMBER}_{place}", quoted=True) for place in range(len(given))],
     )
     query = exp.select(*columns).from_(exp.Subquery(this=statement.query.copy(), alias=alias))
     return Plan(operation=operation, query=query, reads=target.name.lower() in tables_of(query))

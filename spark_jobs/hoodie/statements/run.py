@@ -142,7 +142,7 @@ class _Attempt:
         if isinstance(statement, parser.Insert):
             configured = Operation(self.tables[self.name].config[INSERT_INTO].value)
             operation = plan.insert_operation(statement, configured)
-            return plan.insert_plan(statement, self.target, len(self._columns(statement.query)), operation)
+            return plan.insert_plan(statement, self.target, self._columns(statement.query), operation)
         return merge.merge_plan(statement, self.target, self._columns(statement.source))
 
     def _columns(self, source: exp.Expr) -> list[str]:

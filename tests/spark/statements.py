@@ -1,0 +1,22 @@
+"""Statements that change a table, with the session to be tested (see server.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hoodie
+from hoodie.errors import HoodieError
+
+
+def answer(spark: Any, table: str, source: str, texts: list[str]) -> dict[str, Any]:
+    """What each statement wrote, or the message of its error, with a source of Parquet files."""
+    said = []
+    for text in texts:
+        try:
+            result = hoodie.sql(text, tables={"t": table, "s": {"source": source}}, spark=spark)
+            said.append(result.to_dict()["operation"])
+        except HoodieError as error:
+            said.append(error.message)
+    frame = hoodie.sql("SELECT count(*) AS n FROM s", tables={"s": spark.read.parquet(source)}, spark=spark)
+    views = [table.name for table in spark.catalog.listTables() if table.name.startswith("hoodie_")]
+    return {"said": said, "rows": frame.collect()[0].n, "views": len(views)}
