@@ -33,7 +33,7 @@ CONVERTED = {
 REFUSED = {
     "SELECT nothing FROM orders": "nothing",
     "SELECT id FROM": "can't be planned",
-    "DROP TABLE orders": "can't be planned",
+    "DROP TABLE orders": "give one SELECT",
     "": "give one SELECT",
 }
 

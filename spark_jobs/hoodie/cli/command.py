@@ -132,7 +132,8 @@ def parser() -> Parser:
     _add_delete_partition(_add(commands, "delete-partition", text, _delete_partition, table, common))
     text = "rows of the newest snapshot, of an earlier time, or written in a period"
     _add_read(commands.add_parser("read", help=text, description=text, parents=[table, common]))
-    text = "one SELECT over tables, of which it reads the columns and rows that it needs"
+    text = "one SELECT over tables, of which it reads the columns and rows that it needs, or one statement "
+    text += "that changes a table"
     _add_sql(_add(commands, "sql", text, _sql, common))
     for service in public().values():
         command = _add(commands, service.name, service.doc, partial(run, service), table, common)
@@ -241,9 +242,16 @@ def _add_rows(command: argparse.ArgumentParser) -> None:
 
 def _add_sql(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("text", metavar="SELECT", help="one SELECT in DuckDB's SQL over the tables by their names")
+    add(
+        "text",
+        metavar="TEXT",
+        help="one SELECT in DuckDB's SQL over the tables by their names, or one DELETE, "
+        "UPDATE, MERGE, INSERT or CALL in Spark's",
+    )
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair}
     add("--table", required=True, metavar="NAME=PATH", help="a table of the text; repeatable", **pair)
+    add("--source", metavar="NAME=PATH", help="other rows: Parquet, CSV or JSON files; repeatable", **pair)
+    add("--dry-run", action="store_true", help="of a statement: say what would be written, write nothing")
     add("--query", metavar="NAME=TYPE", help="of a table, as of `hoodie read`; repeatable", **pair)
     add("--begin", metavar="NAME=T", help="rows of a table written after this instant; repeatable", **pair)
     add("--end", metavar="NAME=T", help="up to this instant; repeatable", **pair)
