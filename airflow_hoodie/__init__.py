@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         HiveSyncOperator,
         IndexOperator,
     )
+    from airflow_hoodie.operators.sql import HoodieSQLOperator
     from airflow_hoodie.operators.ttl import PartitionTTLOperator
     from airflow_hoodie.operators.undo import (
         CancelOperator,
@@ -55,6 +56,7 @@ _HOME = {
     "DeletePartitionOperator": "airflow_hoodie.operators.write",
     "InsertOverwriteOperator": "airflow_hoodie.operators.write",
     "IngestOperator": "airflow_hoodie.operators.ingest",
+    "HoodieSQLOperator": "airflow_hoodie.operators.sql",
     "ArchiveOperator": "airflow_hoodie.operators.services",
     "CleanOperator": "airflow_hoodie.operators.services",
     "ClusteringOperator": "airflow_hoodie.operators.services",
@@ -98,6 +100,7 @@ __all__ = [
     "HiveSyncOperator",
     "HoodieNotifier",
     "HoodieRetryPolicy",
+    "HoodieSQLOperator",
     "HoodieTable",
     "IndexOperator",
     "IngestOperator",

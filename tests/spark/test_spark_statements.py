@@ -17,9 +17,8 @@ REFUSED = {
     "UPDATE t SET updated = 0": "ordering column updated smaller",
     "MERGE INTO t USING (SELECT id, amount FROM s UNION ALL SELECT id, price FROM s) s ON t.id = s.id"
     " WHEN MATCHED THEN UPDATE SET amount = s.amount": "several rows of s have one key",
-    "MERGE INTO t USING (SELECT id, 'x' AS day FROM s) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET day = s.day": (
-        "move a row to another partition"
-    ),
+    "MERGE INTO t USING (SELECT id, 'x' AS day FROM s) s ON t.id = s.id"
+    " WHEN MATCHED THEN UPDATE SET day = s.day": ("move a row to another partition"),
     "DELETE FROM t WHERE nothing > 1": "nothing",
 }
 

@@ -15,6 +15,9 @@ Request of `ingest`: {"table": path, "operation": "ingest", "source": as of a wr
 "upsert" (default), "insert" or "bulk_insert", "max_files", "max_bytes", "lookback_s", "start_after",
 "transform": as of hoodie.ingest, "options", "extra_metadata", "dry_run", "engine"}; table and source are
 required.
+Request of `sql`: {"table": path, "operation": "sql", "sql": statement, "name": what the statement calls the
+table, "tables": {other names: paths, or as of hoodie.sql}, "options", "extra_metadata", "token", "force",
+"dry_run", "engine"}; table, sql and name are required.
 Request of a table service: {"table": path, "operation": name, "options": {settings}, "dry_run": bool} and
 what the service's description has (hoodie.services.description), such as "mode", "instant", for compactions
 and clusterings "extra_metadata": {texts} and "engine", as of a write.
@@ -58,8 +61,9 @@ from hoodie.services.catalogue import public
 from hoodie.services.description import Service
 from hoodie.signals import terminated_by_signal
 from hoodie.source import Source
-from hoodie.source.fingerprint import partition_source, token_metadata
+from hoodie.source.fingerprint import partition_source, statement_source, token_metadata
 from hoodie.source.target import target_schema
+from hoodie.statements.words import is_call, is_statement
 from hoodie.write.operation import Operation
 
 #: what Python says where there is no memory for a stack
@@ -209,6 +213,30 @@ def _delete_partition(
     ).to_dict()
 
 
+def _sql(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
+    text, others, options = request["sql"], request["tables"] or {}, request["options"] or {}
+    if not isinstance(text, str) or not is_statement(text) or is_call(text):
+        raise ConfigError(
+            "the sql job runs one DELETE, UPDATE, MERGE INTO or INSERT; services have jobs of their own, and "
+            "a SELECT changes nothing"
+        )
+    described = statement_source(text, others)
+    result: dict[str, Any] = hoodie.sql(
+        text,
+        tables={**others, request["name"]: request["table"]},
+        spark=backend,
+        options=options,
+        extra_metadata={
+            **(request["extra_metadata"] or {}),
+            **token_metadata(request["token"], request["operation"], described, options),
+        },
+        force=bool(request["force"]),
+        dry_run=bool(request["dry_run"]),
+        progress=progress,
+    ).to_dict()
+    return result
+
+
 def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Any]:
     kind = _backend(str(request["engine"]))
     with contextlib.ExitStack() as stack:
@@ -281,6 +309,23 @@ _OTHERS = {
         },
         _delete_partition,
         distributed=False,
+    ),
+    "sql": Kind(
+        (
+            *("table", "operation", "sql", "name", "tables", "options", "extra_metadata"),
+            *("token", "force", "dry_run", "engine"),
+        ),
+        ("table", "sql", "name"),
+        {
+            "tables": {},
+            "options": {},
+            "extra_metadata": {},
+            "token": "",
+            "force": False,
+            "dry_run": False,
+            "engine": "spark",
+        },
+        _sql,
     ),
     "services": Kind(
         ("table", "operation", "services", "engine", "options", "extra_metadata", "dry_run"),

@@ -24,8 +24,9 @@ def fingerprint(operation: str, source: Mapping[str, Any], settings: Mapping[str
     """Of what a write reads: the request's source, and names, sizes and times (of objects: e-tags) of its
     files, as far as this machine has a storage for them.
 
-    `source` is {"path", "format", "options"}, or {"partitions"} of a delete_partition. For a table its newest
-    commit stands for the files. `settings` of the call open its storage.
+    `source` is {"path", "format", "options"}, {"partitions"} of a delete_partition, or of a statement what
+    `statement_source` gives. For a table its newest commit stands for the files. `settings` of the call open
+    its storage.
 
     Files of another machine's storage may be seen by one run and not by the next, which has no credentials:
     they are in a second part behind a dash, which is there where all of them were seen.
@@ -50,6 +51,16 @@ def partition_source(partitions: str | Sequence[str]) -> dict[str, Any]:
     """What a delete_partition has in place of a source."""
     named = (partitions,) if isinstance(partitions, str) else partitions
     return {"partitions": sorted(set(named))}
+
+
+def statement_source(text: str, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """What a SQL statement has in place of a source: its text, and what it reads beside its target."""
+    paths: list[str] = []
+    for given in tables.values():
+        source = given.get("source", given.get("path")) if isinstance(given, Mapping) else given
+        named = source.get("path") if isinstance(source, Mapping) else source
+        paths += [named] if isinstance(named, str) else named or ()
+    return {"sql": text, "tables": dict(tables), "path": paths}
 
 
 def token_metadata(

@@ -26,6 +26,10 @@ def is_statement(text: object) -> bool:
     return _first(text) in STATEMENTS
 
 
+def is_call(text: object) -> bool:
+    return _first(text) == "CALL"
+
+
 def refuse_others(text: object) -> None:
     """Raises ConfigError for a text that begins as what is neither a query nor a statement of ours."""
     word = _first(text)

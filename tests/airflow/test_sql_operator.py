@@ -1,0 +1,86 @@
+"""HoodieSQLOperator: a statement as a job on the worker, and what it asks a submitted job for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.operators.sql import HoodieSQLOperator
+from airflow_hoodie.table import HoodieTable
+from hoodie.jobs._main import parse_request
+from hoodie.timeline.tokens import TOKEN_KEY
+
+MERGE = """
+    MERGE INTO orders USING news ON orders.id = news.id
+    WHEN MATCHED AND news.n > 20 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> HoodieTable:
+    made = HoodieTable(name="orders", path=str(tmp_path / "orders"), record_keys="id")
+    rows = pa.table({"id": ["a", "b"], "n": [1, 2]})
+    hoodie.write_table(rows, made.path, options=made.options_for("upsert"))
+    return made
+
+
+def values(table: HoodieTable) -> dict[str, int]:
+    found = hoodie.read_table(table.path, columns=["id", "n"])
+    return dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True))
+
+
+def test_a_statement_is_run_once_for_a_token(table: HoodieTable, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "n": [10, 30, 40]}), tmp_path / "new.parquet")
+    tables = {"news": {"source": str(tmp_path / "*.parquet")}}
+
+    def run(sql: str, token: str, **more: Any) -> dict[str, Any]:
+        task = HoodieSQLOperator(
+            task_id="merge", table=table, sql=sql, tables=tables, token=token, engine="local", **more
+        )
+        assert [asset.uri for asset in task.outlets] == [table.asset.uri]
+        return task.execute(context={})
+
+    result = run(MERGE, "one")
+    assert (result["status"], result["operation"]) == ("committed", "upsert")
+    assert values(table) == {"a": 10, "c": 40}
+    assert run(MERGE, "one")["status"] == "already_committed"
+    assert run("UPDATE orders SET n = n + 1", "two")["num_updates"] == 2
+    assert values(table) == {"a": 11, "c": 41}
+    planned = run("DELETE FROM orders", "three", dry_run=True)
+    assert (planned["status"], len(values(table))) == ("planned", 2)
+    for text in ("SELECT 1", "CALL clean(table => 'orders')", "DROP TABLE orders"):
+        with pytest.raises(HoodieConfigurationError, match="one DELETE, UPDATE, MERGE INTO or INSERT"):
+            run(text, "four")
+
+
+def test_the_request_is_that_of_the_job(table: HoodieTable) -> None:
+    task = HoodieSQLOperator(task_id="sql", table=table, sql="DELETE FROM orders", extra_metadata={"a": "b"})
+    asked = task.request()
+    assert (asked["sql"], asked["name"], asked["tables"]) == ("DELETE FROM orders", "orders", {})
+    assert parse_request({**asked, "engine": "spark"}, "sql")["dry_run"] is False
+    assert TOKEN_KEY not in asked["extra_metadata"]
+    with pytest.raises(HoodieConfigurationError, match="name others otherwise"):
+        HoodieSQLOperator(
+            task_id="sql", table=table, sql="DELETE FROM orders", tables={"Orders": "/x"}
+        ).request()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sql": " "}, "give one statement"),
+        ({"sql": "DELETE FROM orders", "tables": ["x"]}, "give names with paths"),
+        ({"sql": "DELETE FROM orders", "tables": {"x": 3}}, "give a path, or a mapping with one"),
+    ],
+)
+def test_wrong_arguments_fail_when_the_dag_is_read(
+    table: HoodieTable, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(HoodieConfigurationError, match=said):
+        HoodieSQLOperator(task_id="sql", table=table, **given)
