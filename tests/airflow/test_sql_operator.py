@@ -13,7 +13,10 @@ import hoodie
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.sql import HoodieSQLOperator
 from airflow_hoodie.table import HoodieTable
-from hoodie.jobs._main import parse_request
+from hoodie.backend.local import LocalBackend
+from hoodie.errors import ConfigError
+from hoodie.jobs._main import parse_request, run
+from hoodie.progress import silent
 from hoodie.timeline.tokens import TOKEN_KEY
 
 MERGE = """
@@ -39,24 +42,33 @@ def test_a_statement_is_run_once_for_a_token(table: HoodieTable, tmp_path: Path)
     pq.write_table(pa.table({"id": ["a", "b", "c"], "n": [10, 30, 40]}), tmp_path / "new.parquet")
     tables = {"news": {"source": str(tmp_path / "*.parquet")}}
 
-    def run(sql: str, token: str, **more: Any) -> dict[str, Any]:
-        task = HoodieSQLOperator(
-            task_id="merge", table=table, sql=sql, tables=tables, token=token, engine="local", **more
+    def task() -> HoodieSQLOperator:
+        return HoodieSQLOperator(
+            task_id="merge", table=table, sql=MERGE, tables=tables, token="one", engine="local"
         )
-        assert [asset.uri for asset in task.outlets] == [table.asset.uri]
-        return task.execute(context={})
 
-    result = run(MERGE, "one")
+    assert [asset.uri for asset in task().outlets] == [table.asset.uri]
+    result = task().execute(context={})
     assert (result["status"], result["operation"]) == ("committed", "upsert")
     assert values(table) == {"a": 10, "c": 40}
-    assert run(MERGE, "one")["status"] == "already_committed"
-    assert run("UPDATE orders SET n = n + 1", "two")["num_updates"] == 2
-    assert values(table) == {"a": 11, "c": 41}
-    planned = run("DELETE FROM orders", "three", dry_run=True)
-    assert (planned["status"], len(values(table))) == ("planned", 2)
+    assert task().execute(context={})["status"] == "already_committed"
+    asked = {**task().request(), "engine": "local"}
+    assert run(LocalBackend(), parse_request(asked, "sql"), silent)["status"] == "already_committed"
+    pq.write_table(pa.table({"id": ["a"], "n": [11]}), tmp_path / "new.parquet")
+    assert run(LocalBackend(), parse_request(asked, "sql"), silent)["status"] == "committed"
+
+
+def test_the_job_changes_rows_only(table: HoodieTable) -> None:
+    def asked(sql: str, **more: Any) -> dict[str, Any]:
+        request = HoodieSQLOperator(task_id="sql", table=table, sql=sql).request()
+        return run(LocalBackend(), parse_request({**request, "engine": "local", **more}, "sql"), silent)
+
+    assert asked("UPDATE orders SET n = n + 1")["num_updates"] == 2
+    assert asked("DELETE FROM orders", dry_run=True)["status"] == "planned"
+    assert values(table) == {"a": 2, "b": 3}
     for text in ("SELECT 1", "CALL clean(table => 'orders')", "DROP TABLE orders"):
-        with pytest.raises(HoodieConfigurationError, match="one DELETE, UPDATE, MERGE INTO or INSERT"):
-            run(text, "four")
+        with pytest.raises(ConfigError, match="one DELETE, UPDATE, MERGE INTO or INSERT"):
+            asked(text)
 
 
 def test_the_request_is_that_of_the_job(table: HoodieTable) -> None:

@@ -173,14 +173,14 @@ def _values(
     equal: Mapping[str, exp.Expr],
 ) -> dict[str, exp.Expr]:
     """The columns of the row that a clause writes."""
+    if when.action == "DELETE":
+        kept = {name: stored(statement.target, name) for name in target.schema.names}
+        return {**kept, IS_DELETED: exp.true()} if IS_DELETED in kept else kept
     given = (
         _of_source(statement, target, source)
         if when.assignments is None
         else assigned(when.assignments, target)
     )
-    if when.action == "DELETE":
-        kept = {name: stored(statement.target, name) for name in target.schema.names}
-        return {**kept, IS_DELETED: exp.true()} if IS_DELETED in kept else kept
     values: dict[str, exp.Expr] = {}
     for field in target.schema:
         name, value = field.name, given.get(field.name)

@@ -36,11 +36,21 @@ def orders(**columns: list[Any]) -> pa.Table:
     )
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> str:
-    path = str(tmp_path / "orders")
+def made(folder: Path) -> str:
+    path = str(folder / "orders")
     hoodie.write_table(orders(), path, options={**KEY, **DAY, **ORDERED, **LOGS})
     return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    return made(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table that no statement changes."""
+    return made(tmp_path_factory.mktemp("unchanged"))
 
 
 def amounts(path: str) -> dict[str, Any]:
@@ -67,6 +77,12 @@ def test_a_merge_is_one_commit_and_no_new_column(table: str) -> None:
     assert amounts(table) == {"a": 10, "c": None, "d": 40}
     assert len(hoodie.instants(table)) == before + 1
     assert hoodie.read_table(table, meta=False).schema.names == ["id", "day", "updated", "amount"]
+
+
+def test_a_merge_that_deletes_needs_the_keys_only(table: str) -> None:
+    keys = orders(id=["a", "c", "x"]).select(["id"])
+    assert merge("WHEN MATCHED THEN DELETE", table, keys).num_deletes == 2
+    assert amounts(table) == {"b": 2}
 
 
 def test_of_source_rows_with_one_key_the_newest_counts_and_late_ones_lose(table: str) -> None:
@@ -241,13 +257,13 @@ def test_a_dry_run_writes_nothing(table: str) -> None:
         ("TRUNCATE TABLE t", "DELETE FROM without WHERE"),
     ],
 )
-def test_what_is_refused(table: str, text: str, said: str) -> None:
-    tables = {"t": table, "s": orders(), "old": {"path": table, "as_of": "2099-01-01"}}
-    before = hoodie.instants(table)
+def test_what_is_refused(unchanged: str, text: str, said: str) -> None:
+    tables = {"t": unchanged, "s": orders(), "old": {"path": unchanged, "as_of": "2099-01-01"}}
+    before = hoodie.instants(unchanged)
     with pytest.raises(ConfigError) as caught:
         hoodie.sql(text, tables=tables)
     assert said in caught.value.message
-    assert hoodie.instants(table) == before
+    assert hoodie.instants(unchanged) == before
 
 
 def test_a_table_that_mixes_columns_takes_no_update(tmp_path: Path) -> None:
