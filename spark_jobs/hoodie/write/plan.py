@@ -183,8 +183,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     config = _with_warnings(given if props is None else merged(given, props), changed)
     _check_supported(table, config, props, operation)
     name, duplicates = _table_name(config, path), Duplicates.of(config, operation)
-    timeline = Timeline(path, (), {}) if props is None else table.timeline
-    refuse_later(table, timeline, request.derived)
+    timeline = _timeline(table, props, request)
     snapshot = TimelineView.of(timeline, storage)
     index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
     _refuse_buckets(storage, props, timeline, snapshot, operation, index)
@@ -231,6 +230,13 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         table_schema=table_schema,
         timeline=timeline,
     )
+
+
+def _timeline(table: Table, props: TableProperties | None, request: WriteRequest) -> Timeline:
+    """The one that the write is planned by. Raises CommitConflict as `refuse_later`."""
+    timeline = Timeline(table.base_path, (), {}) if props is None else table.timeline
+    refuse_later(table, timeline, request.derived)
+    return timeline
 
 
 def _with_warnings(config: Config, warnings: tuple[str, ...]) -> Config:
