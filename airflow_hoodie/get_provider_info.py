@@ -123,12 +123,11 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "operators": _modules(
             "operators",
-            *("backfill", "base", "emitting", "ingest", "maintenance", "relay", "services", "ttl", "undo"),
-            "write",
             *(
                 "backfill",
                 "base",
                 "emitting",
+                "ingest",
                 "maintenance",
                 "relay",
                 "services",

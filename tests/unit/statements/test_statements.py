@@ -4,6 +4,7 @@ refused.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from hoodie.cli import main
 from hoodie.errors import CommitConflict, ConfigError, InputError
 from hoodie.read.table_dataset import TableDataset
 from hoodie.timeline.tokens import TOKEN_KEY
@@ -207,6 +209,25 @@ def test_a_token_makes_a_statement_once(table: str) -> None:
         )
     assert result.status == "already_committed"
     assert amounts(table) == {"a": 2, "b": 3, "c": None}
+
+
+def test_the_command(table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(
+        orders(id=["a", "x", "y"], updated=[6, 6, 6], amount=[10, 20, 30]), tmp_path / "new.parquet"
+    )
+    named = ["--table", f"t={table}", "--source", f"s={tmp_path / 'new.parquet'}"]
+    text = "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET amount = s.amount"
+    assert main(["sql", text, *named, "--dry-run"]) == 0
+    assert amounts(table) == {"a": 1, "b": 2, "c": None}
+    assert main(["sql", text, *named]) == 0
+    assert amounts(table) == {"a": 10, "b": 2, "c": None}
+    assert "0 inserted, 1 updated, 0 deleted" in capsys.readouterr().out
+    assert main(["sql", "SELECT count(*) AS n FROM t JOIN s USING (id)", *named, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 1}]
+    assert main(["sql", "CALL clean(table => 't')", *named]) == 0
+    assert "clean" in capsys.readouterr().out
+    assert main(["sql", "DELETE FROM t", *named, "--limit", "3"]) == 1
+    assert "--limit" in capsys.readouterr().err
 
 
 def test_a_dry_run_writes_nothing(table: str) -> None:
