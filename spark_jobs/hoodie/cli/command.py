@@ -23,7 +23,7 @@ from hoodie.cli.output import Answer, to_json
 from hoodie.cli.services import add_fields, run
 from hoodie.errors import HoodieError
 from hoodie.services.catalogue import public
-from hoodie.services.description import Service
+from hoodie.services.description import Lazy, Service
 from hoodie.signals import terminated_by_signal
 from hoodie.text import lines, visible
 
@@ -126,32 +126,42 @@ def parser() -> Parser:
         _add_write(commands.add_parser(name, help=text, description=text, parents=[table, common]))
     _add_whole_table(commands.choices["insert-overwrite"])
     text = "upsert the files of a folder, prefix or glob that are new since the last run, by one commit"
-    _add_ingest(_add(commands, "ingest", text, _ingest, table, common))
+    _add_ingest(_add(commands, "ingest", text, _at("write:ingest"), table, common))
     _add_explain(commands, table, common)
     text = "delete whole partitions; their files go when the cleaner takes them"
-    _add_delete_partition(_add(commands, "delete-partition", text, _delete_partition, table, common))
+    _add_delete_partition(
+        _add(commands, "delete-partition", text, _at("write:delete_partition"), table, common)
+    )
     text = "rows of the newest snapshot, of an earlier time, or written in a period"
     _add_read(commands.add_parser("read", help=text, description=text, parents=[table, common]))
     text = "one SELECT over tables, of which it reads the columns and rows that it needs, or one statement "
     text += "that changes a table"
-    _add_sql(_add(commands, "sql", text, _sql, common))
+    _add_sql(_add(commands, "sql", text, _at("sql:sql"), common))
     for service in public().values():
         command = _add(commands, service.name, service.doc, partial(run, service), table, common)
         _add_service(command, service)
     _add_services(commands, table, common)
     _add_callbacks(commands, table, common)
     text = "is this machine fit for jobs, and is a table in order: what is wrong, and what to do"
-    _add_doctor(_add(commands, "doctor", text, _doctor, common))
+    _add_doctor(_add(commands, "doctor", text, _at("doctor:doctor"), common))
     text = "instants, oldest first, and what they wrote"
     timeline = _add(commands, "timeline", text, show.timeline, table, common)
     timeline.add_argument("--archived", action="store_true", help="those that were archived")
     text = "file groups and their slices, newest first"
     _add_option(_add(commands, "files", text, show.files, table, common))
-    _add_serve(_add(commands, "serve", "a page with the timelines of tables, in a browser", _serve, common))
-    _add_log(_add(commands, "log", "blocks of one log file of a merge-on-read table", _log, common))
+    text = "a page with the timelines of tables, in a browser"
+    _add_serve(_add(commands, "serve", text, _at("serve:serve"), common))
+    text = "blocks of one log file of a merge-on-read table"
+    _add_log(_add(commands, "log", text, _at("log:log"), common))
     listing = _add(commands, "config", "every setting: name, default, meaning", show.config, common)
     listing.add_argument("name", nargs="?", default="", help="only settings with this in their name")
     return top
+
+
+def _at(name: str) -> Lazy:
+    """`module:function` of this package, imported when it is called."""
+    module, _, function = name.partition(":")
+    return Lazy(f"hoodie.cli.{module}", function)
 
 
 def _add(
@@ -231,7 +241,7 @@ def _add_rows(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add(
         "--limit",
-        type=_count,
+        type=partial(_count, "rows"),
         metavar="N",
         help="at most N rows (default: 20 on screen, all with --json or --output)",
     )
@@ -265,10 +275,10 @@ def _add_explain(commands: Any, *parents: Parser) -> None:
         dest="operation", required=True, metavar="OPERATION"
     )
     for name, what in _WRITES.items():
-        _add_source(_add(kinds, name, what, _explain, *parents))
+        _add_source(_add(kinds, name, what, _at("explain:explain"), *parents))
     _add_whole_table(kinds.choices["insert-overwrite"])
     text = "which files a query would read, and what left out the others"
-    read = _add(kinds, "read", text, _explain_read, *parents)
+    read = _add(kinds, "read", text, _at("explain:explain_read"), *parents)
     _add_query(read)
     _add_option(read)
 
@@ -284,7 +294,7 @@ def _add_write(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--dry-run", action="store_true", help="say what would be written and replaced, write nothing"
     )
-    command.set_defaults(run=_write)
+    command.set_defaults(run=_at("write:write"))
 
 
 def _add_source(command: argparse.ArgumentParser) -> None:
@@ -321,8 +331,9 @@ def _add_ingest(command: argparse.ArgumentParser) -> None:
         default="upsert",
         help="what is done with the rows (default: upsert)",
     )
-    add("--max-files", type=_count, metavar="N", help="files of one run, the oldest first (default: all)")
-    add("--max-bytes", type=_count, metavar="N", help="bytes of one run; one file at least")
+    files, size = partial(_count, "files"), partial(_count, "bytes")
+    add("--max-files", type=files, metavar="N", help="files of one run, the oldest first (default: all)")
+    add("--max-bytes", type=size, metavar="N", help="bytes of one run; one file at least")
     add(
         "--lookback",
         type=float,
@@ -365,10 +376,10 @@ def _add_services(commands: Any, *parents: Parser) -> None:
         dest="action", required=True, metavar="ACTION"
     )
     text = "which services are due, what each would do, and why"
-    plan = _add(actions, "plan", text, _plan_services, *parents)
+    plan = _add(actions, "plan", text, _at("maintenance:plan"), *parents)
     _add_options(plan)
     text = "roll back failed writes, finish what is stuck, run what is due"
-    run = _add(actions, "run", text, _run_services, *parents)
+    run = _add(actions, "run", text, _at("maintenance:run"), *parents)
     run.add_argument("--dry-run", action="store_true", help="print the plans, change nothing")
     _add_settings(run)
     for command in (plan, run):
@@ -382,7 +393,7 @@ def _add_callbacks(commands: Any, *parents: Parser) -> None:
     actions = commands.add_parser("callbacks", help=text, description=text).add_subparsers(
         dest="action", required=True, metavar="ACTION"
     )
-    resend = _add(actions, "resend", "deliver them, oldest first", _resend_callbacks, *parents)
+    resend = _add(actions, "resend", "deliver them, oldest first", _at("callbacks:resend"), *parents)
     resend.add_argument("--dry-run", action="store_true", help="say which are kept, send nothing")
     _add_options(resend)
 
@@ -403,78 +414,6 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add("--conf", help="a Spark setting, such as spark.driver.memory=4g", **pair)
 
 
-def _write(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.write import write
-
-    return write(args)
-
-
-def _ingest(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.write import ingest
-
-    return ingest(args)
-
-
-def _sql(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.sql import sql
-
-    return sql(args)
-
-
-def _explain(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.explain import explain
-
-    return explain(args)
-
-
-def _explain_read(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.explain import explain_read
-
-    return explain_read(args)
-
-
-def _delete_partition(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.write import delete_partition
-
-    return delete_partition(args)
-
-
-def _log(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.log import log
-
-    return log(args)
-
-
-def _plan_services(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.maintenance import plan
-
-    return plan(args)
-
-
-def _run_services(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.maintenance import run
-
-    return run(args)
-
-
-def _resend_callbacks(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.callbacks import resend
-
-    return resend(args)
-
-
-def _serve(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.serve import serve
-
-    return serve(args)
-
-
-def _doctor(args: argparse.Namespace) -> Answer:
-    from hoodie.cli.doctor import doctor
-
-    return doctor(args)
-
-
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -486,9 +425,9 @@ def _pair(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _count(text: str) -> int:
+def _count(what: str, text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of {what}")
     return int(text)
 
 
