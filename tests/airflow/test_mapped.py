@@ -46,6 +46,8 @@ SOURCE = """
             InsertOverwriteOperator.partial(
                 task_id="InsertOverwriteOperator", table=A, **SUBMIT
             ).expand_kwargs([{{"source": "/in", "whole_table": True}}])
+            HoodieSQLOperator.partial(task_id="HoodieSQLOperator", table=A, **SUBMIT).expand(
+                sql=["DELETE FROM a"])
             IngestOperator.partial(task_id="IngestOperator", table=A, **SUBMIT).expand(source=["/in"])
             DeletePartitionOperator.partial(task_id="DeletePartitionOperator", table=A).expand(
                 partitions=[["2026-01-02", "2026-01-03"]])

@@ -400,6 +400,7 @@ def test_sources(store: Store, table: str) -> None:
         storage.write(f"{table}/day={number}/{number}.parquet", sink.getvalue())
     source = {"path": f"{table}/day=[12]/*.parquet", "format": "parquet"}
     found = read(Source.of(source))
+    assert not isinstance(found, pa.RecordBatchReader)
     rows = found if isinstance(found, pa.Table) else found.to_table()
     assert rows.sort_by("id")["id"].to_pylist() == ["1", "2"]
     before = fingerprint("upsert", source)

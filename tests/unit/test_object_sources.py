@@ -62,6 +62,7 @@ def landed(store: Store, tmp_path: Path) -> Path:
 
 def rows(source: Any, settings: dict[str, str] | None = None) -> pa.Table:
     found = read(Source.of(source, settings))
+    assert not isinstance(found, pa.RecordBatchReader)
     return found if isinstance(found, pa.Table) else found.to_table()
 
 

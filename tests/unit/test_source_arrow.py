@@ -31,6 +31,7 @@ UTC = dt.timezone.utc
 
 def rows(source: Any, known: pa.Schema | None = None) -> pa.Table:
     found = read(Source.of(source), known)
+    assert not isinstance(found, pa.RecordBatchReader)
     return found if isinstance(found, pa.Table) else found.to_table()
 
 

@@ -512,7 +512,7 @@ def test_settings_without_effect_give_one_warning(tmp_path: Path) -> None:
     idle = {
         "hoodie.embed.timeline.server": "false",
         "hoodie.bootstrap.data.queries.only": "false",
-        "hoodie.metrics.on": "false",
+        "hoodie.metrics.jmx.port": "9889",
     }
     for _ in ("new", "existing"):
         result = hoodie.write_table(ROWS, str(tmp_path / "t"), options={**OPTIONS, **idle})
