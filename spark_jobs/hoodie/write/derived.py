@@ -32,8 +32,7 @@ def refuse_later(table: Table, timeline: Timeline, derived: Derived | None) -> N
     for instant in _later(table, timeline, derived.read):
         raise CommitConflict(
             f"{instant} of {table.base_path} came between the reading of its rows and their writing. "
-            "Nothing was "
-            "written; run the statement again",
+            "Nothing was written; run the statement again",
             path=table.base_path,
             instant=instant.time,
             action=instant.action.value,
@@ -70,8 +69,7 @@ def is_flagged(derived: Derived | None, merger: Merger, schema: pa.Schema) -> bo
     if not merger.deleted(nulls.append_column(IS_DELETED, pa.array([True]))).all():
         raise ConfigError(
             f"the table's rows are deleted by another column than {IS_DELETED} ({DELETE_FIELD.name}); "
-            "delete them "
-            "by a DELETE of their own",
+            "delete them by a DELETE of their own",
             setting=DELETE_FIELD.name,
         )
     return IS_DELETED not in schema.names
