@@ -16,7 +16,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import TableError
-from hoodie.serve import instants
+from hoodie.serve import instants, page
 from hoodie.serve.examine import Examiner
 from hoodie.serve.http import PageServer
 from hoodie.serve.page import Page
@@ -292,6 +292,25 @@ def test_task_runs_are_links_and_texts_are_texts(browser: Browser, site: Site) -
     assert browser.text("#details").count(EVIL) == 2
     assert browser.run("document.title") == "Hoodie timeline"
     assert browser.errors == []
+
+
+def test_nothing_moves_when_the_strip_comes(
+    browser: Browser, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, health = threading.Event(), page.health
+
+    def late(*asked: Any) -> dict[str, Any]:
+        seen.wait(30)
+        return health(*asked)
+
+    monkeypatch.setattr(page, "health", late)
+    row = "document.querySelector('.list tbody tr').getBoundingClientRect().top"
+    browser.open(site.url(table="runs"))
+    browser.until(MARKS)
+    before = browser.run(row)
+    seen.set()
+    browser.until("document.querySelector('.tile')")
+    assert browser.run(row) == before
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def _schema(spark: Any, path: str) -> bool:
 def _view(spark: Any, path: str, text: str, out: str) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING hoodie OPTIONS (path '{path}')")
     pq.write_table(spark.sql(text).toArrow(), out)
+    spark.catalog.dropTempView("orders")
 
 
 def _sql(spark: Any, text: str) -> None:

@@ -36,5 +36,5 @@ def answer(spark: Any, tables: dict[str, Any], texts: list[str]) -> dict[str, An
             found.append({"failed": str(error)})
             continue
         found.append([rows, merges])
-    views = [table.name for table in spark.catalog.listTables() if table.name.startswith("hoodie_")]
+    views = spark.catalog.listTables(pattern="hoodie_*")
     return {"found": found, "views": len(views)}

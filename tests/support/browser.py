@@ -54,6 +54,20 @@ _KEYS = {
 }
 
 
+_PLACE = """(async () => {
+  let before = "";
+  while (true) {
+    const e = document.querySelector(%s);
+    e.scrollIntoView({block: "center", inline: "center"});
+    await new Promise(requestAnimationFrame);
+    const r = e.getBoundingClientRect();
+    const now = `${r.x} ${r.y} ${r.width} ${r.height}`;
+    if (e.isConnected && now === before) return [r.x + r.width / 2, r.y + r.height / 2];
+    before = now;
+  }
+})()"""
+
+
 class Browser:
     """One page, with cookies and storage of its own. `errors` are what the console called errors, `requests`
     the addresses that were asked for.
@@ -153,12 +167,8 @@ class Browser:
             self.send("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def click(self, selector: str) -> None:
-        """A click of the mouse in the middle of an element."""
-        place = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView("
-            "{block: 'center', inline: 'center'}); const r = e.getBoundingClientRect();"
-            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
+        """A click of the mouse in the middle of an element, once it stays at its place for two frames."""
+        place = self.run(_PLACE % json.dumps(selector))
         at = {"x": place[0], "y": place[1], "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, **at)
