@@ -16,8 +16,9 @@ import pytest
 
 import hoodie
 from hoodie.errors import TableError
-from hoodie.serve import instants, page
+from hoodie.serve import instants
 from hoodie.serve.examine import Examiner
+from hoodie.serve.health import health as health_of
 from hoodie.serve.http import PageServer
 from hoodie.serve.page import Page
 from hoodie.serve.tables import ShownTable
@@ -297,13 +298,13 @@ def test_task_runs_are_links_and_texts_are_texts(browser: Browser, site: Site) -
 def test_nothing_moves_when_the_strip_comes(
     browser: Browser, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, health = threading.Event(), page.health
+    seen, health = threading.Event(), health_of
 
     def late(*asked: Any) -> dict[str, Any]:
         seen.wait(30)
         return health(*asked)
 
-    monkeypatch.setattr(page, "health", late)
+    monkeypatch.setattr("hoodie.serve.page.health", late)
     row = "document.querySelector('.list tbody tr').getBoundingClientRect().top"
     browser.open(site.url(table="runs"))
     browser.until(MARKS)
