@@ -161,6 +161,7 @@ def test_airflow_asks_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert busy.retry_delay is not None
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings(*OUR_WARNINGS)
 def test_the_example_is_backfilled(
     load_dag: Callable[[str], Any],

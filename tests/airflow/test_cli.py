@@ -40,6 +40,7 @@ def findings(text: str) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
+@pytest.mark.full
 def test_doctor_of_a_sound_set_up(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = WrittenTimeline.create(tmp_path)
     value = {"conn_type": "hoodie", "extra": {"warehouse": str(tmp_path), "spark_conn_id": "spark_lake"}}
@@ -103,6 +104,7 @@ def test_looking_at_a_table(run: Run, tmp_path: Path) -> None:
     assert json.loads(text)["error"]["message"].startswith("hoodie connection 'nowhere' is not defined")
 
 
+@pytest.mark.full
 def test_names_in_a_table_are_text(run: Run, tmp_path: Path) -> None:
     table = WrittenTimeline.create(tmp_path)
     table.commit("eu\x1b[2J\nforged")

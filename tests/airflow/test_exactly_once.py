@@ -267,6 +267,7 @@ def test_changed_rows_and_force(job: FakeSubmit, table: HoodieTable, tmp_path: P
     check(table, 3, 2)
 
 
+@pytest.mark.full
 def test_other_runs_of_the_task_are_not_confused(job: FakeSubmit, table: HoodieTable, tmp_path: Path) -> None:
     path = source(tmp_path, 1)
     runs = [context(), context(map_index=1), context(DAY.replace(day=6))]

@@ -74,6 +74,7 @@ def run(task: Any) -> dict[str, Any]:
     return json.loads(json.dumps(result))  # type: ignore[no-any-return]
 
 
+@pytest.mark.full
 def test_a_clean_on_the_worker(table: HoodieTable, logged: Callable[[], str]) -> None:
     before = len(list(Path(table.path).glob("*.parquet")))
     result = run(CleanOperator(task_id="clean", table=table, options=FEW))
@@ -96,6 +97,7 @@ def test_scheduled_and_executed_apart(table: HoodieTable, logged: Callable[[], s
     assert f"Scheduled clean {planned['scheduled']} of orders: 3 files" in logged()
 
 
+@pytest.mark.full
 def test_archiving_on_the_worker(table: HoodieTable, logged: Callable[[], str]) -> None:
     result = run(ArchiveOperator(task_id="archive", table=table, options=FEW))
     assert set(result) == {item.name for item in fields(ArchiveResult)}

@@ -51,6 +51,7 @@ def _source(folder: Path, ids: str, value: int, day: str) -> str:
     return str(path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.full])]
 )

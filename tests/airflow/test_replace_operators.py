@@ -144,6 +144,7 @@ def test_bad_partitions_fail_when_the_dag_is_read(table: HoodieTable, partitions
         drop(table, partitions)
 
 
+@pytest.mark.full
 def test_blanks_belong_to_a_partition(table: HoodieTable) -> None:
     for named in ("2026-01-01 ", " "):
         with pytest.raises(HoodieValidationError, match=f"no partition '{named}' with rows"):

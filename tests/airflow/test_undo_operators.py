@@ -89,6 +89,7 @@ def test_save_write_and_go_back(table: HoodieTable, logged: Callable[[], str]) -
     assert deleted["status"] == "deleted"
 
 
+@pytest.mark.full
 def test_a_plan_is_cancelled(tmp_path: Path, logged: Callable[[], str]) -> None:
     table = HoodieTable(name="orders", path=str(tmp_path / "t"), record_keys="id", table_type="MERGE_ON_READ")
     options = table.options_for("upsert", {"hoodie.index.bloom.num_entries": 100})

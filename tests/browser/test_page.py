@@ -237,6 +237,7 @@ def test_a_long_timeline(browser: Browser, site: Site) -> None:
     assert browser.errors == []
 
 
+@pytest.mark.full
 def test_an_address_of_an_old_instant(browser: Browser, site: Site) -> None:
     time = site.written["long"].commits[2]
     browser.open(site.url(table=site.tables["long"], instant=time))

@@ -259,9 +259,7 @@ def test_random_upserts_and_deletes(
     assert len(groups) > 6, "the test means to have several files in a partition"
 
 
-@pytest.mark.parametrize(
-    "index", full_but({"SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "CONSISTENT_HASHING", "sees logs"}, NAMES)
-)
+@pytest.mark.parametrize("index", full_but({"SIMPLE", "BLOOM", "CONSISTENT_HASHING"}, NAMES))
 def test_the_same_file_groups_are_chosen_both_ways(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, request: pytest.FixtureRequest
 ) -> None:

@@ -40,7 +40,7 @@ GLOBAL = {
 #: entries of deleted keys go
 FORGETS = ("HBASE without moves", "RECORD_INDEX without moves")
 #: those that `make test` runs, of which each stands for others
-QUICK = ("SIMPLE", "GLOBAL_SIMPLE without moves", "GLOBAL_BLOOM", "sees logs", "RECORD_INDEX without moves")
+QUICK = ("GLOBAL_SIMPLE without moves", "sees logs", "RECORD_INDEX without moves")
 #: clusterings split any bucket, or merge any two neighbours
 RESIZES = (
     {
@@ -191,7 +191,7 @@ def _cases() -> list[Any]:
             continue
         for merge_on_read in (False, True) if index != "CONSISTENT_HASHING" else (True,):
             for seed in range(4):
-                quick = seed == 0 and index in QUICK and (merge_on_read or index in QUICK[:2])
+                quick = seed == 0 and index in QUICK and (merge_on_read or index in QUICK[:1])
                 marks = [] if quick else [pytest.mark.full]
                 cases.append(pytest.param(index, merge_on_read, seed, marks=marks))
     return cases

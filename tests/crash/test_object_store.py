@@ -129,8 +129,8 @@ def failing(at: int, outcome: str, then: str | None) -> Callable[[Request], str 
 
 #: a store, an action, and which of its requests fail: each n-th
 SWEEPS = [
-    ("s3", "cow", 6),
-    ("webhdfs", "cow", 23),
+    ("s3", "cow", 11),
+    ("webhdfs", "cow", 37),
     *(pytest.param(kind, name, 1, marks=pytest.mark.full) for kind in ("s3", "webhdfs") for name in ACTIONS),
 ]
 

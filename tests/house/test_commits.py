@@ -26,7 +26,7 @@ def test_instants_are_completed_by_the_commit_module_alone() -> None:
     """Others begin instants with `begin_instant`, which refuses completed ones."""
     found = [
         place(path, node)
-        for path, tree in sources(COMMIT, TIMELINE, METADATA)
+        for path, tree in sources(COMMIT, TIMELINE, METADATA, having=("create_instant", "instant_path"))
         for node in ast.walk(tree)
         if (isinstance(node, ast.alias) and node.name == "create_instant")
         or (isinstance(node, ast.Attribute) and node.attr == "create_instant")

@@ -111,6 +111,7 @@ def test_a_pending_plan_of_apache_hudi_executed_by_us(
     assert hudi_015.timeline(path)[planned] == "COMPACT"
 
 
+@pytest.mark.full
 def test_we_plan_and_apache_hudi_executes(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     table = Both(tmp_path / "planned_by_us", hudi_015)
     table.ours(small_rows(range(60), 1))

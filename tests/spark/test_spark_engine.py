@@ -148,14 +148,8 @@ def test_candidate_files_are_opened_once(tmp_path: Path, servers: Servers, versi
         assert answer["found"][0][3] == 3, "jobs of a write whose keys are few: stage, shuffle, write"
 
 
-@pytest.mark.parametrize(
-    ("version", "mode"),
-    [
-        ("4", "classic"),
-        pytest.param("4", "connect", marks=pytest.mark.full),
-        pytest.param("3.5", "classic", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("version", "mode"), [("4", "classic"), ("4", "connect"), ("3.5", "classic")])
 def test_bulk_inserts_of_frames(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
     """Counted by their keys, then written and shuffled at most once, if the plan is a scan; else staged."""
     python = interpreter(version)

@@ -52,6 +52,7 @@ def test_the_job(capsys: pytest.CaptureFixture[str], table: str) -> None:
     assert (result["status"], result["made"], result["operation"]) == ("created", ["files"], "index")
 
 
+@pytest.mark.full
 def test_the_doctor(run: Run, table: str) -> None:
     hoodie.index_table(table, "create", "files")
     code, out, _ = run("doctor", "--table", table)

@@ -116,6 +116,7 @@ def test_files_of_savepoints_and_plans(tmp_path: Path) -> None:
     assert any(f"compaction {plan} needs" in item.text for item in found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bundle", ["0.15.0-v6"])
 def test_tables_of_apache_hudi(golden_tables: Path, tmp_path: Path, bundle: str) -> None:
     """All that it wrote is sound, however it was cleaned, rolled back, compacted or replaced."""

@@ -100,6 +100,7 @@ def test_the_command(half: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "half-way" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_the_archive_is_mended_all_the_same(half: str, capsys: pytest.CaptureFixture[str]) -> None:
     (name,) = age(half)
     assert main(["doctor", "--table", half, "--repair"]) == 1

@@ -98,6 +98,7 @@ def test_the_layout_of_rows_does_not_matter(case: Case, data: st.DataObject) -> 
 
 
 @given(cases(max_rows=60), st.integers(1, 9), st.sampled_from([1, 40, 400]))
+@settings(max_examples=examples(100))
 def test_parts_of_the_rows_do_not_show(case: Case, rows: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrow_avro, "ROWS", rows)
@@ -277,6 +278,7 @@ def test_texts_of_any_length() -> None:
     assert encoded(table, case.text) == case.data
 
 
+@pytest.mark.full
 def test_long_and_short_lists_together() -> None:
     counts = [0, 5000, 1, 3, 0, 40_000, *[2] * 60]
     rows = [

@@ -158,7 +158,7 @@ def test_a_slice_is_what_the_model_says(payload: str, seed: int, keys: int, base
             ) == sorted((row["key"], row["a"]) for row in expected if row["a"])
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("payload", full_but({"partial_update"}, PAYLOADS))
 def test_spilling_changes_nothing(tmp_path: Path, payload: str) -> None:
     """Thousands of keys, updated, deleted, written again: the same rows and counts in many small parts."""
     rng = random.Random(7)

@@ -127,6 +127,7 @@ def test_not_while_a_plan_waits(history: History) -> None:
     assert hoodie.index_table(path, "create", "files").status == "created"
 
 
+@pytest.mark.full
 def test_a_killed_rebuild_is_finished_by_the_next_write(history: History) -> None:
     """At each of its changes: readers see the old one, none, or the new one."""
     hoodie.index_table(str(history.path), "create", "files")
@@ -158,7 +159,7 @@ def test_a_killed_rebuild_is_finished_by_the_next_write(history: History) -> Non
     [
         ("create", "files,bloom_filters", {"files", "bloom_filters"}, 5),
         ("drop", "bloom_filters", {"files"}, 1),
-        ("drop", "files", set(), 1),
+        pytest.param("drop", "files", set(), 1, marks=pytest.mark.full),
     ],
 )
 def test_a_killed_job_is_done_by_the_next_one(

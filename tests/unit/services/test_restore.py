@@ -350,6 +350,7 @@ def test_a_plan_that_was_cut_is_dropped(history: History) -> None:
     history.back_to(saved)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", full_but({MERGE_ON_READ}, TYPES))
 def test_a_random_walk(tmp_path: Path, kind: str) -> None:
     """Writes, services, rollbacks, savepoints and restores, in any order, beside the model."""
@@ -392,9 +393,7 @@ GOLDEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", full_but({"cow_clustered", "mor_bucket", "mor_logcompaction", "mor_pending_compaction"}, GOLDEN)
-)
+@pytest.mark.parametrize("name", full_but({"cow_clustered", "mor_logcompaction"}, GOLDEN))
 def test_golden_tables_go_back_to_each_of_their_commits(
     golden_tables: Path, tmp_path: Path, name: str
 ) -> None:

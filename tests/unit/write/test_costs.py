@@ -44,6 +44,7 @@ def wide(columns: int) -> pa.Table:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options",
     [
@@ -69,6 +70,7 @@ def test_four_times_the_columns_cost_about_four_times_as_much(
     assert upsert_and_read(1000) < 7 * narrow
 
 
+@pytest.mark.full
 def test_a_very_long_key(tmp_path: Path) -> None:
     path, long = str(tmp_path / "t"), "ä" * 200_000
     rows = pa.table({"id": [long, *(f"k{number}" for number in range(50))], "n": range(51)})

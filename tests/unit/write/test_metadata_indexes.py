@@ -24,6 +24,7 @@ from hoodie.timeline.active import Timeline
 from tests.support.metadata import INDEXED, KEPT, disagreements
 from tests.support.predicates import SCHEMA, predicate, rows
 from tests.support.requests import counted
+from tests.support.tiers import full_but
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, TYPES, History, changed
 from tests.unit.write.support import Templates
 
@@ -136,7 +137,7 @@ def test_a_compaction_and_a_clustering(tmp_path: Path) -> None:
     history.check()
 
 
-@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("compacted", full_but({True}, [False, True]))
 def test_a_rollback(tmp_path: Path, compacted: bool) -> None:
     """The next log file has the name of one that was rolled back, and statistics of its own."""
     history = made(tmp_path / "t", MERGE_ON_READ, 3, {**INDEXED, **OFTEN})

@@ -47,7 +47,11 @@ def _stored(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {BUDGET: 1 << 16, BLOCK_SIZE: 4096}, {"hoodie.datasource.write.payload.class": "partial_update"}],
+    [
+        pytest.param({}, marks=pytest.mark.full),
+        {BUDGET: 1 << 16, BLOCK_SIZE: 4096},
+        pytest.param({"hoodie.datasource.write.payload.class": "partial_update"}, marks=pytest.mark.full),
+    ],
 )
 def test_all_types_through_commits(tmp_path: Path, more: dict[str, Any]) -> None:
     mode = "partial_update" if len(more) == 1 else "event_time"
