@@ -95,7 +95,6 @@ def test_all_cases_but_the_kept_are_full() -> None:
     assert [case.id for case in cases] == [None, "the b", None]
 
 
-@pytest.mark.full
 def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
     """... which is another one at another commit, and nothing starts once the time is over."""
 
