@@ -106,12 +106,13 @@ def summary(result: dict[str, Any]) -> str:
             "nothing was written"
         )
     replaced = f", {result['num_replaced']} file groups replaced" if result.get("num_replaced") else ""
+    bad = f", {result['num_bad_rows']:,} bad rows set aside" if result.get("num_bad_rows") else ""
     return (
         f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "
         f"{result.get('instant')} to {result.get('table')}: {result.get('num_inserts', 0):,} inserted, "
         f"{result.get('num_updates', 0):,} updated, {result.get('num_deletes', 0):,} deleted in "
         f"{len(partitions)} partitions, {result.get('num_files', 0)} files, "
-        f"{result.get('bytes_written', 0):,} bytes{replaced}, {result.get('duration_s', 0):.1f} s"
+        f"{result.get('bytes_written', 0):,} bytes{replaced}{bad}, {result.get('duration_s', 0):.1f} s"
     )
 
 

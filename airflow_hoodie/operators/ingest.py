@@ -10,12 +10,15 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_hoodie.backfill import check_services, services_option
 from airflow_hoodie.engines import Choice, choose, size_of
-from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.operators.base import check_options
 from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.write import source_request, transform_text
-from airflow_hoodie.paths import is_later
+from airflow_hoodie.options import known_options, option_texts
+from airflow_hoodie.paths import check_path, is_later
 from airflow_hoodie.table import HoodieTable
+from hoodie.config.error_table import NAME, ErrorTable
+from hoodie.config.error_table import error_table as errors_of
 from hoodie.errors import HoodieError, SourceNotFound
 from hoodie.source import Source, source_files
 
@@ -50,6 +53,11 @@ class IngestOperator(HoodieEmittingOperator):
         this time are new. None: all are, or those after the checkpoint of Apache Hudi's streamer, if the
         table has one.
     :param transform: one SELECT over the rows, as of HoodieWriteOperator. (templated)
+    :param error_table: absolute path of a Hudi table that gets the records that can't be written, by a commit
+        before that of the others, as the `options` `hoodie.errortable.*` name one, too. Without one such a
+        record fails the task. The result's `num_bad_rows` counts them. (templated)
+    :param max_bad_rows: with an error table, the task fails with more of them in one run, and writes nothing;
+        None: 1000.
     :param skip_if_empty: without a new file the task is skipped, and what is downstream of it.
     :param services: `on`, `off` or `auto`, as of HoodieCommitOperator.
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
@@ -57,7 +65,12 @@ class IngestOperator(HoodieEmittingOperator):
 
     job = "ingest"
 
-    template_fields: Sequence[str] = ("source", "transform", *HoodieEmittingOperator.template_fields)
+    template_fields: Sequence[str] = (
+        "source",
+        "transform",
+        "error_table",
+        *HoodieEmittingOperator.template_fields,
+    )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **HoodieEmittingOperator.template_fields_renderers,
         "source": "json",
@@ -75,6 +88,8 @@ class IngestOperator(HoodieEmittingOperator):
         lookback: timedelta | float = 0,
         start_after: int | None = None,
         transform: str | None = None,
+        error_table: str | None = None,
+        max_bad_rows: int | None = None,
         skip_if_empty: bool = False,
         services: str = "auto",
         options: Mapping[str, Any] | None = None,
@@ -83,7 +98,11 @@ class IngestOperator(HoodieEmittingOperator):
         if operation not in OPERATIONS:
             raise HoodieConfigurationError(f"operation is {operation!r}; use one of {', '.join(OPERATIONS)}")
         super().__init__(table=table, options=options, **kwargs)
-        check_options(operation, table, options)
+        self.error_table = error_table
+        self.max_bad_rows = _positive("max_bad_rows", max_bad_rows)
+        if not is_later(options):
+            known = known_options(options)
+            check_options(operation, table, known if is_later(error_table) else self._errors(known)[1])
         self.source = source if is_later(source) else _files(source)
         self.operation = operation
         self.max_files = _positive("max_files", max_files)
@@ -105,7 +124,7 @@ class IngestOperator(HoodieEmittingOperator):
     def auto_choice(self) -> Choice:
         """By all files below the source, or by `max_bytes` if that is less."""
         limit = size_of("local_max_size", self.local_max_size)
-        options = {**self.table["options"], **self.options}
+        options = {**self.table["options"], **self._errors(self.options)[1]}
         path, described = self.table["path"], _files(self.source)
         if self.max_bytes is not None and self.max_bytes <= limit:
             return choose(path, {self.operation}, None, limit, options, self.transform)
@@ -123,22 +142,35 @@ class IngestOperator(HoodieEmittingOperator):
     def request(self) -> dict[str, Any]:
         """The job's request, from the rendered fields; raises HoodieConfigurationError."""
         table = HoodieTable.from_dict(self.table)
+        errors, options = self._errors(self.options)
         own = {
             "max_files": self.max_files,
             "max_bytes": self.max_bytes,
             "lookback_s": self.lookback_s or None,
             "start_after": self.start_after,
             "transform": transform_text(self.transform),
+            "error_table": errors.path if errors else None,
+            "max_bad_rows": errors.max_rows if errors else None,
         }
         return {
             "table": table.path,
             "operation": self.job,
             "source": _files(self.source),
             "write_operation": self.operation,
-            "options": table.options_for(self.operation, self.options),
+            "options": {**table.options_for(self.operation, options), **_named(errors)},
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
             **{name: value for name, value in own.items() if value is not None},
         }
+
+    def _errors(self, options: Any) -> tuple[ErrorTable | None, dict[str, Any]]:
+        """The error table, and the settings without its own. Raises HoodieConfigurationError."""
+        try:
+            found, rest = errors_of(option_texts(options), self.error_table, self.max_bad_rows)
+        except HoodieError as error:
+            raise from_error(error) from error
+        if found is not None:
+            check_path(found.path)
+        return found, rest
 
     def check_before_spark(self, source: Mapping[str, Any]) -> None:
         """A source without files is no error."""
@@ -162,6 +194,10 @@ def _files(source: Any) -> dict[str, Any]:
             f"IngestOperator takes files, no {request['format']}; use parquet, csv or json"
         )
     return request
+
+
+def _named(errors: ErrorTable | None) -> dict[str, str]:
+    return {NAME: errors.name} if errors is not None else {}
 
 
 def _seconds(lookback: Any) -> float:

@@ -70,6 +70,8 @@ def ingest(
     lookback_s: float = 0,
     start_after: int | None = None,
     transform: str | None = None,
+    error_table: str | None = None,
+    max_bad_rows: int | None = None,
     options: Mapping[str, Any] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -84,22 +86,28 @@ def ingest(
     older than the newest file that was taken.
     operation: `upsert`, `insert` or `bulk_insert`. max_files, max_bytes: of one call; a file that is larger
     is taken alone. start_after: of a source that the table does not know, the time, in epoch milliseconds,
-    after which its files are new. transform: as of `write_table`. Nothing new is no commit. Raises
-    HoodieError; nothing is visible then.
+    after which its files are new. transform: as of `write_table`. Nothing new is no commit.
+    error_table: path of a table that gets the records that can't be written, by a commit before that of the
+    others; by default that of the settings `hoodie.errortable.*`, else such a record is an error.
+    max_bad_rows: the call fails, and writes nothing, with more of them (default 1000). Raises HoodieError;
+    nothing is visible in the table then.
     """
+    from hoodie.config.error_table import error_table as named
     from hoodie.ingestion.run import IngestRequest
     from hoodie.ingestion.run import ingest as run
     from hoodie.source import Source
 
+    errors, options = named(options or {}, error_table, max_bad_rows)
     request = IngestRequest(
         path=path,
         source=Source.of(source, options, transform),
         operation=_of_rows(operation),
         limits=_limits(max_files, max_bytes, lookback_s),
         start_after=start_after,
-        options=options or {},
+        options=options,
         extra_metadata=extra_metadata or {},
         dry_run=dry_run,
+        errors=errors,
     )
     return run(backend_of(spark), request, progress or silent)
 

@@ -84,6 +84,29 @@ def test_the_request() -> None:
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {"error_table": "/lake/errors", "max_bad_rows": 5},
+        {
+            "options": {"hoodie.errortable.enable": True, "hoodie.errortable.base.path": "/lake/errors"},
+            "max_bad_rows": 5,
+        },
+    ],
+)
+def test_the_error_table_is_named_by_a_path_or_by_settings(given: dict[str, Any]) -> None:
+    task = made(**given)
+    task.resolve()
+    request = task.request()
+    assert (request["error_table"], request["max_bad_rows"]) == ("/lake/errors", 5)
+    assert "hoodie.errortable.enable" not in request["options"]
+    assert task.auto_choice().engine == "local"
+
+
+def test_the_log_counts_bad_rows() -> None:
+    assert "2 bad rows set aside" in summary({"status": "committed", "num_bad_rows": 2})
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"operation": "delete"}, "operation is 'delete'; use one of upsert"),
@@ -92,6 +115,9 @@ def test_the_request() -> None:
         ({"lookback": -1}, "lookback is -1"),
         ({"start_after": "yesterday"}, "start_after is 'yesterday'"),
         ({"source": {"path": "/in", "format": "sql"}}, "takes files"),
+        ({"error_table": "errors"}, "table path 'errors' is relative"),
+        ({"max_bad_rows": 5}, "max_bad_rows bounds an error table"),
+        ({"options": {"hoodie.errortable.enable": True}}, "needs hoodie.errortable.base.path"),
     ],
 )
 def test_what_is_wrong_is_said_when_the_dag_is_read(given: dict[str, Any], message: str) -> None:

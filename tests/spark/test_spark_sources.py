@@ -158,3 +158,47 @@ def test_the_examples_of_the_docs_run(servers: Servers, tmp_path: Path) -> None:
     assert texts
     asked = [text.replace("/data/orders", table) for text in texts]
     assert servers.ask("examples", "classic", asked)["counts"] == [3] * len(texts)
+
+
+@pytest.mark.full
+def test_records_that_can_not_be_written_are_rows_of_the_error_table(
+    servers: Servers, tmp_path: Path
+) -> None:
+    folder, table, errors = tmp_path / "in", str(tmp_path / "t"), str(tmp_path / "errors")
+    folder.mkdir()
+    first = pa.table({"id": ["a"], "n": pa.array([1], pa.int32()), "s": ["x"]})
+    options = {
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "n",
+    }
+    hoodie.write_table(first, table, options=options)
+    (folder / "b 1.json").write_text(
+        '{"id":"b","n":2,"s":"x"}\n{"id":"c","n":"x"}\n{"id":\n{"n":5}\n{"id":"f","s":"y"}\n'
+    )
+    (folder / "2.csv").write_text("id,n,s\ng,7,x\nh,x,y\ni,9\n,1,x\n")
+    pq.write_table(pa.table({"id": ["j", None], "n": [10, 11], "s": ["x", "y"]}), folder / "3.parquet")
+    asked: list[Any] = []
+    for format in ("json", "csv", "parquet"):
+        source = {"path": f"{folder}/*.{format}", "format": format}
+        asked.append([source, table, {"options": options, "error_table": errors, "max_bad_rows": 4}])
+        asked.append([source, table, {"options": options, "error_table": errors}])
+    (folder / "4.txt").write_text("id,n,s\nk,12,x\nl,x,x\nm,x,x\n")
+    source = {"path": f"{folder}/4.txt", "format": "csv"}
+    asked.append([source, table, {"options": options, "error_table": errors, "max_bad_rows": 1}])
+    *results, refused = servers.ask("ingestion", "classic", asked)["results"]
+    assert [item.get("num_bad_rows", item) for item in results] == [4, 0, 3, 0, 1, 0]
+    assert "more than 1 rows of the source are bad" in refused["message"]
+    assert sorted(hoodie.read_table(table)["id"].to_pylist()) == ["a", "b", "g", "j"]
+    found = hoodie.read_table(errors).to_pylist()
+    assert sorted((Path(row["file"]).name, row["record"]) for row in found) == sorted(
+        [
+            ("2.csv", '{"id": null, "n": 1, "s": "x"}'),
+            ("2.csv", "h,x,y"),
+            ("2.csv", "i,9"),
+            ("3.parquet", '{"id": null, "n": 11, "s": "y"}'),
+            ("b 1.json", '{"id": "f", "n": null, "s": "y"}'),
+            ("b 1.json", '{"id": null, "n": 5, "s": null}'),
+            ("b 1.json", '{"id":"c","n":"x"}'),
+            ("b 1.json", '{"id":'),
+        ]
+    )

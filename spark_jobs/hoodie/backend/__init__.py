@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
+    from hoodie.source.bad_rows import Required, Screened
 
 
 class Backend(ABC):
@@ -64,6 +65,13 @@ class Backend(ABC):
 
         Raises InputError for a source that is missing or can't be read, ConfigError for its options.
         """
+
+    def screened(self, source: Source, known: pa.Schema | None, required: Required, limit: int) -> Screened:
+        """The same without the records that can't be read, or lack what is required, which are beside them.
+
+        Raises what `read_source` raises, and InputError for more than `limit` such records.
+        """
+        raise ConfigError(f"{type(self).__name__} finds no bad rows; leave out the error table")
 
     def transformed(self, rows: Any, text: str) -> Any:
         """The answer of one SELECT over rows that `frame` takes, which are its table `source`.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
+    from hoodie.source.bad_rows import Required, Screened
 
 
 class LocalBackend(Backend):
@@ -42,6 +43,11 @@ class LocalBackend(Backend):
         from hoodie.source import arrow
 
         return arrow.read(source, known)
+
+    def screened(self, source: Source, known: pa.Schema | None, required: Required, limit: int) -> Screened:
+        from hoodie.source.screening import screened
+
+        return screened(source, known, required, limit)
 
     def transformed(self, rows: Any, text: str) -> pa.RecordBatchReader:
         from hoodie.source.transform import transformed

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
+    from hoodie.source.bad_rows import Required, Screened
 
 
 #: the one that YARN's pages lead to; Spark has no setting of its own for others
@@ -70,6 +71,11 @@ class SparkBackend(Backend):
         from hoodie.source import spark
 
         return spark.read(source, self._session, known)
+
+    def screened(self, source: Source, known: pa.Schema | None, required: Required, limit: int) -> Screened:
+        from hoodie.source.spark_screening import screened
+
+        return screened(source, self._session, known, required, limit)
 
     def transformed(self, rows: Any, text: str) -> Any:
         from hoodie.source.transform import spark_transformed

@@ -347,6 +347,9 @@ def _add_ingest(command: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="of a source that the table does not know: files after this time, in epoch milliseconds",
     )
+    add("--error-table", metavar="PATH", help="table that gets the records that can't be written")
+    rows = partial(_count, "rows")
+    add("--max-bad-rows", type=rows, metavar="N", help="fail with more of them (default 1000)")
     add("--dry-run", action="store_true", help="say what would be written, write nothing")
 
 

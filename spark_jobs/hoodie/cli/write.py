@@ -50,6 +50,8 @@ def ingest(args: argparse.Namespace) -> Answer:
             lookback_s=args.lookback,
             start_after=args.start_after,
             transform=args.transform,
+            error_table=args.error_table,
+            max_bad_rows=args.max_bad_rows,
             options=options,
             dry_run=args.dry_run,
             progress=progress_for(args),
@@ -64,7 +66,8 @@ def ingested(result: dict[str, Any]) -> str:
         return "\n".join([f"Nothing new for {name}; nothing was written", *notes(result)])
     left = f", {plural(result['files_left'], 'file')} left to the next run" if result["files_left"] else ""
     taken = f"  of {plural(result['num_source_files'], 'new file')}, {size(result['source_bytes'])}{left}"
-    return f"{summary(result)}\n{taken}"
+    bad = [f"  {plural(result['num_bad_rows'], 'bad row')} set aside"] if result["num_bad_rows"] else []
+    return "\n".join([summary(result), taken, *bad])
 
 
 def _described(args: argparse.Namespace) -> dict[str, Any]:

@@ -67,7 +67,10 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
         ("org.apache.hudi.keygen.parser.hoodiedatetimeparser",),
         f"{_OWN_CODE}; parse the column before the write",
     ),
-    "hoodie.errortable.enable": (("false",), "rows that can't be written are an error; filter them before"),
+    "hoodie.errortable.enable": (
+        ("false",),
+        "rows that can't be written are an error; filter them before, or ingest their files",
+    ),
     "hoodie.keygen.datetime.parser.class": (
         ("org.apache.hudi.keygen.parser.hoodiedatetimeparser",),
         f"{_OWN_CODE}; parse the column before the write",

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hoodie.backend import Backend
+from hoodie.config.error_table import ErrorTable
 from hoodie.config.key import Config
 from hoodie.errors import CommitConflict, ConfigError, TableNotFound
 from hoodie.ingestion.checkpoint import Checkpoint, Known, known
+from hoodie.ingestion.error_rows import BAD_ROWS_KEY, check, required, write_errors
 from hoodie.ingestion.files import Chosen, Limits, choose, dated_files, is_there, source_name
 from hoodie.pipeline import write
 from hoodie.progress import ProgressCallback, silent
@@ -35,7 +37,8 @@ _ATTEMPTS = 20
 @dataclass(frozen=True, kw_only=True)
 class IngestRequest:
     """New files of `source` into the table at `path`. `start_after`: epoch milliseconds; of a source that the
-    table has no checkpoint of, files that are not younger are left out.
+    table has no checkpoint of, files that are not younger are left out. `errors`: where records go that
+    can't be written; None: such a record fails the run.
     """
 
     path: str
@@ -46,6 +49,7 @@ class IngestRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
+    errors: ErrorTable | None = None
 
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
@@ -66,6 +70,8 @@ class IngestResult:
     `already_committed` where none was new since the commit of the same task run; `planned` of a dry run.
     num_source_files, source_bytes: of the files that were taken. files_left: new files that the limits left
     to the next run. checkpoint: that of Apache Hudi after the run, "" where nothing was ever taken.
+    num_bad_rows: records that can't be written; error_table: where they are, error_instant: by which commit
+    ("": none, or of a dry run).
     """
 
     write: WriteResult
@@ -73,6 +79,9 @@ class IngestResult:
     source_bytes: int = 0
     files_left: int = 0
     checkpoint: str = ""
+    num_bad_rows: int = 0
+    error_table: str = ""
+    error_instant: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able; the write's fields and the own ones side by side."""
@@ -87,6 +96,8 @@ def ingest(backend: Backend, request: IngestRequest, progress: ProgressCallback 
     started = time.monotonic()
     source = request.source
     source.refuse_table()
+    if request.errors is not None:
+        check(request.errors, request.path, request.options)
     for _ in range(_ATTEMPTS):
         table = _opened(request)
         found = known(table, source_name(source)) if table is not None else Known()
@@ -99,15 +110,16 @@ def ingest(backend: Backend, request: IngestRequest, progress: ProgressCallback 
             return _nothing(request, table, found.own, time.monotonic() - started)
         progress("ingest", f"{plural(len(chosen.files), 'new file')}, {chosen.left} left to the next run")
         result = _write(backend, request, before, chosen, progress)
-        if result.status != "already_committed":
-            return IngestResult(
-                write=replace(result, warnings=[*warnings, *result.warnings]),
+        if result.write.status != "already_committed":
+            return replace(
+                result,
+                write=replace(result.write, warnings=[*warnings, *result.write.warnings]),
                 num_source_files=len(chosen.files),
                 source_bytes=chosen.bytes,
                 files_left=chosen.left,
                 checkpoint=str(chosen.checkpoint.hudi),
             )
-        progress("ingest", f"another run took files at {result.instant}; looking for new ones again")
+        progress("ingest", f"another run took files at {result.write.instant}; looking for new ones again")
     raise CommitConflict(
         f"other runs took the new files of {source} in {_ATTEMPTS} attempts; run one at a time",
         path=request.path,
@@ -143,7 +155,7 @@ def _write(
     before: Checkpoint | None,
     chosen: Chosen,
     progress: ProgressCallback,
-) -> WriteResult:
+) -> IngestResult:
     source = replace(request.source, only=tuple(file.path for file in chosen.files))
     name = hashlib.sha256(chosen.checkpoint.source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     given = {key: text for key, text in request.extra_metadata.items() if key != FINGERPRINT_KEY}
@@ -158,8 +170,25 @@ def _write(
         },
         dry_run=request.dry_run,
     )
-    rows = backend.read_source(source, target_schema(request.path, request.options))
-    return write(backend.engine(), backend.frame(rows), asked, progress)
+    known = target_schema(request.path, request.options)
+    if request.errors is None:
+        rows = backend.read_source(source, known)
+        return IngestResult(write=write(backend.engine(), backend.frame(rows), asked, progress))
+    needed = required(_opened(request), request.options)
+    found = backend.screened(source, known, needed, request.errors.max_rows)
+    count, instant = found.bad.num_rows, ""
+    if count:
+        asked = replace(asked, extra_metadata={**asked.extra_metadata, BAD_ROWS_KEY: str(count)})
+        if not request.dry_run:
+            instant = write_errors(request.errors, found.bad, chosen.files, asked, progress).instant
+    result = write(backend.engine(), backend.frame(found.rows), asked, progress)
+    where = f"{plural(count, 'bad row')} {'would go' if request.dry_run else 'went'} to {request.errors.path}"
+    return IngestResult(
+        write=replace(result, warnings=[*result.warnings, where]) if count else result,
+        num_bad_rows=count,
+        error_table=request.errors.path,
+        error_instant=instant,
+    )
 
 
 def _nothing(
@@ -173,7 +202,12 @@ def _nothing(
     if before is not None and before.instant is not None and before.metadata is not None and run:
         commit = TokenCommit.of(before.instant, before.metadata)
         if commit is not None and before.metadata.extra_metadata.get(RUN_KEY) == run:
-            return IngestResult(write=WriteResult(**commit.result(name, base_path)), checkpoint=checkpoint)
+            return IngestResult(
+                write=WriteResult(**commit.result(name, base_path)),
+                checkpoint=checkpoint,
+                num_bad_rows=int(before.metadata.extra_metadata.get(BAD_ROWS_KEY) or 0),
+                error_table=request.errors.path if request.errors is not None else "",
+            )
     return IngestResult(
         write=WriteResult(
             status="nothing_new",

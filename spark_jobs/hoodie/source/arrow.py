@@ -20,7 +20,7 @@ from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import without_meta
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import file_system
-from hoodie.source.text import csv_rows, json_rows
+from hoodie.source.text import text_files, text_rows
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 
@@ -52,8 +52,8 @@ def _read(source: Source, known: pa.Schema | None) -> pa.Table | ds.Dataset | St
     source.refuse_table()
     readers: dict[Format, Callable[[], pa.Table | ds.Dataset | Stream]] = {
         Format.PARQUET: lambda: _parquet(source),
-        Format.CSV: lambda: csv_rows(source, known),
-        Format.JSON: lambda: json_rows(source, known),
+        Format.CSV: lambda: text_rows(text_files(source, known)),
+        Format.JSON: lambda: text_rows(text_files(source, known)),
         Format.TABLE: lambda: _table(source),
     }
     if (problem := source.local_problem()) is not None:

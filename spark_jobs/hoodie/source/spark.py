@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hoodie.engine.hadoop import lacks_file_system, no_file_system
-from hoodie.errors import HoodieError, InputError
+from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.source import Format, Source
 from hoodie.storage import normalize
 
@@ -24,6 +24,9 @@ _CONDITIONS = {
     "PARSE_SYNTAX_ERROR": False,
     "TABLE_OR_VIEW_NOT_FOUND": False,
 }
+
+#: the column with the text of a record that can't be read
+CORRUPT = "_hoodie_corrupt_record"
 
 #: what is a timestamp in CSV: Spark would also take a time of day for one, of the day it runs on
 _TIMESTAMPS = "yyyy-MM-dd[' ']['T']HH:mm[:ss][.SSSSSSSSS][XXX]"
@@ -46,6 +49,20 @@ def read(source: Source, spark: Any, known: pa.Schema | None = None, *, files: b
     return spark_transformed(spark, rows, source.transform)
 
 
+def read_permissive(source: Source, spark: Any, known: pa.Schema | None) -> Any:
+    """DataFrame of files, before the transform; the text of a record of CSV or JSON that can't be read is in
+    the column CORRUPT, which Parquet lacks. Raises as `read`.
+    """
+    if source.format is not Format.PARQUET:
+        if mode := {"mode", "columnnameofcorruptrecord"} & {name.lower() for name in source.options}:
+            raise ConfigError(
+                f"with an error table, the source takes no option {', '.join(sorted(mode))}; leave it out"
+            )
+        permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        source = replace(source, options={**source.options, **permissive})
+    return _read(source, spark, known, files=False)
+
+
 def _read(source: Source, spark: Any, known: pa.Schema | None, files: bool) -> Any:
     from hoodie.source.arrow import parquet_dataset
 
@@ -62,7 +79,7 @@ def _read(source: Source, spark: Any, known: pa.Schema | None, files: bool) -> A
     except HoodieError:
         raise
     except Exception as error:
-        raise _explained(source, error) from error
+        raise explained(source, error) from error
 
 
 def _files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
@@ -131,15 +148,18 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
         options.setdefault("inferSchema", "true")
     inferring = {"timestampFormat": _TIMESTAMPS, **options}
     inferred = spark.read.format(kind).options(**inferring).load(paths).schema
-    if source.format is Format.CSV and not inferred.fields:
+    fields = [field for field in inferred.fields if field.name != CORRUPT]
+    if source.format is Format.CSV and not fields:
         raise source.no_such("the files are empty, without even a header")
     nested = source.format is Format.JSON
     columns = () if known is None else known
     types = {field.name: ddl(field.type) for field in columns if nested or not field.type.num_fields}
     described = ", ".join(
         f"`{field.name.replace('`', '``')}` {types.get(field.name) or _inferred(field.dataType)}"
-        for field in inferred.fields
+        for field in fields
     )
+    if options.get("columnNameOfCorruptRecord") == CORRUPT:
+        described += f"{', ' if described else ''}`{CORRUPT}` string"
     options.pop("inferSchema", None)
     return spark.read.format(kind).options(**options).schema(described).load(paths)
 
@@ -180,7 +200,7 @@ def ddl(dtype: pa.DataType) -> str:
     raise InputError(f"no Spark type for {dtype}; cast the column first", type=str(dtype))
 
 
-def _explained(source: Source, error: Exception) -> InputError:
+def explained(source: Source, error: Exception) -> InputError:
     text = str(error)
     for condition, missing in _CONDITIONS.items():
         if condition in text:

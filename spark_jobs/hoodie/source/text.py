@@ -7,6 +7,7 @@ on; of a large one nothing is, and its blocks are read again where its rows are 
 from __future__ import annotations
 
 import codecs
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
+from hoodie.codec.arrays import pc
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import ConfigError, InputError
-from hoodie.source import Source, SourceFile, source_files
+from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import open_text
 
 #: bytes of text that are parsed at once; a longer record is a block of its own
@@ -32,7 +34,7 @@ _ERRORS = (pa.ArrowException, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
-class _File(ABC):
+class TextFile(ABC):
     """One file of a source; the names of its columns, and their types as far as they are known."""
 
     source: Source
@@ -41,17 +43,38 @@ class _File(ABC):
     known: pa.Schema | None
     names: tuple[str, ...] = ()
     types: tuple[pa.DataType, ...] = ()
+    #: records that are left out: where their lines begin and end in the text, ascending
+    holes: tuple[tuple[int, int], ...] = ()
 
     @abstractmethod
+    def whole_blocks(self) -> Iterator[bytes]:
+        """The text in UTF-8, records that are left out included."""
+
     def blocks(self) -> Iterator[bytes]:
-        """The text in UTF-8."""
+        """The text in UTF-8 with those records that are read; an empty block is of a text without any."""
+        return _without(self.whole_blocks(), self.holes) if self.holes else self.whole_blocks()
+
+    @abstractmethod
+    def lines(self, block: bytes) -> list[bytes]:
+        """Of a block, with their ends: what may be a record each."""
+
+    @abstractmethod
+    def begun(self, first: bytes) -> tuple[TextFile, int]:
+        """The file with what its first line says, and the bytes of it that are no records."""
+
+    @abstractmethod
+    def checked(self, text: bytes, count: int) -> pa.Table:
+        """The rows of `count` lines that are one record each, in the file's types, as `rows` reads them.
+
+        Raises ArrowException for others.
+        """
 
     @abstractmethod
     def inferred(self, block: bytes, first: bool) -> pa.Table:
         """The rows of a block in the types that its values have, where the table's are not known."""
 
     @abstractmethod
-    def settled(self, found: Sequence[pa.Schema]) -> _File:
+    def settled(self, found: Sequence[pa.Schema]) -> TextFile:
         """The file with the types of all of its blocks, each of which has one of these schemas."""
 
     @abstractmethod
@@ -69,19 +92,24 @@ class _File(ABC):
         return open_text(self.source, self.path)
 
 
-def csv_rows(source: Source, known: pa.Schema | None) -> pa.Table | Stream:
-    """Types that were inferred from too little, and times of day, become text."""
+def text_files(source: Source, known: pa.Schema | None) -> list[TextFile]:
+    """The files of a CSV or JSON source. Raises InputError, ConfigError."""
+    if source.format is Format.JSON:
+        return [_JsonFile(source, *file, known) for file in _files(source, "so its columns are unknown")]
     if known is not None and not source.flag("header", True):
         raise ConfigError(
             "a CSV source without header has no column names; add a header line", option="header"
         )
-    files = [_CsvFile(source, *file, known) for file in _files(source, "without even a header")]
-    return _read(files, lambda dtype: pa.string() if _is_odd(dtype) else dtype)
+    return [_CsvFile(source, *file, known) for file in _files(source, "without even a header")]
 
 
-def json_rows(source: Source, known: pa.Schema | None) -> pa.Table | Stream:
-    files = [_JsonFile(source, *file, known) for file in _files(source, "so its columns are unknown")]
-    return _read(files, lambda dtype: dtype)
+def text_rows(files: Sequence[TextFile]) -> pa.Table | Stream:
+    """The rows of one file at least, in types that all of them have.
+
+    Of CSV, types that were inferred from too little, and times of day, become text.
+    """
+    csv = isinstance(files[0], _CsvFile)
+    return _read(files, lambda dtype: pa.string() if csv and _is_odd(dtype) else dtype)
 
 
 def _files(source: Source, lacks: str) -> Iterator[SourceFile]:
@@ -91,8 +119,8 @@ def _files(source: Source, lacks: str) -> Iterator[SourceFile]:
         yield file
 
 
-def _read(files: Sequence[_File], settle: Callable[[pa.DataType], pa.DataType]) -> pa.Table | Stream:
-    known: list[_File] = []
+def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType]) -> pa.Table | Stream:
+    known: list[TextFile] = []
     held: list[pa.Table] = []
     left = HELD_BYTES
     for file in files:
@@ -113,7 +141,7 @@ def _read(files: Sequence[_File], settle: Callable[[pa.DataType], pa.DataType]) 
     return Stream(schema, tuple(_Part(part, united, schema) for part in _parts(known)))
 
 
-def _settled(file: _File) -> tuple[_File, pa.Table | None]:
+def _settled(file: TextFile) -> tuple[TextFile, pa.Table | None]:
     """The file with the types of all its blocks; its rows, if it is one block."""
     found: dict[pa.Schema, None] = {}
     for block in file.blocks():
@@ -132,9 +160,9 @@ def _settled(file: _File) -> tuple[_File, pa.Table | None]:
     return file, only
 
 
-def _parts(files: Sequence[_File]) -> Iterator[tuple[_File, ...]]:
+def _parts(files: Sequence[TextFile]) -> Iterator[tuple[TextFile, ...]]:
     """Neighbours together, up to some size."""
-    part: list[_File] = []
+    part: list[TextFile] = []
     size = 0
     for file in files:
         if part and size + file.size > _PART_BYTES:
@@ -147,7 +175,7 @@ def _parts(files: Sequence[_File]) -> Iterator[tuple[_File, ...]]:
 
 @dataclass(frozen=True)
 class _Part:
-    files: tuple[_File, ...]
+    files: tuple[TextFile, ...]
     united: pa.Schema
     schema: pa.Schema
 
@@ -161,7 +189,7 @@ class _Part:
                 raise file.unreadable(error) from error
 
 
-def _blocks(file: _File, encoding: str, end: Callable[[bytes], int]) -> Iterator[bytes]:
+def _blocks(file: TextFile, encoding: str, end: Callable[[bytes], int]) -> Iterator[bytes]:
     """Of the text, in UTF-8, cut where `end` finds the end of the last whole record of a part; 0: it has
     none.
     """
@@ -178,6 +206,24 @@ def _blocks(file: _File, encoding: str, end: Callable[[bytes], int]) -> Iterator
             yield left
 
 
+def _without(blocks: Iterator[bytes], holes: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    """The blocks without those parts of the text, which are whole lines; at least one block."""
+    place, todo, some = 0, list(reversed(holes)), False
+    for block in blocks:
+        kept, at, end = [], place, place + len(block)
+        while todo and todo[-1][0] < end:
+            begin, stop = todo.pop()
+            kept.append(block[at - place : begin - place])
+            at = stop
+        kept.append(block[at - place :])
+        place, text = end, b"".join(kept)
+        if text.strip():
+            some = True
+            yield text
+    if not some:
+        yield b""
+
+
 def _reader(block: bytes) -> Any:
     return pa.BufferReader(block)
 
@@ -186,17 +232,56 @@ def _line_end(text: bytes) -> int:
     return text.rfind(b"\n") + 1 or text.rfind(b"\r") + 1
 
 
-class _CsvFile(_File):
-    def blocks(self) -> Iterator[bytes]:
+class _CsvFile(TextFile):
+    def whole_blocks(self) -> Iterator[bytes]:
         encoding = self.source.options.get("encoding", "utf8")
         return _blocks(
             self, encoding, _record_end(self._parse) if self._parse.newlines_in_values else _line_end
         )
 
+    def lines(self, block: bytes) -> list[bytes]:
+        return block.splitlines(keepends=True)
+
+    def begun(self, first: bytes) -> tuple[TextFile, int]:
+        lines = self.lines(first)
+        head = next((number for number, line in enumerate(lines) if line.strip(b"\r\n")), 0)
+        size = sum(map(len, lines[: head + 1]))
+        with pa.csv.open_csv(_reader(first[:size]), self._head(first=True), self._parse) as stream:
+            return replace(self, names=tuple(stream.schema.names)), size
+
+    def checked(self, text: bytes, count: int) -> pa.Table:
+        """A column that is a timestamp in the table is inferred, and has to be one here, too."""
+        if pc.any(self._torn(pa.array(self.lines(text), pa.binary()))).as_py():
+            raise pa.ArrowInvalid("a line has a quote that does not end in it")
+        rows = self.inferred(text, first=False)
+        if rows.num_rows != count:
+            raise pa.ArrowInvalid("a line is not one record")
+        rows.validate(full=True)
+        for item in self.known or ():
+            kind = rows.schema.field(item.name).type if item.name in rows.schema.names else pa.null()
+            moment = pa.types.is_temporal(kind) or pa.types.is_null(kind)
+            if pa.types.is_timestamp(item.type) and not moment:
+                raise pa.ArrowInvalid(f"column {item.name!r}: a value is no timestamp")
+        return rows
+
+    def _torn(self, lines: Any) -> Any:
+        """Mask of the lines that may be parts of one record: an odd number of quotes, of which one is where a
+        value begins or ends; others are letters.
+        """
+        quote, escape = self._parse.quote_char, self._parse.escape_char
+        if not quote:
+            return pc.equal(pc.binary_length(lines), -1)
+        if escape:
+            lines = pc.replace_substring(lines, (escape + quote).encode(), b"")
+        mark, comma = re.escape(quote), re.escape(self._parse.delimiter)
+        odd = pc.bit_wise_and(pc.count_substring(lines, quote), 1)
+        edge = pc.match_substring_regex(lines, f"(^|{comma}){mark}|{mark}({comma}|\r|\n|$)")
+        return pc.and_(pc.equal(odd, 1), edge)
+
     def inferred(self, block: bytes, first: bool) -> pa.Table:
         return self._table(block, first, self._given(block, first))
 
-    def settled(self, found: Sequence[pa.Schema]) -> _File:
+    def settled(self, found: Sequence[pa.Schema]) -> TextFile:
         if len(found) == 1:
             return replace(self, types=tuple(found[0].types))
         types = [_common({schema.types[place] for schema in found}) for place in range(len(self.names))]
@@ -233,6 +318,8 @@ class _CsvFile(_File):
         convert = self._convert({})
         convert.include_columns = names
         head = self._head(first=True)
+        if self.holes:
+            return pa.csv.read_csv(_reader(b"".join(self.blocks())), head, self._parse, convert).schema
         head.encoding = self.source.options.get("encoding", "utf8")
         with self.open() as text:
             return pa.csv.read_csv(text, head, self._parse, convert).schema
@@ -318,14 +405,33 @@ def _is_odd(dtype: pa.DataType) -> bool:
     return pa.types.is_null(dtype) or pa.types.is_time(dtype)
 
 
-class _JsonFile(_File):
-    def blocks(self) -> Iterator[bytes]:
+class _JsonFile(TextFile):
+    def whole_blocks(self) -> Iterator[bytes]:
         return _blocks(self, "utf8", _line_end)
+
+    def lines(self, block: bytes) -> list[bytes]:
+        ends = block.split(b"\n")
+        return [line + b"\n" for line in ends[:-1]] + ends[-1:]
+
+    def begun(self, first: bytes) -> tuple[TextFile, int]:
+        return self, len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
+
+    def checked(self, text: bytes, count: int) -> pa.Table:
+        """Objects that begin and end with their lines are not split among them."""
+        whole = pc.match_substring_regex(pa.array(self.lines(text)), r"(?s)^\s*(\{.*\}\s*)?$")
+        if not pc.all(whole).as_py():
+            raise pa.ArrowInvalid("a line is no JSON object")
+        found = self.settled([self.inferred(text, first=False).schema])
+        rows = found.rows(text, first=False)
+        if rows.num_rows != count:
+            raise pa.ArrowInvalid("a line has more than one JSON object")
+        rows.validate(full=True)
+        return rows
 
     def inferred(self, block: bytes, first: bool) -> pa.Table:
         return pa.json.read_json(_reader(block))
 
-    def settled(self, found: Sequence[pa.Schema]) -> _File:
+    def settled(self, found: Sequence[pa.Schema]) -> TextFile:
         types = {} if self.known is None else {item.name: item.type for item in self.known}
         parts = [pa.schema([(item.name, _without_times(item.type)) for item in schema]) for schema in found]
         # a column that the table has takes its type, whatever it looks like

@@ -1,0 +1,111 @@
+"""Records of a source that can't be written: what is said of them, and which rows lack what a table needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.codec.arrays import pc
+from hoodie.errors import InputError
+
+#: `position`: the line of the record in its file, from 1; null where it is not known. `file` may be "".
+_FIELDS: dict[str, pa.DataType] = {
+    "file": pa.string(),
+    "position": pa.int64(),
+    "record": pa.string(),
+    "error": pa.string(),
+}
+SCHEMA = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Required:
+    """Fields that no row may lack, dotted for nested ones. Of a record key of several fields one is enough.
+
+    Picklable: tasks use it, too.
+    """
+
+    record_key: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
+    ordering: str | None = None
+
+    def problems(self, rows: pa.Table) -> Iterator[tuple[int, str]]:
+        """Numbers of rows, from 0, ascending, and what each lacks; a row is named once."""
+        found: dict[int, str] = {}
+        for fields, what, empty in self._groups():
+            lacking = _lacking(rows, fields[0], empty)
+            for name in fields[1:]:
+                lacking = pc.and_(lacking, _lacking(rows, name, empty))
+            text = f"{what} {', '.join(fields)} is null or missing" + (", or empty" if empty else "")
+            for number in pc.indices_nonzero(lacking).to_pylist():
+                found.setdefault(number, text)
+        yield from sorted(found.items())
+
+    def _groups(self) -> Iterator[tuple[tuple[str, ...], str, bool]]:
+        if self.record_key:
+            yield self.record_key, "record key", True
+        for name in self.partition:
+            yield (name,), "partition field", True
+        if self.ordering:
+            yield (self.ordering,), "ordering field", False
+
+
+@dataclass
+class BadRows:
+    """What was found so far. Raises InputError once it is more than `limit`."""
+
+    limit: int
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, file: str, position: int | None, record: str, error: str) -> None:
+        text = error.strip().splitlines() or ["it can't be read"]
+        self.items.append({"file": file, "position": position, "record": record, "error": text[0]})
+        if len(self.items) > self.limit:
+            raise self.too_many()
+
+    def too_many(self) -> InputError:
+        first = self.items[0]
+        place = f" {first['position']}" if first["position"] is not None else ""
+        return InputError(
+            f"more than {self.limit} rows of the source are bad; the first: {first['error']} "
+            f"({first['file'] or 'file not known'}{place}). Mend the files or the settings, or raise "
+            "max_bad_rows; nothing was written",
+            file=first["file"],
+        )
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist(self.items, SCHEMA)
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Rows that can be written, as a backend's `frame` takes them, and the records that can't."""
+
+    rows: Any
+    bad: pa.Table
+
+
+def record_texts(rows: pa.Table, numbers: Sequence[int]) -> list[str]:
+    """These rows as JSON, for records whose own text is not known."""
+    found = rows.take(pa.array(numbers, pa.int64())).to_pylist()
+    return [json.dumps(row, default=str, ensure_ascii=False) for row in found]
+
+
+def _lacking(rows: pa.Table, name: str, empty: bool) -> Any:
+    """Mask of the rows that have no value in a field."""
+    top, *rest = name.split(".") if name not in rows.schema.names else [name]
+    if top not in rows.schema.names:
+        return pa.chunked_array([pa.repeat(True, rows.num_rows)])
+    values = rows.column(top)
+    for step in rest:
+        if not pa.types.is_struct(values.type) or values.type.get_field_index(step) < 0:
+            return pa.chunked_array([pa.repeat(True, rows.num_rows)])
+        values = pc.struct_field(values, step)
+    mask = pc.is_null(values)
+    if empty and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        mask = pc.or_(mask, pc.fill_null(pc.equal(values, ""), True))
+    return mask

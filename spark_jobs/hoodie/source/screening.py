@@ -1,0 +1,199 @@
+"""Sources of the local engine without the records that can't be written.
+
+Text is read twice: to find the bad lines, and without them. A block of lines that can't be read as a whole is
+halved until single lines are left that can't, so that good ones are never read one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from hoodie.codec.arrays import pc
+from hoodie.errors import ConfigError, InputError
+from hoodie.source import Format, Source, source_files
+from hoodie.source.arrow import read
+from hoodie.source.arrow_files import file_system
+from hoodie.source.bad_rows import BadRows, Required, Screened, record_texts
+from hoodie.source.text import TextFile, text_files, text_rows
+
+_FILE_NAME = "__filename"
+
+
+def screened(source: Source, known: pa.Schema | None, required: Required, limit: int) -> Screened:
+    """The rows, after the transform, and the records that can't be written: those that can't be read in the
+    types of `known`, or, where there is no transform, lack what is required.
+
+    Raises InputError for more than `limit` of them, and for what `read` raises it.
+    """
+    source.refuse_table()
+    if (problem := source.local_problem()) is not None:
+        raise problem
+    bad = BadRows(limit)
+    if source.transform:
+        required = Required()
+    rows: Any
+    if source.format is Format.PARQUET:
+        rows = _parquet(source, required, bad)
+    else:
+        rows = _text(source, known, required, bad)
+    if source.transform:
+        from hoodie.source.transform import transformed
+
+        rows = transformed(rows, source.transform)
+    return Screened(rows, bad.table())
+
+
+def _text(source: Source, known: pa.Schema | None, required: Required, bad: BadRows) -> Any:
+    if source.format is Format.CSV:
+        if not source.flag("header", True):
+            raise ConfigError("an error table needs CSV files with a header", option="header")
+        if source.flag("multiLine", False):
+            raise ConfigError(
+                "with multiLine=true it is not known where a bad record of CSV ends; leave out the error "
+                "table, or the line ends in values",
+                option="multiLine",
+            )
+    good = []
+    for file in text_files(source, known):
+        screen = _Screen(file, required, bad)
+        try:
+            screen.run()
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise file.unreadable(error) from error
+        if screen.records or source.format is Format.CSV:
+            good.append(replace(file, holes=tuple(screen.holes)))
+    if good:
+        return text_rows(good)
+    if known is None:
+        raise InputError(
+            f"no record of {source} can be read, so that there are no columns to make a table of; mend the "
+            f"files: {bad.items[0]['error']}"
+            if bad.items
+            else f"{source} has no records",
+            source=str(source),
+        )
+    return known.empty_table()
+
+
+@dataclass
+class _Screen:
+    """Of one file: how many good records it has, and where the bad ones lie in its text."""
+
+    file: TextFile
+    required: Required
+    bad: BadRows
+    records: int = 0
+
+    def __post_init__(self) -> None:
+        self.holes: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        place, line = 0, 1
+        for number, block in enumerate(self.file.whole_blocks()):
+            head = 0
+            if not number:
+                self.file, head = self.file.begun(block)
+            lines = self.file.lines(block[head:])
+            self._block(lines, place + head, line + block[:head].count(b"\n"))
+            place, line = place + len(block), line + block.count(b"\n")
+
+    def _block(self, lines: Sequence[bytes], place: int, line: int) -> None:
+        """`place` and `line` are those of the first one."""
+        starts = np.concatenate([[0], np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))])
+        lasting = np.flatnonzero(np.asarray(_has_text(lines)))
+        for number, error in self._problems(lines, lasting):
+            begin, end = int(starts[number]), int(starts[number + 1])
+            text = lines[number].decode("utf-8", "replace").rstrip("\r\n")
+            self.bad.add(self.file.path, line + number, text, error)
+            self.holes.append((place + begin, place + end))
+
+    def _problems(self, lines: Sequence[bytes], numbers: Any) -> Iterator[tuple[int, str]]:
+        """Of the lines with these numbers, ascending."""
+        todo = [numbers] if len(numbers) else []
+        while todo:
+            some = todo.pop()
+            try:
+                rows = self.file.checked(b"".join(lines[some[0] : some[-1] + 1]), len(some))
+            except (pa.ArrowException, UnicodeDecodeError) as error:
+                if len(some) == 1:
+                    yield int(some[0]), _said(error)
+                else:
+                    half = len(some) // 2
+                    todo += [some[half:], some[:half]]
+                continue
+            self.records += rows.num_rows
+            for number, problem in self.required.problems(rows):
+                self.records -= 1
+                yield int(some[number]), problem
+
+
+def _has_text(lines: Sequence[bytes]) -> Any:
+    """Mask of the lines that are not blank; their ends may be all that they have."""
+    return pc.match_substring_regex(pa.array(lines, pa.binary()), r"[^\r\n]").to_numpy(zero_copy_only=False)
+
+
+def _said(error: Exception) -> str:
+    """Without the numbers of rows and columns in a text that is a part of the file only."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    text = text.removeprefix("JSON parse error: ")
+    return (
+        text.removesuffix(" in row 0").partition("Row #")[0] + text.partition("Row #")[2].partition(": ")[2]
+    )
+
+
+def _parquet(source: Source, required: Required, bad: BadRows) -> Any:
+    """Rows of a file have the types that the file says: those of all are wrong, or none."""
+    rows = read(replace(source, transform=""))
+    assert isinstance(rows, ds.Dataset)
+    wrong = _wrong(required, rows.schema)
+    if wrong is None:
+        return rows
+    scanner: Any = rows.scanner(columns=[*rows.schema.names, _FILE_NAME], filter=wrong)
+    found = scanner.head(bad.limit + 1)
+    paths = {
+        file_system(source, file.path)[1]: file.path
+        for group in source_files(source).values()
+        for file in group
+    }
+    names = found.column(_FILE_NAME).to_pylist()
+    plain = found.drop_columns([_FILE_NAME])
+    problems = dict(required.problems(plain))
+    texts = record_texts(plain, range(plain.num_rows))
+    for number, (name, text) in enumerate(zip(names, texts, strict=True)):
+        bad.add(paths.get(name, name), None, text, problems[number])
+    return rows.filter(~wrong) if found.num_rows else rows
+
+
+def _wrong(required: Required, schema: pa.Schema) -> Any:
+    """The rows that lack what is required, as an expression; None where nothing is. A column that no file has
+    is left to the write, which names it.
+    """
+
+    def lacking(name: str, empty: bool) -> Any:
+        path = [name] if name in schema.names else name.split(".")
+        if path[0] not in schema.names:
+            return pc.scalar(False)
+        kind = schema.field(path[0]).type
+        for step in path[1:]:
+            if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
+                return pc.scalar(False)
+            kind = kind.field(step).type
+        found = pc.field(*path) if len(path) > 1 else pc.field(name)
+        if empty and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            return found.is_null() | (found == "")
+        return found.is_null()
+
+    parts = [lacking(name, True) for name in required.partition]
+    if required.record_key:
+        parts.append(reduce(and_, [lacking(name, True) for name in required.record_key]))
+    if required.ordering:
+        parts.append(lacking(required.ordering, False))
+    return reduce(or_, parts) if parts else None
