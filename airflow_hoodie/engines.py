@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
+from hoodie.config.functions import is_function_name
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, InputError, StorageError
 from hoodie.source import Format, Source, source_files
@@ -103,7 +104,8 @@ def task_memory(memory: int) -> dict[str, str]:
 
 def missing_packages(options: Mapping[str, Any], transform: Any = None) -> list[str]:
     """What a local job with these settings and this transform needs and this machine lacks."""
-    needed = (*NEEDED, "duckdb") if transform or options.get(_QUERIES) else NEEDED
+    sql = transform and not is_function_name(transform)
+    needed = (*NEEDED, "duckdb") if sql or options.get(_QUERIES) else NEEDED
     return [name for name in needed if importlib.util.find_spec(name) is None]
 
 

@@ -28,6 +28,7 @@ from airflow_hoodie.hooks import process_group
 from airflow_hoodie.job_output import JobOutput, with_nonce
 from airflow_hoodie.secrets import hide
 from hoodie.bundle import job_script
+from hoodie.config.functions import folder_of, is_function_name
 from hoodie.errors import HoodieError
 
 _TAIL_LINES = 30
@@ -70,6 +71,8 @@ class HoodieLocalHook(BaseHook):
         self._process: subprocess.Popen[str] | None = None
         self._guard: process_group.Guard | None = None
         self._killed = False
+        #: of this process's path, for the job's: Airflow's folder of plugins, or of DAGs
+        self._folder: str | None = None
         self._output = JobOutput(self.log, on_progress)
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
 
@@ -83,6 +86,8 @@ class HoodieLocalHook(BaseHook):
                 "'airflow-hoodie[local]' there, or pass engine=\"spark\" to run it by spark-submit"
             )
         command = self._command()
+        if is_function_name(transform := request.get("transform")):
+            self._folder = folder_of(str(transform))
         if self._killed:
             raise HoodieJobKilledError("the task was killed before its job started")
         text, self._output.nonce = with_nonce(request)
@@ -150,7 +155,11 @@ class HoodieLocalHook(BaseHook):
 
     def _environment(self) -> dict[str, str]:
         sparing = _SPARING if self._memory is not None else {}
-        return {**sparing, **os.environ, **self._env_vars}
+        found = {**sparing, **os.environ, **self._env_vars}
+        if self._folder is None:
+            return found
+        path = [found.get("PYTHONPATH", ""), self._folder]
+        return {**found, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
     def _outcome(self, code: int) -> dict[str, Any]:
         if self._output.result is not None:

@@ -19,6 +19,7 @@ from airflow_hoodie.paths import check_path, is_later
 from airflow_hoodie.table import HoodieTable
 from hoodie.config.error_table import NAME, ErrorTable
 from hoodie.config.error_table import error_table as errors_of
+from hoodie.config.functions import Function
 from hoodie.errors import HoodieError, SourceNotFound
 from hoodie.source import Source, source_files
 
@@ -52,7 +53,7 @@ class IngestOperator(HoodieEmittingOperator):
     :param start_after: epoch milliseconds; of a source that the table does not know yet, the files after
         this time are new. None: all are, or those after the checkpoint of Apache Hudi's streamer, if the
         table has one.
-    :param transform: one SELECT over the rows, as of HoodieWriteOperator. (templated)
+    :param transform: one SELECT over the rows, or a function, as of HoodieWriteOperator. (templated)
     :param error_table: absolute path of a Hudi table that gets the records that can't be written, by a commit
         before that of the others, as the `options` `hoodie.errortable.*` name one, too. Without one such a
         record fails the task. The result's `num_bad_rows` counts them. (templated)
@@ -87,7 +88,7 @@ class IngestOperator(HoodieEmittingOperator):
         max_bytes: str | int | None = None,
         lookback: timedelta | float = 0,
         start_after: int | None = None,
-        transform: str | None = None,
+        transform: str | Function | None = None,
         error_table: str | None = None,
         max_bad_rows: int | None = None,
         skip_if_empty: bool = False,
@@ -115,9 +116,7 @@ class IngestOperator(HoodieEmittingOperator):
                 f"start_after is {start_after!r}; give epoch milliseconds, or None"
             )
         self.start_after = start_after
-        self.transform = transform
-        if transform is not None and not is_later(transform):
-            transform_text(transform)
+        self.transform: Any = transform if is_later(transform) else transform_text(transform)
         self.skip_if_empty = skip_if_empty
         self.services = check_services(services)
 

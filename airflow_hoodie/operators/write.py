@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, MAX_AMPLIFICATION, check_services, services_option
 from airflow_hoodie.engines import Choice, choose, size_of
-from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.operators.base import check_options
 from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
@@ -15,7 +15,9 @@ from airflow_hoodie.options import option_texts
 from airflow_hoodie.paths import is_later, is_template
 from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.tokens import committed_before, task_token
-from hoodie.source.fingerprint import partition_source
+from hoodie.config.functions import Function, name_of, shown
+from hoodie.errors import HoodieError
+from hoodie.source.fingerprint import partition_source, transform_source
 from hoodie.storage import normalize
 
 if TYPE_CHECKING:
@@ -118,7 +120,8 @@ class HoodieWriteOperator(HoodieCommitOperator):
         path is that of another Hudi table, with `sql` it is a Spark SQL query, which runs with all rights of
         the Spark session. (templated)
     :param transform: one SELECT over the rows of the source, which it names `source`; its answer is what is
-        written. DuckDB's SQL with the local engine, else Spark's, with all rights of the session. A retry
+        written. DuckDB's SQL with the local engine, else Spark's, with all rights of the session. Or a Python
+        function of Arrow batches that the job can import, itself or as `package.module:function`. A retry
         with another text is another write. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
@@ -135,18 +138,21 @@ class HoodieWriteOperator(HoodieCommitOperator):
         *,
         table: HoodieTable | Mapping[str, Any],
         source: str | Sequence[str] | Mapping[str, Any],
-        transform: str | None = None,
+        transform: str | Function | None = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
         self.source = source if is_later(source) else source_request(source)
-        self.transform = transform
-        if transform is not None and not is_later(transform):
-            transform_text(transform)
+        self.transform: Any = transform if is_later(transform) else transform_text(transform)
 
     def described(self) -> Mapping[str, Any]:
-        return {**source_request(self.source), **_transform(self.transform)}
+        transform = transform_text(self.transform)
+        try:
+            own = {} if transform is None else transform_source(transform)
+        except HoodieError as error:
+            raise from_error(error) from error
+        return {**source_request(self.source), **own}
 
     def auto_choice(self) -> Choice:
         limit = size_of("local_max_size", self.local_max_size)
@@ -261,10 +267,18 @@ def _partitions(value: Any) -> list[str]:
 
 
 def transform_text(transform: Any) -> str | None:
-    """Raises HoodieConfigurationError for what is no text."""
+    """The SELECT, or the name of the function. Raises HoodieConfigurationError for what is neither."""
+    if callable(transform):
+        if (name := name_of(transform)) is None:
+            raise HoodieConfigurationError(
+                f"transform is the function {shown(transform)}, which the job's process can't import; move "
+                "it out of the DAG file into a module on PYTHONPATH, as a function of its own"
+            )
+        return name
     if transform is not None and not _is_text(transform):
         raise HoodieConfigurationError(
-            f"transform is {transform!r}; give one SELECT, such as 'select * from source', or None"
+            f"transform is {transform!r}; give one SELECT, such as 'select * from source', a function or its "
+            "name as module:function, or None"
         )
     return None if transform is None else str(transform)
 

@@ -6,7 +6,7 @@ Arrow rows by the local engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoodie.backend.choice import backend_for, backend_of
@@ -29,7 +29,7 @@ def write_table(
     *,
     spark: Any = None,
     operation: str | Operation = Operation.UPSERT,
-    transform: str | None = None,
+    transform: str | Callable[[Any], Any] | None = None,
     options: Mapping[str, Any] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     force: bool = False,
@@ -45,7 +45,9 @@ def write_table(
     partitions that there are rows for, and `insert_overwrite_table`, which replaces all of the table: without
     rows the one changes nothing, the other empties the table.
     transform: one SELECT over the rows, which it names `source`, in Spark's SQL for a DataFrame, else in
-    DuckDB's; its answer is what is written.
+    DuckDB's; its answer is what is written. Or a function of a pa.RecordBatch, itself or by its name as
+    `package.module:function`, that returns a RecordBatch, a Table, or None for no rows. Batches have any
+    size. With Spark it is called in tasks, which have to find its module.
     A text `airflow.token` in the extra metadata makes the write idempotent: where a commit has that token
     nothing is written, and that commit is the result, unless `airflow.fingerprint` differs from its, or
     `force`. With `dry_run` nothing is written, and the result says what would be, by partition. Returns when
@@ -69,7 +71,7 @@ def ingest(
     max_bytes: int | None = None,
     lookback_s: float = 0,
     start_after: int | None = None,
-    transform: str | None = None,
+    transform: str | Callable[[Any], Any] | None = None,
     error_table: str | None = None,
     max_bad_rows: int | None = None,
     options: Mapping[str, Any] | None = None,

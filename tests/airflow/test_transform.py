@@ -10,6 +10,7 @@ import pytest
 from airflow_hoodie import HoodieTable, InsertOverwriteOperator, UpsertOperator
 from airflow_hoodie.engines import missing_packages
 from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.hooks.local import HoodieLocalHook
 from hoodie.backend.local import LocalBackend
 from hoodie.jobs._main import parse_request, run
 from hoodie.progress import silent
@@ -44,7 +45,43 @@ def test_what_is_no_text_is_refused() -> None:
             InsertOverwriteOperator(task_id="t", table=table, source="/in", transform=wrong)
 
 
+def test_a_function_is_known_by_its_name_and_source_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.csv").write_text("id\na\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "cleaning_in_a_dag.py"
+    module.write_text("def same(batch):\n    return batch\n")
+    from importlib import import_module
+
+    task = made(tmp_path, transform=import_module("cleaning_in_a_dag").same)
+    assert task.transform == task.request()["transform"] == "cleaning_in_a_dag:same"
+    result = HoodieLocalHook("upsert").run(task.request())  # a process that finds the module, too
+    assert result["status"] == "committed"
+    assert task.done_before({}) is not None
+    module.write_text("def same(batch):\n    return batch.slice(0)\n")
+    assert task.done_before({}) is None
+    for wrong in (None, TEXT, "cleaning_in_a_dag:other"):
+        module.write_text("def same(batch):\n    return batch\n\ndef other(batch):\n    return batch\n")
+        assert made(tmp_path, transform=wrong).done_before({}) is None
+
+
+def test_a_function_of_the_dag_file_is_refused() -> None:
+    def inner(batch: Any) -> Any:
+        return batch
+
+    table = HoodieTable(name="t", path="/lake/t", record_keys="id")
+    for wrong in (inner, lambda batch: batch):
+        with pytest.raises(HoodieConfigurationError, match=r"<locals>.*move it out of the DAG file"):
+            UpsertOperator(task_id="t", table=table, source="/in", transform=wrong)
+    task = UpsertOperator(task_id="t", table=table, source="/in", transform="no.such:f", token="t")
+    task.resolve()
+    with pytest.raises(HoodieConfigurationError, match=r"no\.such:f is not found here"):
+        task.done_before({})
+
+
 def test_a_local_job_needs_duckdb_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "duckdb" else object())
     assert missing_packages({}) == []
     assert missing_packages({}, TEXT) == ["duckdb"]
+    assert missing_packages({}, "cleaning:orders") == []

@@ -202,3 +202,25 @@ def test_records_that_can_not_be_written_are_rows_of_the_error_table(
             ("b 1.json", '{"id":'),
         ]
     )
+
+
+@pytest.mark.full
+def test_functions_of_batches(servers: Servers, tmp_path: Path) -> None:
+    found = pa.table({"id": ["a", "b", "c"], "n": pa.array([1, 2, None], pa.int64())})
+    pq.write_table(found, tmp_path / "a.parquet")
+    module, path = "tests.support.functions", str(tmp_path / "a.parquet")
+
+    def called(name: str) -> list[Any]:
+        found = distributed(servers, tmp_path, {"path": path, "transform": f"{module}:{name}"})
+        return found.sort_by("id").to_pylist()
+
+    assert called("doubled") == [{"id": "a", "n": 2, "text": "2"}, {"id": "b", "n": 4, "text": "4"}]
+    assert [row["n"] for row in called("needs_rows")] == [1, 1, 1]
+    assert called("nothing") == []
+    for name, text in (
+        ("wrong", f"the transform {module}:wrong returned a dict"),
+        ("fails", f"{module}:fails raised ValueError: no such country"),
+        ("nosuch", f"{module}:nosuch can't be imported"),
+    ):
+        with pytest.raises(Refused, match=text):
+            called(name)

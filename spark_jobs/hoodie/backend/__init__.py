@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
+    from hoodie.config.functions import Function
     from hoodie.engine.streams import Stream
     from hoodie.read.binding import Predicate
     from hoodie.read.query import Query
@@ -73,8 +74,9 @@ class Backend(ABC):
         """
         raise ConfigError(f"{type(self).__name__} finds no bad rows; leave out the error table")
 
-    def transformed(self, rows: Any, text: str) -> Any:
-        """The answer of one SELECT over rows that `frame` takes, which are its table `source`.
+    def transformed(self, rows: Any, text: str | Function) -> Any:
+        """The answer of one SELECT over rows that `frame` takes, which are its table `source`, or of a
+        function of record batches.
 
         Raises ConfigError for a text that can't be evaluated.
         """

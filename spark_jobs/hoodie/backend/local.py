@@ -12,6 +12,7 @@ from hoodie.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hoodie.config.functions import Function
     from hoodie.engine import Engine, Frame
     from hoodie.read.binding import Predicate
     from hoodie.read.query import Query
@@ -49,7 +50,7 @@ class LocalBackend(Backend):
 
         return screened(source, known, required, limit)
 
-    def transformed(self, rows: Any, text: str) -> pa.RecordBatchReader:
+    def transformed(self, rows: Any, text: str | Function) -> pa.RecordBatchReader:
         from hoodie.source.transform import transformed
 
         return transformed(arrow_rows(rows), text)

@@ -13,6 +13,7 @@ from hoodie.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hoodie.config.functions import Function
     from hoodie.engine import Engine, Frame
     from hoodie.read.binding import Predicate
     from hoodie.read.query import Query
@@ -77,7 +78,7 @@ class SparkBackend(Backend):
 
         return screened(source, self._session, known, required, limit)
 
-    def transformed(self, rows: Any, text: str) -> Any:
+    def transformed(self, rows: Any, text: str | Function) -> Any:
         from hoodie.source.transform import spark_transformed
 
         if not hasattr(rows, "sparkSession"):

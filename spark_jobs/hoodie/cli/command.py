@@ -316,7 +316,7 @@ def _add_source(command: argparse.ArgumentParser) -> None:
         "--transform",
         metavar="SELECT",
         help="one SELECT over the rows, as the table source; its answer is written (DuckDB's SQL, with "
-        "--engine spark Spark's)",
+        "--engine spark Spark's); or a Python function of Arrow batches, as module:function",
     )
     add("--source-option", help="option of the CSV, JSON or Parquet reader, such as sep=;", **pair)
     _add_settings(command)

@@ -4,7 +4,7 @@
 the command line it works, too, but other users of the machine see it there.
 
 Request of a write: {"table": path, "operation": name, "source": {"path", "format", "options"},
-"transform": one SELECT over `source` (optional),
+"transform": one SELECT over `source`, or package.module:function (optional),
 "options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool, "dry_run": bool,
 "engine": "spark" (default) or "local"}; only table and source are required. A write whose token has a commit
 of the same source is done already (hoodie.timeline.tokens), whatever its engine was.
@@ -61,7 +61,7 @@ from hoodie.services.catalogue import public
 from hoodie.services.description import Service
 from hoodie.signals import terminated_by_signal
 from hoodie.source import Source
-from hoodie.source.fingerprint import partition_source, statement_source, token_metadata
+from hoodie.source.fingerprint import partition_source, statement_source, token_metadata, transform_source
 from hoodie.source.target import target_schema
 from hoodie.statements.words import is_call, is_statement
 from hoodie.write.operation import Operation
@@ -164,7 +164,7 @@ def _write(backend: Backend, request: Mapping[str, Any], progress: ProgressCallb
     if not isinstance(described, Mapping):
         described = {"path": described}
     if source.transform:
-        described = {**described, "transform": source.transform}
+        described = {**described, **transform_source(str(source.transform))}
     token = token_metadata(request["token"], request["operation"], described, options)
     rows = backend.read_source(source, target_schema(request["table"], options))
     return hoodie.write_table(

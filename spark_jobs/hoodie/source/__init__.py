@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from hoodie.config.functions import Function, name_of
 from hoodie.errors import ConfigError, HoodieError, InputError, SourceNotFound
 from hoodie.storage import Found, Storage, normalize, source_storage_for
 from hoodie.storage.settings import options_of
@@ -75,8 +76,9 @@ LOCAL_OPTIONS: Mapping[Format, tuple[str, ...]] = {
 class Source:
     """Paths, globs or folders (for SQL: one query) of one format; `options` are the reader's, as texts,
     `storage_options` the settings of the storages of the paths. `only`: of the files that are found, these
-    are the source; empty for all. `transform`: one SELECT over the rows, which are its table `source`; ""
-    for none. Picklable.
+    are the source; empty for all. `transform`: one SELECT over the rows, which are its table `source`; a
+    function of batches, as `package.module:function`, or itself where it has no such name; "" for none.
+    Picklable, where such a function is.
     """
 
     paths: tuple[str, ...]
@@ -84,14 +86,14 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     only: tuple[str, ...] = ()
-    transform: str = ""
+    transform: str | Function = ""
 
     @classmethod
     def of(
         cls,
         value: str | Sequence[str] | Mapping[str, Any],
         settings: Mapping[str, Any] | None = None,
-        transform: str | None = None,
+        transform: str | Function | None = None,
     ) -> Source:
         """A path, a list of paths, or {"path", "format", "options"}. Raises ConfigError or InputError.
 
@@ -112,7 +114,7 @@ class Source:
             Format.of(str(kind)) if kind else format_of(paths[0], access),
             {str(name): _text(text) for name, text in options.items()},
             access,
-            transform=_sql(transform),
+            transform=_transform(transform),
         )
 
     def storage(self, path: str) -> Storage:
@@ -275,11 +277,16 @@ def _paths(value: Any) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def _sql(transform: Any) -> str:
+def _transform(transform: Any) -> str | Function:
     if transform is None:
         return ""
+    if callable(transform):
+        function: Function = transform
+        return name_of(function) or function
     if not isinstance(transform, str) or not transform.strip():
-        raise ConfigError(f"transform is {transform!r}; give one SELECT, such as 'select * from source'")
+        raise ConfigError(
+            f"transform is {transform!r}; give one SELECT, such as 'select * from source', or a function"
+        )
     return transform
 
 

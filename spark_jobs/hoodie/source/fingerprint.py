@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hoodie.config.functions import identity, is_function_name
 from hoodie.errors import HoodieError
 from hoodie.format.names import META_FOLDER
 from hoodie.storage import normalize, source_storage_for
@@ -45,6 +46,11 @@ def fingerprint(operation: str, source: Mapping[str, Any], settings: Mapping[str
     if not seen or None in seen:
         return _hash(known)
     return f"{_hash(known)}{SEEN_MARK}{_hash(seen)}"
+
+
+def transform_source(text: str) -> dict[str, str]:
+    """What a transform adds to a source: SQL, or a function's name and source text. Raises ConfigError."""
+    return {"transform": identity(text) if is_function_name(text) else text}
 
 
 def partition_source(partitions: str | Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""SQL over the rows of a source, before they are written: by DuckDB here, by Spark there.
+"""SQL over the rows of a source, before they are written: by DuckDB here, by Spark there; or a function
+(hoodie.source.called).
 
 The text sees one table, `source`, and reaches nothing else in DuckDB.
 """
@@ -11,11 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from hoodie.config.functions import Function, is_function_name
 from hoodie.engine.streams import Stream
 from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.read import duckdb_predicate
 from hoodie.read.duckdb_sql import answered
 from hoodie.read.sql_tables import query_text
+from hoodie.source.called import called, spark_called
 
 #: the name of the rows in the text
 SOURCE = "source"
@@ -24,13 +27,15 @@ _READING = "reading the stream registered as"
 
 
 def transformed(
-    rows: pa.Table | pa.RecordBatchReader | ds.Dataset | Stream, text: str
+    rows: pa.Table | pa.RecordBatchReader | ds.Dataset | Stream, text: str | Function
 ) -> pa.RecordBatchReader:
-    """The answer of one SELECT of DuckDB, while it is read.
+    """The answer of one SELECT of DuckDB, or of a function, while it is read.
 
     Raises ConfigError for a text that is no SELECT, or that DuckDB refuses, at once where it is the text
     alone, else while rows are read; InputError where they can't be read.
     """
+    if not isinstance(text, str) or is_function_name(text):
+        return called(rows, text)
     query = query_text(text)
     names = ", ".join(rows.schema.names)
     failed: list[HoodieError] = []
@@ -51,8 +56,12 @@ def refused(query: str, why: str) -> ConfigError:
     return ConfigError(f"the transform can't be evaluated: {why}", transform=query)
 
 
-def spark_transformed(spark: Any, frame: Any, text: str) -> Any:
-    """DataFrame of one query of Spark SQL over a DataFrame. Raises ConfigError for what Spark can't plan."""
+def spark_transformed(spark: Any, frame: Any, text: str | Function) -> Any:
+    """DataFrame of one query of Spark SQL, or of a function, over a DataFrame. Raises ConfigError for what
+    Spark can't plan.
+    """
+    if not isinstance(text, str) or is_function_name(text):
+        return spark_called(frame, text)
     from hoodie.read.spark_sql import frame_of
 
     try:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import META_COLUMNS
-from hoodie.source.spark import ddl
+from hoodie.source.ddl import ddl
 from hoodie.statements.parser import DIALECT, Assignments, Delete, Insert, Named, Update
 from hoodie.statements.target import Target
 from hoodie.write.operation import Operation
