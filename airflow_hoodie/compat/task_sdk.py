@@ -48,6 +48,13 @@ def asset_stores(store: Any) -> list[Any]:
     return named or [store]
 
 
+def airflow_stats() -> Any:
+    """Airflow's metrics, as this process has them: functions `incr` and `timing`."""
+    from airflow.sdk.observability import stats
+
+    return stats
+
+
 def look_up_as_server() -> None:
     """Lets this process look up connections in Airflow's database, as Airflow's own processes do."""
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")

@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_hoodie import stats
 from airflow_hoodie.backfill import wait_option
 from airflow_hoodie.compat.spark_provider import DEFAULT_SPARK_BINARY, SubmitOperator, installed_spark_home
 from airflow_hoodie.engines import (
@@ -23,7 +24,12 @@ from airflow_hoodie.engines import (
     size_of,
     task_memory,
 )
-from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, from_error
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieConflictError,
+    HoodieJobError,
+    from_error,
+)
 from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
@@ -182,18 +188,29 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         self.extra_metadata = {**run_metadata(context), **self.extra_metadata}
         leave_link(context, TimelineLink(), self)
         self._heard = partial(self.on_progress, context)
-        choice = self._chosen()
-        if choice.engine == SPARK:
-            self.result = self._submitted(context, choice)
-            return self.result
+        if getattr(context.get("ti"), "try_number", 1) > 1:
+            self._count("retries")
         try:
-            self.result = self._run_here(context)
+            self.result = self._ran(context, self._chosen())
+        except HoodieConflictError:
+            self._count("conflicts")
+            raise
+        stats.committed(self.result)
+        return self.result
+
+    def _count(self, name: str) -> None:
+        stats.counted(getattr(self, "operation", self.job), self.table["name"], name)
+
+    def _ran(self, context: Context, choice: Choice) -> dict[str, Any]:
+        if choice.engine == SPARK:
+            return self._submitted(context, choice)
+        try:
+            return self._run_here(context)
         except HoodieJobError as error:
             if not self._may_submit(error):
                 raise
             self.log.warning("%s; engine='auto' submits the job to Spark", error)
-            self.result = self._submitted(context, Choice(SPARK, f"the local job failed: {error}"))
-        return self.result
+            return self._submitted(context, Choice(SPARK, f"the local job failed: {error}"))
 
     def _run_here(self, context: Context) -> dict[str, Any]:
         self._local = HoodieLocalHook(
