@@ -116,7 +116,9 @@ class IngestOperator(HoodieEmittingOperator):
                 f"start_after is {start_after!r}; give epoch milliseconds, or None"
             )
         self.start_after = start_after
-        self.transform: Any = transform if is_later(transform) else transform_text(transform)
+        self.transform: Any = transform
+        if transform is not None and not is_later(transform):
+            self.transform = transform_text(transform)
         self.skip_if_empty = skip_if_empty
         self.services = check_services(services)
 

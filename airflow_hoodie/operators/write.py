@@ -144,7 +144,9 @@ class HoodieWriteOperator(HoodieCommitOperator):
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
         self.source = source if is_later(source) else source_request(source)
-        self.transform: Any = transform if is_later(transform) else transform_text(transform)
+        self.transform: Any = transform
+        if transform is not None and not is_later(transform):
+            self.transform = transform_text(transform)
 
     def described(self) -> Mapping[str, Any]:
         transform = transform_text(self.transform)
