@@ -69,9 +69,11 @@ CALLBACKS: Plugins[CommitCallback] = Plugins(
     places={
         "http": "hoodie.callbacks.http:HttpCallback",
         "kafka": "hoodie.callbacks.kafka:KafkaCallback",
+        "pulsar": "hoodie.callbacks.pulsar:PulsarCallback",
     },
     aliases={
         "http": ("org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback",),
         "kafka": ("org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback",),
+        "pulsar": ("org.apache.hudi.utilities.callback.pulsar.HoodieWriteCommitPulsarCallback",),
     },
 )

@@ -13,8 +13,8 @@ def callback_of(config: Config) -> CommitCallback:
     name = config[CLASS] or ("http" if config[HTTP_URL] else "")
     if ":" not in name and CALLBACKS.name(name) not in CALLBACKS.places:
         raise ConfigError(
-            f"a commit callback needs {HTTP_URL.name}, or {CLASS.name}=kafka, or a Python class there as "
-            "module:Class" + (f", not {name!r}: Java classes don't run here" if name else ""),
+            f"a commit callback needs {HTTP_URL.name}, or {CLASS.name}=kafka or pulsar, or a Python class "
+            "there as module:Class" + (f", not {name!r}: Java classes don't run here" if name else ""),
             setting=CLASS.name,
             value=name,
         )
