@@ -37,6 +37,30 @@ def storage_settings(conn_id: str, conn: StoreConnection) -> dict[str, str]:
             f"connection {conn_id!r} is of type {conn.conn_type!r}, which is no object store's; "
             f"storage_conn_id names one of type {', '.join(_TYPES)}"
         )
+    return {name: text for name, text in known(conn_id, conn, _fields(conn_id, conn)).items() if text}
+
+
+def aws_settings(conn_id: str, conn: StoreConnection, service: str, place: str) -> dict[str, str]:
+    """Credentials of a connection of type `aws` for another of Amazon's services: `hoodie.aws.*`, and its
+    region and address below the setting `place`. Raises HoodieConfigurationError, which shows no secret.
+    """
+    if conn.conn_type != "aws":
+        raise HoodieConfigurationError(
+            f"connection {conn_id!r} is of type {conn.conn_type!r}; aws_conn_id names one of type aws"
+        )
+    key, secret, token, region, endpoint = _amazon(conn_id, conn, _fields(conn_id, conn), service)
+    found = {
+        "hoodie.aws.access.key": key,
+        "hoodie.aws.secret.key": secret,
+        "hoodie.aws.session.token": token,
+        f"{place}.region": region,
+        f"{place}.endpoint": endpoint,
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _fields(conn_id: str, conn: StoreConnection) -> dict[str, Any]:
+    """Of the extra. Raises HoodieConfigurationError."""
     try:
         extra = json.loads(conn.extra or "{}")
     except ValueError:
@@ -44,8 +68,7 @@ def storage_settings(conn_id: str, conn: StoreConnection) -> dict[str, str]:
     if not isinstance(extra, dict):
         raise HoodieConfigurationError(f"connection {conn_id!r}: extra is no JSON object; correct it")
     prefix = f"extra__{conn.conn_type}__"
-    fields = {str(name).removeprefix(prefix): value for name, value in extra.items() if value}
-    return {name: text for name, text in known(conn_id, conn, fields).items() if text}
+    return {str(name).removeprefix(prefix): value for name, value in extra.items() if value}
 
 
 def trigger_storage(table: Any) -> dict[str, Any]:
@@ -68,6 +91,24 @@ def trigger_storage(table: Any) -> dict[str, Any]:
 
 
 def _aws(conn_id: str, conn: StoreConnection, extra: Mapping[str, Any]) -> dict[str, str]:
+    names = (
+        settings.S3_ACCESS_KEY,
+        settings.S3_SECRET_KEY,
+        settings.S3_SESSION_TOKEN,
+        settings.S3_REGION,
+        settings.S3_ENDPOINT,
+    )
+    found = _amazon(conn_id, conn, extra, "s3")
+    return {key.name: text for key, text in zip(names, found, strict=True)}
+
+
+def _amazon(
+    conn_id: str, conn: StoreConnection, extra: Mapping[str, Any], service: str
+) -> tuple[str, str, str, str, str]:
+    """Access key, its secret, session token, region and the service's address, each "" where it is not given.
+
+    Raises HoodieConfigurationError for credentials that can't be taken over.
+    """
     _refuse(
         conn_id,
         extra,
@@ -75,8 +116,8 @@ def _aws(conn_id: str, conn: StoreConnection, extra: Mapping[str, Any]) -> dict[
         "give the keys themselves, or none, and the machine the role",
     )
     services = extra.get("service_config")
-    s3 = services.get("s3") if isinstance(services, Mapping) else None
-    endpoint = (s3.get("endpoint_url") if isinstance(s3, Mapping) else None) or extra.get("endpoint_url")
+    own = services.get(service) if isinstance(services, Mapping) else None
+    endpoint = (own.get("endpoint_url") if isinstance(own, Mapping) else None) or extra.get("endpoint_url")
     key = conn.login or _text(extra, "aws_access_key_id")
     secret = conn.password or _text(extra, "aws_secret_access_key")
     if bool(key) != bool(secret):
@@ -84,13 +125,8 @@ def _aws(conn_id: str, conn: StoreConnection, extra: Mapping[str, Any]) -> dict[
             f"connection {conn_id!r} has an access key or its secret, not both; set login and password, or "
             "neither, and have the machine's credentials used"
         )
-    return {
-        settings.S3_ACCESS_KEY.name: key,
-        settings.S3_SECRET_KEY.name: secret,
-        settings.S3_SESSION_TOKEN.name: _text(extra, "aws_session_token"),
-        settings.S3_REGION.name: _text(extra, "region_name"),
-        settings.S3_ENDPOINT.name: str(endpoint or ""),
-    }
+    token, region = _text(extra, "aws_session_token"), _text(extra, "region_name")
+    return key, secret, token, region, str(endpoint or "")
 
 
 def _google(conn_id: str, conn: StoreConnection, extra: Mapping[str, Any]) -> dict[str, str]:
@@ -183,7 +219,7 @@ def _refuse(conn_id: str, extra: Mapping[str, Any], names: tuple[str, ...], step
     """Raises HoodieConfigurationError for credentials that can't be taken over."""
     if wrong := [name for name in names if extra.get(name)]:
         raise HoodieConfigurationError(
-            f"connection {conn_id!r}: extra has {', '.join(wrong)}, which tables' storage can't use: {step}"
+            f"connection {conn_id!r}: extra has {', '.join(wrong)}, which can't be used for tables: {step}"
         )
 
 

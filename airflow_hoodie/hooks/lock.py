@@ -20,8 +20,7 @@ from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.locks import PREFIX
 from airflow_hoodie.options import connection_texts
 from airflow_hoodie.secrets import hide
-from airflow_hoodie.storage_conn import storage_settings
-from hoodie.storage import settings
+from airflow_hoodie.storage_conn import aws_settings
 
 CONN_TYPE = "hoodie_lock"
 _THRIFT_PORT = 9083
@@ -93,18 +92,10 @@ def _lock_of(conn_id: str, conn: Connection) -> tuple[dict[str, Any], str | None
 
 def _aws_options(conn_id: str, conn: Connection) -> dict[str, str]:
     """Credentials of an `aws` connection as those of a lock. Raises HoodieConfigurationError."""
-    if conn.conn_type != "aws":
-        raise HoodieConfigurationError(
-            f"connection {conn_id!r} is of type {conn.conn_type!r}; aws_conn_id names one of type aws"
-        )
-    names = {
-        settings.S3_ACCESS_KEY.name: "hoodie.aws.access.key",
-        settings.S3_SECRET_KEY.name: "hoodie.aws.secret.key",
-        settings.S3_SESSION_TOKEN.name: "hoodie.aws.session.token",
-        settings.S3_REGION.name: f"{PREFIX}dynamodb.region",
-        settings.S3_ENDPOINT.name: f"{PREFIX}dynamodb.endpoint_url",
-    }
-    return {names[name]: text for name, text in storage_settings(conn_id, conn).items()}
+    place = f"{PREFIX}dynamodb"
+    found = aws_settings(conn_id, conn, "dynamodb", place)
+    renamed = {f"{place}.endpoint": f"{place}.endpoint_url"}
+    return {renamed.get(name, name): text for name, text in found.items()}
 
 
 def connection_help(conn_id: str) -> str:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
 from airflow_hoodie.engines import LOCAL, Choice
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieJobOperator, check_options
 from airflow_hoodie.paths import is_later, is_template
+from airflow_hoodie.secrets import hide
+from airflow_hoodie.storage_conn import aws_settings
 from airflow_hoodie.table import HoodieTable
 
 MODES = ("schedule", "execute", "run")
+_CATALOG = "hoodie.meta.sync.client.tool.class"
+_AWS_KEYS = ("hoodie.aws.access.key", "hoodie.aws.secret.key", "hoodie.aws.session.token")
 INDEX_MODES = ("show", "create", "schedule", "execute", "drop", "rebuild")
 
 
@@ -251,6 +258,8 @@ class HiveSyncOperator(HoodieLocalOperator):
     :param metastore: its address, `thrift://host:9083`, several with commas, or `glue` for AWS Glue; None
         means what `hoodie.meta.sync.client.tool.class` and `hoodie.datasource.hive_sync.metastore.uris` say.
         (templated)
+    :param aws_conn_id: connection of type `aws`, for AWS Glue: its keys, and its region and endpoint where
+        the options have none. None: the worker's own credentials, or those of the options. (templated)
     :param database: that of the entries; None means that of `hoodie.datasource.hive_sync.database`.
         (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
@@ -258,7 +267,12 @@ class HiveSyncOperator(HoodieLocalOperator):
 
     job = "sync"
 
-    template_fields: Sequence[str] = ("metastore", "database", *HoodieJobOperator.template_fields)
+    template_fields: Sequence[str] = (
+        "metastore",
+        "database",
+        "aws_conn_id",
+        *HoodieJobOperator.template_fields,
+    )
     ui_color = "#f4e9dc"
 
     def __init__(
@@ -267,16 +281,47 @@ class HiveSyncOperator(HoodieLocalOperator):
         table: HoodieTable | Mapping[str, Any],
         metastore: str | None = None,
         database: str | None = None,
+        aws_conn_id: str | None = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
         self.metastore = metastore
         self.database = database
+        self.aws_conn_id = aws_conn_id
 
     def request(self) -> dict[str, Any]:
         named = {"metastore": self.metastore, "database": self.database}
-        return {**super().request(), **{name: (text or "").strip() or None for name, text in named.items()}}
+        texts = {name: (text or "").strip() or None for name, text in named.items()}
+        request = {**super().request(), **texts}
+        conn_id = (self.aws_conn_id or "").strip()
+        if not conn_id:
+            return request
+        options = request["options"]
+        tool = options.get(_CATALOG, "").lower()
+        if "glue" not in (texts["metastore"] or tool).lower():
+            raise HoodieConfigurationError(
+                f"aws_conn_id is {conn_id!r}, but the table is not synced with AWS Glue; leave it out, or "
+                "set metastore='glue'"
+            )
+        if own := sorted(name for name in options if name in _AWS_KEYS):
+            raise HoodieConfigurationError(
+                f"aws_conn_id is {conn_id!r}, and the options have {', '.join(own)}, too; leave one out"
+            )
+        return {**request, "options": {**_of_connection(conn_id), **options}}
+
+
+def _of_connection(conn_id: str) -> dict[str, str]:
+    """The settings of a connection for AWS Glue, hidden in logs. Raises HoodieConfigurationError."""
+    try:
+        conn = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise HoodieConfigurationError(
+            f"aws_conn_id is {conn_id!r}, which is not defined; define the connection, or correct the id"
+        ) from None
+    found = aws_settings(conn_id, conn, "glue", "hoodie.aws.glue")
+    hide(found)
+    return found
 
 
 def _names(indexes: Sequence[str] | str | None) -> list[str]:

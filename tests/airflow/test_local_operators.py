@@ -120,6 +120,68 @@ def test_a_sync_with_glue(table: HoodieTable, glue: Glue, logged: Callable[[], s
     assert not any(secret in logged() for secret in SECRETS)
 
 
+def connected(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+    found = {"conn_type": "aws", "login": SECRETS[0], "password": SECRETS[1], **given}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_AWS", json.dumps(found))
+
+
+@pytest.mark.full
+def test_a_sync_with_glue_by_a_connection(
+    table: HoodieTable, glue: Glue, logged: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = {"glue": {"endpoint_url": glue.endpoint}, "s3": {"endpoint_url": "http://127.0.0.1:9"}}
+    connected(monkeypatch, extra={"region_name": "eu-west-1", "service_config": services})
+    task = HiveSyncOperator(
+        task_id="sync", table=table, metastore="glue", database="by_conn", aws_conn_id="lake_aws"
+    )
+    result = run(task)
+    assert (result["status"], result["entries"][0]["entry"]) == ("synced", "by_conn.orders")
+    for text in (logged(), json.dumps(result), str(task.options)):
+        assert not any(secret in text for secret in SECRETS)
+
+
+def test_the_keys_of_a_connection_are_in_the_request_only(
+    table: HoodieTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected(monkeypatch, extra={"region_name": "eu-west-1", "aws_session_token": "planted-token"})
+    options = {"hoodie.aws.glue.region": "eu-north-1", "hoodie.meta.sync.client.tool.class": "GLUE"}
+    task = HiveSyncOperator(task_id="sync", table=table, aws_conn_id="lake_aws", options=options)
+    task.resolve()
+    asked = task.request()["options"]
+    assert {name: asked[name] for name in asked if name.startswith("hoodie.aws.")} == {
+        "hoodie.aws.access.key": SECRETS[0],
+        "hoodie.aws.secret.key": SECRETS[1],
+        "hoodie.aws.session.token": "planted-token",
+        "hoodie.aws.glue.region": "eu-north-1",
+    }
+    shown = str({name: getattr(task, name) for name in task.template_fields})
+    assert not any(secret in shown for secret in (*SECRETS, "planted-token"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"aws_conn_id": "none"}, "aws_conn_id is 'none', which is not defined"),
+        ({"metastore": "thrift://h:9083"}, "is not synced with AWS Glue; leave it out"),
+        ({"options": {"hoodie.aws.access.key": "k"}}, "options have hoodie.aws.access.key, too"),
+        ({"conn": {"conn_type": "wasb"}}, "is of type 'wasb'; aws_conn_id names one of type aws"),
+        ({"conn": {"extra": {"role_arn": "arn:x"}}}, "extra has role_arn"),
+        ({"conn": {"password": ""}}, "has an access key or its secret, not both"),
+    ],
+)
+def test_connections_that_can_not_be_followed(
+    given: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected(monkeypatch, **given.pop("conn", {}))
+    table = HoodieTable(name="orders", path="/lake/orders", record_keys="id")
+    arguments = {"metastore": "glue", "aws_conn_id": "lake_aws", **given}
+    task = HiveSyncOperator(task_id="sync", table=table, **arguments)
+    task.resolve()
+    with pytest.raises(HoodieConfigurationError, match=message) as refused:
+        task.request()
+    assert SECRETS[1] not in str(refused.value)
+
+
 def test_it_needs_no_spark_connection_and_no_home_folder(
     table: HoodieTable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
