@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -274,3 +277,24 @@ def test_the_command(landing: Landing, capsys: pytest.CaptureFixture[str]) -> No
     words += [word for name, value in OPTIONS.items() for word in ("--option", f"{name}={value}")]
     assert main(words) == 0
     assert "1 bad row set aside" in capsys.readouterr().out
+
+
+@pytest.mark.full
+def test_a_process_that_is_killed_between_the_commits(landing: Landing) -> None:
+    code = """
+import os, signal, sys
+import hoodie
+from hoodie.ingestion import run
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+run.write = kill
+options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.metadata.enable": "false"}
+hoodie.ingest({"path": sys.argv[1]}, sys.argv[2], error_table=sys.argv[3], options=options)
+"""
+    landing.put("1.json", f"{GOOD}x\n")
+    words = [sys.executable, "-c", code, str(landing.folder), landing.table, landing.errors]
+    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    assert (len(landing.bad()), Path(landing.table).exists()) == (1, False)
+    result = landing.run()
+    assert (result["status"], result["num_bad_rows"], len(landing.bad())) == ("committed", 1, 1)
+    assert landing.ids() == ["a", "b"]
