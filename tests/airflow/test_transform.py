@@ -56,14 +56,25 @@ def test_a_function_is_known_by_its_name_and_source_text(
 
     task = made(tmp_path, transform=import_module("cleaning_in_a_dag").same)
     assert task.transform == task.request()["transform"] == "cleaning_in_a_dag:same"
-    result = HoodieLocalHook("upsert").run(task.request())  # a process that finds the module, too
-    assert result["status"] == "committed"
+    assert run(LocalBackend(), parse_request(task.request(), "upsert"), silent)["status"] == "committed"
     assert task.done_before({}) is not None
     module.write_text("def same(batch):\n    return batch.slice(0)\n")
     assert task.done_before({}) is None
     for wrong in (None, TEXT, "cleaning_in_a_dag:other"):
         module.write_text("def same(batch):\n    return batch\n\ndef other(batch):\n    return batch\n")
         assert made(tmp_path, transform=wrong).done_before({}) is None
+
+
+@pytest.mark.full
+def test_a_local_job_finds_the_module_that_its_worker_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.csv").write_text("id\na\nb\n")
+    (tmp_path / "cleaning_in_dags.py").write_text("def first(batch):\n    return batch.slice(0, 1)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    task = made(tmp_path, transform="cleaning_in_dags:first", engine="local")
+    result = HoodieLocalHook("upsert").run({**task.request(), "engine": "local"})
+    assert (result["status"], result["num_inserts"]) == ("committed", 1)
 
 
 def test_a_function_of_the_dag_file_is_refused() -> None:

@@ -37,8 +37,10 @@ def rows(table: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found)
 
 
-@pytest.mark.parametrize("kind", ["table", "batch", "reader", "dataset"])
-@pytest.mark.parametrize("transform", [NAME, functions.doubled])
+@pytest.mark.parametrize(
+    ("kind", "transform"),
+    [("table", NAME), ("batch", functions.doubled), ("reader", NAME), ("dataset", functions.doubled)],
+)
 def test_rows_of_every_kind(table: str, tmp_path: Path, kind: str, transform: Any) -> None:
     pq.write_table(ROWS, tmp_path / "rows.parquet")
     given: Any = {

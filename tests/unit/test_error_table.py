@@ -75,7 +75,7 @@ def landing(tmp_path: Path) -> Landing:
     return Landing(tmp_path)
 
 
-@pytest.mark.parametrize("block", [16 << 20, 40])
+@pytest.mark.parametrize("block", [pytest.param(16 << 20, marks=pytest.mark.full), 40])
 def test_json(landing: Landing, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hoodie.source.text, "BLOCK_BYTES", block)
     landing.put("1.json", GOOD)
@@ -110,7 +110,7 @@ def test_json(landing: Landing, block: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert by_line[8] == "ordering field n is null or missing"
 
 
-@pytest.mark.parametrize("block", [16 << 20, 40])
+@pytest.mark.parametrize("block", [pytest.param(16 << 20, marks=pytest.mark.full), 40])
 def test_csv(landing: Landing, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hoodie.source.text, "BLOCK_BYTES", block)
     table = pa.table(
