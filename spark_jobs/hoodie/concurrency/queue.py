@@ -110,15 +110,20 @@ class Queue:
         reported, short, free = -_REPORT_S, _SHORTEST_S, started
         seen: tuple[list[str], str] | None = None
         while True:
-            ahead = ticket.ahead()
+            busy: ConflictError | None = None
             try:
                 look()
-                if time.monotonic() - free >= _GRACE_S * len(ahead):
-                    return attempt()
-                busy, holder = None, "the table is free"
             except ConflictError as error:
-                busy, holder = error, _holder(error)
+                busy = error
+            ahead = ticket.ahead()  # after the look: who came while the table was in use is among them
+            if busy is None and time.monotonic() - free >= _GRACE_S * len(ahead):
+                try:
+                    return attempt()
+                except ConflictError as error:
+                    busy = error
+            if busy is not None:
                 free = time.monotonic()
+            holder = "the table is free" if busy is None else _holder(busy)
             if (ahead, holder) != seen:  # the table is in use: look again soon
                 seen, short, free = (ahead, holder), _SHORTEST_S, time.monotonic()
             waited = time.monotonic() - started
