@@ -126,6 +126,7 @@ def get_provider_info() -> dict[str, Any]:
             *(
                 "backfill",
                 "base",
+                "deferring",
                 "emitting",
                 "ingest",
                 "maintenance",
@@ -138,7 +139,7 @@ def get_provider_info() -> dict[str, Any]:
             ),
         ),
         "sensors": _modules("sensors", "base", "commit", "freshness", "partition"),
-        "triggers": _modules("triggers", "commits", "condition"),
+        "triggers": _modules("triggers", "application", "commits", "condition"),
         "asset-uris": [
             {
                 "schemes": ["hoodie"],

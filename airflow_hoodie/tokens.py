@@ -48,13 +48,21 @@ def committed_before(
     `options`: the table's, of which those of its storage count.
     """
     try:
-        table = Table(TableRef.of(path, Config.of(options_of(options or {}))))
-        found = TokenStore(table.timeline, table.storage).find(token)
-    except (TableNotFound, HoodieError):
+        found = commit_of(path, token, options)
+    except HoodieError:
         return None  # the job says what is wrong
     return (
         found if found is not None and found.fingerprint == fingerprint(operation, source, options) else None
     )
+
+
+def commit_of(path: str, token: str, options: Mapping[str, str] | None = None) -> TokenCommit | None:
+    """The token's commit, of any source; None for no table. Raises HoodieError where it can't be read."""
+    try:
+        table = Table(TableRef.of(path, Config.of(options_of(options or {}))))
+        return TokenStore(table.timeline, table.storage).find(token)
+    except TableNotFound:
+        return None
 
 
 def _stands_for(context: Mapping[str, Any], run: Any) -> str:

@@ -55,6 +55,10 @@ class SubmitHook(SparkSubmitHook):
     def job_args(self, arguments: list[Any]) -> None:
         self._application_args = arguments
 
+    def ship(self, path: str) -> None:
+        """One more file for the argument `files`: drivers on a cluster find it in their folder."""
+        self._files = ",".join([*([self._files] if self._files else []), path])
+
     @property
     def process(self) -> subprocess.Popen[str] | None:
         """The spark-submit that `submit` started, running or ended; None before."""
@@ -128,6 +132,11 @@ class SubmitOperator(SparkSubmitOperator):
         """Runs the job to its end with a new hook."""
         self._hook = None
         super().execute(context)
+
+    def submit_by(self, hook: SparkSubmitHook) -> None:
+        """Runs this hook's spark-submit to its end, whatever the deploy mode is."""
+        self._hook = hook
+        hook.submit(self.application)
 
     def make_hook(self) -> SparkSubmitHook:
         """The hook of a `submit`."""

@@ -22,6 +22,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_hoodie import spark_conf
+from airflow_hoodie.clusters.yarn import ADDRESS
 from airflow_hoodie.compat.spark_provider import DEFAULT_SPARK_BINARY, SubmitHook, installed_spark_home
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
@@ -43,7 +44,7 @@ QUIET_PYTHON = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 
 
 class HoodieSparkSubmitHook(SubmitHook):
-    """Submits a hoodie job in client mode; `submit`, then `result`.
+    """Submits a hoodie job in client mode; `submit`, then `result`. Or detached, in deploy mode cluster.
 
     Other arguments are SparkSubmitHook's. Raises HoodieConfigurationError when there is no usable master.
 
@@ -54,6 +55,8 @@ class HoodieSparkSubmitHook(SubmitHook):
     :param on_progress: called with each progress message of the job.
     :param request: the job's request, passed as `--request @file`. Without one the job gets
         `application_args` alone, and its output lines need no nonce.
+    :param detached: deploy mode cluster is allowed: `submit` returns when the cluster has accepted the
+        application, and there is no `result`. YARN only.
     """
 
     def __init__(
@@ -65,8 +68,10 @@ class HoodieSparkSubmitHook(SubmitHook):
         spark_binary: str | None = None,
         on_progress: Callable[[Mapping[str, Any]], None] | None = None,
         request: Mapping[str, Any] | None = None,
+        detached: bool = False,
         **kwargs: Any,
     ) -> None:
+        self._detached = detached
         self._master = master or None
         self._found: Connection | None = None
         self._kill_grace_seconds = kill_grace_seconds
@@ -107,11 +112,37 @@ class HoodieSparkSubmitHook(SubmitHook):
             )
         check_master(master)
         if data["deploy_mode"] == "cluster":
+            self._check_cluster_mode(named, master)
+        return data
+
+    def _check_cluster_mode(self, named: str, master: str) -> None:
+        if master.startswith("spark://"):
+            raise HoodieConfigurationError(
+                f"{named}: Spark's standalone master {master} takes no Python applications in deploy mode "
+                '\'cluster\'; use {"deploy-mode": "client"}'
+            )
+        if self._detached and master != "yarn":
+            raise HoodieConfigurationError(
+                f"{named}: deploy mode 'cluster' works with the master yarn only, not with {master}; use "
+                '{"deploy-mode": "client"}'
+            )
+        if not self._detached:
             raise HoodieConfigurationError(
                 f"{named}: deploy mode 'cluster' hides the driver's output, which "
-                'carries the job\'s result; use {"deploy-mode": "client"}'
+                'carries the job\'s result; use {"deploy-mode": "client"}, or on YARN, for an operator that '
+                "writes rows once, deferrable=True"
             )
-        return data
+
+    @property
+    def in_cluster_mode(self) -> bool:
+        """Does the driver run on the cluster?"""
+        return bool(self.spark_connection["deploy_mode"] == "cluster")
+
+    @property
+    def resource_manager(self) -> str:
+        """Address of YARN's ResourceManager, of the connection's extra; "" where it has none."""
+        found = self._found.extra_dejson.get(ADDRESS) if self._found is not None else None
+        return str(found or "").strip()
 
     def _lookup(self) -> Connection | None:
         try:
@@ -150,7 +181,9 @@ class HoodieSparkSubmitHook(SubmitHook):
         if not known.get("PYSPARK_PYTHON"):
             if self.spark_connection["master"].startswith("local"):
                 added["PYSPARK_PYTHON"] = sys.executable
-            elif not known.get("PYSPARK_DRIVER_PYTHON"):  # executors run elsewhere, with their own Python
+            elif (
+                not known.get("PYSPARK_DRIVER_PYTHON") and not self.in_cluster_mode
+            ):  # executors run elsewhere, with their own Python
                 added["PYSPARK_DRIVER_PYTHON"] = sys.executable
         return added
 
@@ -246,7 +279,10 @@ class HoodieSparkSubmitHook(SubmitHook):
         """
         text, self._output.nonce = with_nonce(request)
         path = self._private_file(text, ".json")
-        self.job_args = ["--request", f"@{path}", *self.job_args]
+        if self.in_cluster_mode:
+            self.ship(str(path))
+        named = path.name if self.in_cluster_mode else path
+        self.job_args = ["--request", f"@{named}", *self.job_args]
 
     @property
     def result(self) -> dict[str, Any]:

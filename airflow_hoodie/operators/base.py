@@ -337,8 +337,9 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             if hook is not None:
                 hook.on_kill()
 
-    def make_hook(self) -> HoodieSparkSubmitHook:
+    def make_hook(self, *, detached: bool = False) -> HoodieSparkSubmitHook:
         return HoodieSparkSubmitHook(
+            detached=detached,
             conn_id=self.spark_conn_id or DEFAULT_SPARK_CONN,
             master=self.master,
             kill_grace_seconds=self.kill_grace_seconds,

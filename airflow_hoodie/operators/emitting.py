@@ -47,7 +47,11 @@ class HoodieEmittingOperator(HoodieJobOperator):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; returns its result, which the assets' events contain too."""
         self.resolve()
-        result = self.result = self.done_before(context) or super().execute(context)
+        return self.emitted(context, self.done_before(context) or super().execute(context))
+
+    def emitted(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        """The result, which the assets' events contain now too."""
+        self.result = result
         if self._late_asset:
             self.outlets = _with_asset(self.outlets, HoodieTable.from_dict(self.table))
         self.outlets = record_commit(context, self.outlets, self.change(result), self.table["path"])

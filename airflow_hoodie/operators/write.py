@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk.configuration import conf
+
 from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, MAX_AMPLIFICATION, check_services, services_option
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.operators.base import check_options
-from airflow_hoodie.operators.emitting import HoodieEmittingOperator
+from airflow_hoodie.operators.deferring import HoodieDeferringOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
 from airflow_hoodie.options import option_texts
 from airflow_hoodie.paths import is_later, is_template
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "csv", "json", "table", "sql")
 
 
-class HoodieCommitOperator(HoodieEmittingOperator):
+class HoodieCommitOperator(HoodieDeferringOperator):
     """Base of the operators that make a commit.
 
     The XCom `return_value` is the job's WriteResult (docs/results.md). Other parameters:
-    HoodieEmittingOperator.
+    HoodieDeferringOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
@@ -51,7 +53,7 @@ class HoodieCommitOperator(HoodieEmittingOperator):
 
     operation: str
 
-    template_fields: Sequence[str] = ("token", *HoodieEmittingOperator.template_fields)
+    template_fields: Sequence[str] = ("token", *HoodieDeferringOperator.template_fields)
 
     def __init__(
         self,
@@ -64,6 +66,8 @@ class HoodieCommitOperator(HoodieEmittingOperator):
         services: str = "auto",
         allow_out_of_order: bool = False,
         max_write_amplification: float | None = None,
+        deferrable: bool | None = None,
+        poll_interval: float = 30.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
@@ -74,6 +78,15 @@ class HoodieCommitOperator(HoodieEmittingOperator):
         self.services = check_services(services)
         self.allow_out_of_order = allow_out_of_order
         self.max_write_amplification = max_write_amplification
+        self.defers_always = deferrable is True
+        by_default: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = by_default if deferrable is None else deferrable
+        self.poll_interval = poll_interval
+        self.check_deferrable()
+
+    def take_token(self, context: Context) -> None:
+        if self.exactly_once and not self.token:
+            self.token = task_token(context)
 
     def described(self) -> Mapping[str, Any]:
         """What is written, as the token's fingerprint is made of it; raises HoodieConfigurationError."""
@@ -81,8 +94,7 @@ class HoodieCommitOperator(HoodieEmittingOperator):
 
     def done_before(self, context: Context) -> dict[str, Any] | None:
         """The result of this write's commit, when there is one: no job is submitted then."""
-        if self.exactly_once and not self.token:
-            self.token = task_token(context)
+        self.take_token(context)
         if not self.token or self.force:
             return None
         table = HoodieTable.from_dict(self.table)

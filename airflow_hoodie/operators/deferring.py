@@ -1,0 +1,227 @@
+"""Operators whose Spark job may run detached, in deploy mode cluster, while the task waits in the triggerer.
+
+The driver's output is on the cluster, so what a job did is read from the table: from the commit with the
+task's token. A submission is noted before spark-submit starts, as its tag and the token's last commit, where
+a retry sees it (Airflow's task_state_store); by the tag the retry finds the application that it left.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow_hoodie.clusters import State
+from airflow_hoodie.clusters.yarn import Yarn
+from airflow_hoodie.engines import LOCAL
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieException,
+    HoodieJobError,
+    HoodieJobKilledError,
+    from_error,
+)
+from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
+from airflow_hoodie.operators.base import APPLICATION_KEY, push
+from airflow_hoodie.operators.emitting import HoodieEmittingOperator
+from airflow_hoodie.paths import is_template
+from airflow_hoodie.tokens import commit_of
+from airflow_hoodie.triggers.application import LOST, TIMED_OUT, ApplicationTrigger
+from hoodie.errors import HoodieError
+from hoodie.storage import normalize
+from hoodie.timeline.tokens import TokenCommit
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: of the note of a submission in the task's state store
+_KEY = "hoodie_submission"
+_TAG = "hoodie-"
+
+
+class HoodieDeferringOperator(HoodieEmittingOperator):
+    """Base of the operators with a token. Parameters: HoodieEmittingOperator.
+
+    Subclasses set what is declared here.
+    """
+
+    deferrable: bool
+    poll_interval: float
+    exactly_once: bool
+    token: str | None
+    #: deferrable=True was given, not taken from Airflow's setting
+    defers_always: bool
+
+    def take_token(self, context: Context) -> None:
+        """Sets the token of the running task, unless the operator has one."""
+        raise NotImplementedError
+
+    def check_deferrable(self) -> None:
+        """What is known when the DAG is read. Raises HoodieConfigurationError."""
+        wrong = self._not_deferrable()
+        if wrong and self.defers_always:
+            raise HoodieConfigurationError(f"deferrable=True {wrong}, or leave deferrable out")
+        self.deferrable = self.deferrable and not wrong
+
+    def _not_deferrable(self) -> str:
+        """The reason, as the end of a sentence; "" where nothing is against it."""
+        if not (self.exactly_once or self.token):
+            return "finds a job's commit by its token; use exactly_once=True"
+        if self.only_planned:
+            return "reads what a job did from its commit, and dry_run=True makes none; use dry_run=False"
+        if self.engine == LOCAL:
+            return "is for jobs on a cluster, and engine is 'local'; use engine='spark'"
+        if self.post_submit_commands:
+            return "submits a job and leaves it, so post_submit_commands would run before its end; use none"
+        if self.hook_arguments()["deploy_mode"] == "client":
+            return "needs deploy_mode='cluster': in client mode the driver ends with the task's process"
+        if isinstance(self.master, str) and self.master != "yarn" and not is_template(self.master):
+            standalone = self.master.startswith("spark://")
+            why = ", as Spark's standalone clusters take no Python applications in cluster mode"
+            return f"works with the master yarn only, not {self.master}{why if standalone else ''}; use yarn"
+        return ""
+
+    def submit(self, context: Context) -> None:
+        """Runs the job to its end, or raises TaskDeferred once the cluster has it."""
+        if not self.deferrable:
+            super().submit(context)
+            return
+        hook = self.make_hook(detached=True)
+        if not hook.in_cluster_mode:
+            if self.defers_always:
+                raise HoodieConfigurationError(
+                    f"deferrable=True needs deploy mode 'cluster', and the Spark connection "
+                    f"{self.spark_conn_id!r} has another; pass deploy_mode='cluster', put "
+                    '{"deploy-mode": "cluster"} into its extra, or leave deferrable out'
+                )
+            super().submit(context)
+            return
+        address = hook.resource_manager
+        cluster = Yarn(address)
+        note = _noted(context)
+        if note is not None and (found := _running(cluster, str(note["tag"]))):
+            self.log.info("%s, which an earlier try submitted, is running; waiting for its end", found)
+            self._defer(context, address, found, str(note["before"]))
+        before = self._commit()
+        note = {"tag": _TAG + secrets.token_hex(16), "before": before.instant if before else ""}
+        _note(context, note)
+        self._defer(context, address, self._submit_detached(cluster, note["tag"]), note["before"])
+
+    def _submit_detached(self, cluster: Yarn, tag: str) -> str:
+        """Id of the new application with this tag."""
+        self.conf = {**(self.conf or {}), **cluster.conf(tag, self.conf or {})}
+        self._abandon = lambda: _kill_tagged(cluster, tag)
+        hook: HoodieSparkSubmitHook = self.make_hook(detached=True)
+        self.submit_by(hook)
+        found = cluster.find(tag)
+        if found is None:
+            raise HoodieJobError(
+                f"spark-submit ended without an error, but YARN has no application with the tag {tag}; does "
+                "the address of the ResourceManager in the Spark connection name the same cluster?"
+            )
+        return found
+
+    #: ends an application that was submitted and that no trigger watches yet
+    _abandon: Callable[[], None] | None = None
+
+    def on_kill(self) -> None:
+        """End the job, also one that spark-submit has handed over to the cluster."""
+        super().on_kill()
+        if self._abandon is not None:
+            try:
+                self._abandon()
+            except HoodieException as error:
+                self.log.error("The application may be running still: %s", error.message)
+
+    def _defer(self, context: Context, address: str, application: str, before: str) -> NoReturn:
+        push(context, APPLICATION_KEY, application)
+        self.log.info("%s is on the cluster; the task waits for its end in the triggerer", application)
+        timeout: timedelta | None = self.execution_timeout
+        self.defer(
+            trigger=ApplicationTrigger(
+                address=address, application_id=application, poll_interval=self.poll_interval
+            ),
+            method_name="execute_complete",
+            kwargs={"application": application, "before": before},
+            timeout=timeout,
+        )
+        raise AssertionError("defer raises")
+
+    def execute_complete(
+        self, context: Context, event: Mapping[str, Any] | None, application: str, before: str
+    ) -> dict[str, Any]:
+        """After the trigger's event: the result as of `execute`, from the commit in the table.
+
+        `before`: instant of the commit that the token had when the job was submitted; "" for none. A job that
+        failed after its commit has made it: the commit stays.
+        """
+        self.resolve()
+        self.take_token(context)
+        state, said = (event or {}).get("state"), (event or {}).get("said") or ""
+        found = self._commit()
+        made = found is not None and found.instant != before
+        if found is None or not (made or state == State.SUCCEEDED.value):
+            raise _failure(application, str(state), said)
+        result = found.result(self.table["name"], normalize(self.table["path"]))
+        if made:
+            result["status"] = "committed"
+            if state != State.SUCCEEDED.value:
+                self.log.warning(
+                    "%s: %s, after the commit %s, which stays", application, state, found.instant
+                )
+        return self.emitted(context, result)
+
+    def _commit(self) -> TokenCommit | None:
+        """The token's last commit, of any source; raises the exception of a table that can't be read."""
+        options = {**self.table["options"], **self.options}
+        try:
+            return commit_of(self.table["path"], str(self.token), options)
+        except HoodieError as error:
+            raise from_error(error) from error
+
+
+def _running(cluster: Yarn, tag: str) -> str | None:
+    """Id of the application with this tag, while it runs."""
+    found = cluster.find(tag)
+    return found if found is not None and not cluster.status(found).ended else None
+
+
+def _kill_tagged(cluster: Yarn, tag: str) -> None:
+    if (found := cluster.find(tag)) is not None:
+        cluster.kill(found)
+
+
+def _noted(context: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The note of the last submission by this task; None where there is none."""
+    store = context.get("task_state_store")
+    found = store.get(_KEY) if store is not None else None
+    return found if isinstance(found, Mapping) and {"tag", "before"} <= set(found) else None
+
+
+def _note(context: Mapping[str, Any], value: Mapping[str, str]) -> None:
+    store = context.get("task_state_store")
+    if store is not None:
+        store.set(_KEY, dict(value))
+
+
+def _failure(application: str, state: str, said: str) -> HoodieException:
+    more = f": {said}" if said else ""
+    logs = f"; its log (yarn logs -applicationId {application}) has the job's error"
+    if state == State.SUCCEEDED.value:
+        return HoodieJobError(
+            f"{application} succeeded, but the table has no commit of this task's token, as far as this "
+            f"worker sees it; is the table's path the same for both?{logs}"
+        )
+    if state == State.KILLED.value:
+        return HoodieJobKilledError(f"{application} was killed{more}; the next write rolls back what it left")
+    if state == TIMED_OUT:
+        return HoodieJobKilledError(f"{application} was killed, as the task's execution_timeout is over")
+    if state == LOST:
+        return HoodieJobError(
+            f"{application} may be running still: the cluster could not be asked{more}. A retry waits for it",
+            code="unreachable",
+        )
+    if state == State.UNKNOWN.value:
+        return HoodieJobError(f"YARN knows no {application}, and the table has no commit of it{logs}")
+    return HoodieJobError(f"{application} failed{more}{logs}")

@@ -1,0 +1,110 @@
+"""ApplicationTrigger: waits in the triggerer until an application on a cluster has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_hoodie.clusters import State, Status
+from airflow_hoodie.clusters.yarn import Yarn
+from airflow_hoodie.exceptions import HoodieException, HoodieJobError
+
+#: so many polls in a row may fail before the task does; pauses are doubled meanwhile, up to a longest one
+MAX_FAILURES, _LONGEST = 10, 300.0
+#: an application is killed so much before Airflow ends the task's deferral
+_BEFORE_TIMEOUT = timedelta(seconds=5)
+_SHORTEST_WAIT = 0.05
+#: state of the event of a trigger whose time was over, and of one that could not ask the cluster
+TIMED_OUT, LOST = "timed_out", "lost"
+
+
+class ApplicationTrigger(BaseTrigger):
+    """Polls an application on YARN until it has ended; its arguments are its only state.
+
+    Its one event is {"state": ..., "said": text}: the state is `succeeded`, `failed`, `killed` or `unknown`;
+    `timed_out` where the task's time was over, and the application was killed; `lost` where the cluster
+    could not be asked, and the application may run. Killing the deferred task kills the application.
+
+    :param address: of YARN's ResourceManager, `http://host:8088`, or several separated by commas.
+    :param application_id: YARN's id of the application.
+    :param poll_interval: seconds between polls.
+    """
+
+    def __init__(self, *, address: str, application_id: str, poll_interval: float = 30.0) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.address = address
+        self.application_id = application_id
+        self.poll_interval = poll_interval
+        self.timeout_after: datetime | None = None  # the triggerer sets it
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "address": self.address,
+                "application_id": self.application_id,
+                "poll_interval": self.poll_interval,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        try:
+            status = await self._ended()
+        except HoodieException as error:
+            self.log.error("%s", error.message)
+            yield _event(LOST, error.message)
+        else:
+            if status is None:
+                self.log.error("The task's time is over; killing %s", self.application_id)
+                await self.on_kill()
+                yield _event(TIMED_OUT, "")
+            else:
+                yield _event(status.state.value, status.said)
+
+    async def on_kill(self) -> None:
+        """Kill the application; a failure is logged."""
+        try:
+            await asyncio.to_thread(Yarn(self.address).kill, self.application_id)
+        except HoodieException as error:
+            self.log.error("%s may be running still: %s", self.application_id, error.message)
+
+    async def _ended(self) -> Status | None:
+        """Of the application once it has ended; None where the task's time is over first."""
+        cluster, failures, last = Yarn(self.address), 0, None
+        while True:
+            try:
+                found = await asyncio.to_thread(cluster.status, self.application_id)
+                failures = 0
+                if found.state is not last:
+                    self.log.info("%s: %s", self.application_id, found.state.value)
+                last = found.state
+                if found.state is not State.RUNNING:
+                    return found
+            except HoodieJobError as error:
+                failures += 1
+                if failures >= MAX_FAILURES:
+                    raise
+                self.log.warning("Poll %d of %s failed: %s", failures, self.application_id, error.message)
+            wait = self._pause(failures)
+            if wait is None:
+                return None
+            await asyncio.sleep(wait)
+
+    def _pause(self, failures: int) -> float | None:
+        """Seconds until the next poll; None where the task's time is over."""
+        wait = max(float(self.poll_interval), _SHORTEST_WAIT)
+        wait = min(wait * float(2**failures), max(wait, _LONGEST))
+        if self.timeout_after is None:
+            return wait
+        end = self.timeout_after
+        end = end if end.tzinfo else end.replace(tzinfo=timezone.utc)
+        left = (end - _BEFORE_TIMEOUT - datetime.now(timezone.utc)).total_seconds()
+        return None if left <= 0 else min(wait, left)
+
+
+def _event(state: str, said: str) -> TriggerEvent:
+    return TriggerEvent({"state": state, "said": said})  # type: ignore[no-untyped-call]
