@@ -1,0 +1,407 @@
+"""Writes in deploy mode cluster: submitted to YARN, watched by a trigger, read from their commit.
+
+YARN's ResourceManager is a server with recorded answers; spark-submit a script that tells it of applications.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.models.trigger import Trigger
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_hoodie import HoodieTable
+from airflow_hoodie.clusters import State, Status
+from airflow_hoodie.clusters.yarn import Yarn
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieException,
+    HoodieJobError,
+    HoodieJobKilledError,
+)
+from airflow_hoodie.operators.write import DeletePartitionOperator, UpsertOperator
+from airflow_hoodie.triggers import application as module
+from airflow_hoodie.triggers.application import ApplicationTrigger
+from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
+from tests.support.http_server import Server, serving
+
+from .timelines import WrittenTimeline
+
+APP = "application_1784000000000_0007"
+TOKEN = "dag/write/-1/run=manual__1"
+SECONDS = 20
+#: as Hadoop 3.3 answers, shortened
+REPORT = {
+    "id": APP, "user": "airflow", "name": "dag/write/run", "queue": "default", "state": "RUNNING",
+    "finalStatus": "UNDEFINED", "progress": 10.0, "trackingUI": "ApplicationMaster", "diagnostics": "",
+    "applicationType": "SPARK", "applicationTags": "", "startedTime": 1784000000123, "finishedTime": 0,
+}  # fmt: skip
+
+
+@dataclass
+class ResourceManager:
+    """`apps` are those that it knows; `broken`: so many requests get HTTP 503 first, as `status` says."""
+
+    address: str = ""
+    apps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    killed: list[str] = field(default_factory=list)
+    broken: int = 0
+    status: int = 503
+
+    def add(self, **fields: Any) -> None:
+        self.apps[fields.get("id", APP)] = {**REPORT, **fields}
+
+    def end(self, state: str, final: str, said: str = "") -> None:
+        self.apps[APP].update(state=state, finalStatus=final, diagnostics=said)
+
+
+@pytest.fixture
+def yarn() -> Iterator[ResourceManager]:
+    manager = ResourceManager()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            _, _, name = self.path.partition("/ws/v1/cluster/apps")
+            if name.startswith("?applicationTags="):
+                tag = name.partition("=")[2]
+                found = [app for app in manager.apps.values() if tag in app["applicationTags"].split(",")]
+                self.answer(200, {"apps": {"app": found} if found else None})
+            elif name[1:] in manager.apps:
+                self.answer(200, {"app": manager.apps[name[1:]]})
+            else:
+                self.answer(404, {"RemoteException": {"exception": "NotFoundException"}})
+
+        def do_PUT(self) -> None:
+            name = self.path.split("/")[-2]
+            assert json.loads(self.rfile.read(int(self.headers["Content-Length"]))) == {"state": "KILLED"}
+            manager.killed.append(name)
+            self.answer(202, {"state": "ACCEPTED"})
+
+        def do_POST(self) -> None:
+            """What a submission makes of the script's command line; not of YARN."""
+            manager.add(applicationTags=self.path.partition("?")[2])
+            self.answer(200, {})
+
+        def answer(self, status: int, value: Any) -> None:
+            if manager.broken:
+                manager.broken -= 1
+                status = manager.status
+            body = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with serving(Server(Handler)) as address:
+        manager.address = f"http://{address}"
+        yield manager
+
+
+@pytest.fixture
+def timeline(tmp_path: Path) -> WrittenTimeline:
+    return WrittenTimeline.create(tmp_path)
+
+
+class Store(dict[str, Any]):
+    """Airflow's task_state_store, of one task."""
+
+    set = dict.__setitem__
+
+
+SUBMIT = """\
+#!{python}
+import json, os, sys, urllib.request
+args = sys.argv[1:]
+conf = dict(args[n + 1].split("=", 1) for n, arg in enumerate(args) if arg == "--conf")
+files = args[args.index("--files") + 1].split(",")
+shipped = [name for name in files if "@" + os.path.basename(name) == args[args.index("--request") + 1]]
+call = {{"args": args, "conf": conf, "request": json.load(open(shipped[0])),
+         "python": os.environ.get("PYSPARK_DRIVER_PYTHON")}}
+json.dump(call, open({note!r}, "w"))
+request = urllib.request.Request({address!r} + "/?" + conf["spark.yarn.tags"], b"", method="POST")
+urllib.request.urlopen(request).close()
+"""
+
+
+@dataclass
+class Task:
+    """A task whose tries share Airflow's state; `call` is the last command line of spark-submit."""
+
+    yarn: ResourceManager
+    timeline: WrittenTimeline
+    folder: Path
+    store: Store = field(default_factory=Store)
+
+    def operator(self, **arguments: Any) -> UpsertOperator:
+        script = self.folder / "spark-submit"
+        note = str(self.folder / "call.json")
+        script.write_text(SUBMIT.format(python=sys.executable, note=note, address=self.yarn.address))
+        script.chmod(0o755)
+        table = HoodieTable(name="orders", path=self.timeline.path, record_keys="id")
+        defaults: dict[str, Any] = {
+            "task_id": "write", "table": table, "source": "/in/*.parquet", "deferrable": True,
+            "spark_binary": str(script), "name": "dag/write/run", "poll_interval": 0.05,
+        }  # fmt: skip
+        return UpsertOperator(**{**defaults, **arguments})
+
+    @property
+    def context(self) -> Any:
+        ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="manual__1", map_index=-1)
+        run = SimpleNamespace(run_id="manual__1", data_interval_start=None, data_interval_end=None)
+        return {"ti": ti, "dag_run": run, "task_state_store": self.store}
+
+    def deferred(self, **arguments: Any) -> TaskDeferred:
+        with pytest.raises(TaskDeferred) as caught:
+            self.operator(**arguments).execute(self.context)
+        return caught.value
+
+    def resumed(self, deferral: TaskDeferred) -> dict[str, Any]:
+        """The trigger's event, and the task's end in another process."""
+        event = run(deferral.trigger)
+        assert deferral.method_name == "execute_complete"
+        return self.operator().execute_complete(self.context, event, **(deferral.kwargs or {}))
+
+    def call(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads((self.folder / "call.json").read_text())
+        return value
+
+    def commit(self) -> str:
+        """What the job on the cluster does."""
+        return self.timeline.commit(extra={TOKEN_KEY: TOKEN, FINGERPRINT_KEY: "of-the-cluster"})
+
+
+@pytest.fixture
+def task(
+    yarn: ResourceManager, timeline: WrittenTimeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Task:
+    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": yarn.address}
+    connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    return Task(yarn, timeline, tmp_path)
+
+
+def run(trigger: Any) -> Any:
+    """Payload of the event of the trigger as the triggerer makes it from Airflow's database."""
+    classpath, kwargs = trigger.serialize()
+    assert classpath == "airflow_hoodie.triggers.application.ApplicationTrigger"
+    again = ApplicationTrigger(**Trigger._decrypt_kwargs(Trigger(classpath, kwargs).encrypted_kwargs))
+    again.timeout_after = trigger.timeout_after
+
+    async def first() -> Any:
+        async for event in again.run():
+            return event.payload
+        raise AssertionError("the trigger ended without an event")
+
+    return asyncio.run(asyncio.wait_for(first(), SECONDS))
+
+
+# --- a write ----------------------------------------------------------------------------------------------
+
+
+def test_a_write_is_read_from_its_commit(task: Task) -> None:
+    deferral = task.deferred(conf={"spark.yarn.tags": "mine"}, execution_timeout=timedelta(minutes=5))
+    assert deferral.timeout == timedelta(minutes=5)
+    call = task.call()
+    assert call["args"][call["args"].index("--deploy-mode") + 1] == "cluster"
+    assert call["conf"]["spark.yarn.submit.waitAppCompletion"] == "false"
+    assert call["conf"]["spark.yarn.tags"].startswith("hoodie-")
+    assert call["conf"]["spark.yarn.tags"].endswith(",mine")
+    assert call["python"] is None, "the worker's Python is not on the cluster"
+    assert call["request"]["token"] == TOKEN
+    instant = task.commit()
+    task.yarn.end("FINISHED", "SUCCEEDED")
+    result = task.resumed(deferral)
+    assert (result["status"], result["instant"], result["num_inserts"]) == ("committed", instant, 2)
+    assert result["base_path"] == task.timeline.path
+
+
+def test_a_job_that_failed_after_its_commit_made_it(task: Task) -> None:
+    deferral = task.deferred()
+    instant = task.commit()
+    task.yarn.end("FINISHED", "FAILED", "User application exited with status 1")
+    assert task.resumed(deferral)["instant"] == instant
+
+
+def test_a_commit_of_before_is_not_that_of_a_failed_job(task: Task) -> None:
+    task.commit()
+    deferral = task.deferred()
+    task.yarn.end("FINISHED", "FAILED", "User application exited with status 1")
+    with pytest.raises(HoodieJobError, match=rf"{APP} failed: User application exited .*yarn logs"):
+        task.resumed(deferral)
+
+
+def test_a_job_that_found_a_commit(task: Task) -> None:
+    instant = task.commit()
+    deferral = task.deferred()
+    task.yarn.end("FINISHED", "SUCCEEDED")
+    result = task.resumed(deferral)
+    assert (result["status"], result["instant"]) == ("already_committed", instant)
+
+
+@pytest.mark.parametrize(
+    ("state", "final", "error", "message"),
+    [
+        ("KILLED", "KILLED", HoodieJobKilledError, "was killed"),
+        ("FAILED", "FAILED", HoodieJobError, "failed: out of containers"),
+        ("FINISHED", "SUCCEEDED", HoodieJobError, "has no commit of this task's token"),
+    ],
+)
+def test_no_commit(state: str, final: str, error: type[HoodieException], message: str, task: Task) -> None:
+    deferral = task.deferred()
+    task.yarn.end(state, final, "out of containers")
+    with pytest.raises(error, match=message):
+        task.resumed(deferral)
+
+
+# --- tries ------------------------------------------------------------------------------------------------
+
+
+def test_a_retry_waits_for_the_application_that_runs(task: Task) -> None:
+    first = task.deferred()
+    (task.folder / "call.json").unlink()
+    second = task.deferred()
+    assert not (task.folder / "call.json").exists(), "nothing is submitted"
+    assert (second.trigger.serialize(), second.kwargs) == (first.trigger.serialize(), first.kwargs)
+
+
+def test_a_worker_that_dies_while_it_submits_loses_no_application(task: Task) -> None:
+    """spark-submit handed the application over, and its worker died before it looked."""
+    task.store.set("hoodie_submission", {"tag": "hoodie-abc", "before": ""})
+    task.yarn.add(applicationTags="hoodie-abc")
+    assert task.deferred().trigger.serialize()[1]["application_id"] == APP
+    assert not (task.folder / "call.json").exists()
+
+
+def test_a_retry_submits_again_what_has_failed(task: Task) -> None:
+    task.deferred()
+    tags = task.call()["conf"]["spark.yarn.tags"]
+    task.yarn.end("FAILED", "FAILED")
+    task.deferred()
+    assert task.call()["conf"]["spark.yarn.tags"] != tags
+
+
+def test_nothing_is_submitted_while_an_earlier_application_may_run(task: Task) -> None:
+    task.deferred()
+    (task.folder / "call.json").unlink()
+    task.yarn.broken = 1
+    with pytest.raises(HoodieJobError) as caught:
+        task.operator().execute(task.context)
+    assert caught.value.code == "unreachable"
+    assert not (task.folder / "call.json").exists()
+
+
+# --- the end of a task ------------------------------------------------------------------------------------
+
+
+def test_killing_the_task_kills_the_application(task: Task) -> None:
+    """The deferred one in the triggerer, and one that is between spark-submit and its deferral."""
+    deferral = task.deferred()
+    asyncio.run(deferral.trigger.on_kill())
+    assert task.yarn.killed == [APP]
+    operator = task.operator()
+    task.yarn.end("KILLED", "KILLED")
+    with pytest.raises(TaskDeferred):
+        operator.execute(task.context)
+    operator.on_kill()
+    assert task.yarn.killed == [APP, APP]
+
+
+def test_a_timeout_kills_the_application(task: Task) -> None:
+    deferral = task.deferred()
+    deferral.trigger.timeout_after = datetime.now(timezone.utc) + timedelta(seconds=5.2)
+    with pytest.raises(HoodieJobKilledError, match="execution_timeout is over"):
+        task.resumed(deferral)
+    assert task.yarn.killed == [APP]
+
+
+def test_the_trigger_outlives_a_cluster_that_does_not_answer(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LONGEST", 0.05)
+    deferral = task.deferred()
+    task.yarn.end("FINISHED", "SUCCEEDED")
+    task.yarn.broken = module.MAX_FAILURES - 1
+    assert run(deferral.trigger) == {"state": "succeeded", "said": ""}
+    task.yarn.broken = module.MAX_FAILURES
+    with pytest.raises(HoodieJobError, match=r"may be running still: .*HTTP 503"):
+        task.resumed(deferral)
+
+
+# --- YARN -------------------------------------------------------------------------------------------------
+
+
+def test_a_resource_manager_that_is_down_is_passed_by(yarn: ResourceManager) -> None:
+    cluster = Yarn(f"127.0.0.1:1, {yarn.address}/")
+    assert cluster.status(APP) == Status(State.UNKNOWN)
+    yarn.add(state="ACCEPTED")
+    assert cluster.status(APP) == Status(State.RUNNING)
+    cluster.kill(APP)
+    assert yarn.killed == [APP]
+
+
+def test_a_refusal_is_no_outage(yarn: ResourceManager) -> None:
+    yarn.broken, yarn.status = 1, 401
+    with pytest.raises(HoodieConfigurationError, match=r"refuses GET .* HTTP 401; .*Kerberos"):
+        Yarn(yarn.address).status(APP)
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"exactly_once": False}, "use exactly_once=True"),
+        ({"dry_run": True}, "use dry_run=False"),
+        ({"engine": "local"}, "use engine='spark'"),
+        ({"deploy_mode": "client"}, "needs deploy_mode='cluster'"),
+        ({"post_submit_commands": ["true"]}, "would run before its end"),
+        ({"master": "spark://h:7077"}, "standalone clusters take no Python applications"),
+        ({"master": "local[2]"}, "works with the master yarn only"),
+    ],
+)
+def test_what_can_not_be_deferred(arguments: dict[str, Any], message: str, task: Task) -> None:
+    with pytest.raises(HoodieConfigurationError, match=message):
+        task.operator(**arguments)
+    assert not task.operator(**arguments, deferrable=None).deferrable
+
+
+def test_a_local_operator_is_not_deferred_by_default(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
+    table = HoodieTable(name="orders", path=task.timeline.path, record_keys="id")
+    assert not DeletePartitionOperator(task_id="drop", table=table, partitions="a").deferrable
+    assert task.deferred(deferrable=None).method_name == "execute_complete"
+
+
+@pytest.mark.parametrize(
+    ("host", "extra", "message"),
+    [
+        ("yarn", {"deploy-mode": "client"}, "needs deploy mode 'cluster', and the Spark connection"),
+        ("yarn", {"deploy-mode": "cluster"}, "yarn_resourcemanager_webapp_address"),
+        ("spark://h:7077", {"deploy-mode": "cluster"}, "takes no Python applications"),
+    ],
+)
+def test_connections_that_can_not_defer(
+    host: str, extra: dict[str, str], message: str, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = {"conn_type": "spark", "host": host, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(value))
+    with pytest.raises(HoodieConfigurationError, match=message):
+        task.operator().execute(task.context)
+    assert not (task.folder / "call.json").exists()
