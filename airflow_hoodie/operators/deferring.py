@@ -140,29 +140,30 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
         timeout: timedelta | None = self.execution_timeout
         self.defer(
             trigger=ApplicationTrigger(
-                address=address, application_id=application, poll_interval=self.poll_interval
+                address=address,
+                application_id=application,
+                before=before,  # dag.test() hands over no arguments but the event
+                poll_interval=self.poll_interval,
             ),
             method_name="execute_complete",
-            kwargs={"application": application, "before": before},
             timeout=timeout,
         )
         raise AssertionError("defer raises")
 
-    def execute_complete(
-        self, context: Context, event: Mapping[str, Any] | None, application: str, before: str
-    ) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         """After the trigger's event: the result as of `execute`, from the commit in the table.
 
-        `before`: instant of the commit that the token had when the job was submitted; "" for none. A job that
-        failed after its commit has made it: the commit stays.
+        The event's `before` is the instant of the commit that the token had when the job was submitted, ""
+        for none. A job that failed after its commit has made it: the commit stays.
         """
+        application, before = str(event["application"]), str(event["before"])
         self.resolve()
         self.take_token(context)
-        state, said = (event or {}).get("state"), (event or {}).get("said") or ""
+        state, said = str(event["state"]), str(event["said"])
         found = self._commit()
         made = found is not None and found.instant != before
         if found is None or not (made or state == State.SUCCEEDED.value):
-            raise _failure(application, str(state), said)
+            raise _failure(application, state, said)
         result = found.result(self.table["name"], normalize(self.table["path"]))
         if made:
             result["status"] = "committed"

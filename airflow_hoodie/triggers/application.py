@@ -25,19 +25,24 @@ TIMED_OUT, LOST = "timed_out", "lost"
 class ApplicationTrigger(BaseTrigger):
     """Polls an application on YARN until it has ended; its arguments are its only state.
 
-    Its one event is {"state": ..., "said": text}: the state is `succeeded`, `failed`, `killed` or `unknown`;
+    Its one event is {"state": ..., "said": text, "application": id, "before": as given}. The state is
+    `succeeded`, `failed`, `killed` or `unknown`;
     `timed_out` where the task's time was over, and the application was killed; `lost` where the cluster
     could not be asked, and the application may run. Killing the deferred task kills the application.
 
     :param address: of YARN's ResourceManager, `http://host:8088`, or several separated by commas.
     :param application_id: YARN's id of the application.
+    :param before: what the task that is resumed has to know.
     :param poll_interval: seconds between polls.
     """
 
-    def __init__(self, *, address: str, application_id: str, poll_interval: float = 30.0) -> None:
+    def __init__(
+        self, *, address: str, application_id: str, before: str = "", poll_interval: float = 30.0
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.address = address
         self.application_id = application_id
+        self.before = before
         self.poll_interval = poll_interval
         self.timeout_after: datetime | None = None  # the triggerer sets it
 
@@ -47,6 +52,7 @@ class ApplicationTrigger(BaseTrigger):
             {
                 "address": self.address,
                 "application_id": self.application_id,
+                "before": self.before,
                 "poll_interval": self.poll_interval,
             },
         )
@@ -56,14 +62,14 @@ class ApplicationTrigger(BaseTrigger):
             status = await self._ended()
         except HoodieException as error:
             self.log.error("%s", error.message)
-            yield _event(LOST, error.message)
+            yield self._event(LOST, error.message)
         else:
             if status is None:
                 self.log.error("The task's time is over; killing %s", self.application_id)
                 await self.on_kill()
-                yield _event(TIMED_OUT, "")
+                yield self._event(TIMED_OUT, "")
             else:
-                yield _event(status.state.value, status.said)
+                yield self._event(status.state.value, status.said)
 
     async def on_kill(self) -> None:
         """Kill the application; a failure is logged."""
@@ -105,6 +111,6 @@ class ApplicationTrigger(BaseTrigger):
         left = (end - _BEFORE_TIMEOUT - datetime.now(timezone.utc)).total_seconds()
         return None if left <= 0 else min(wait, left)
 
-
-def _event(state: str, said: str) -> TriggerEvent:
-    return TriggerEvent({"state": state, "said": said})  # type: ignore[no-untyped-call]
+    def _event(self, state: str, said: str) -> TriggerEvent:
+        payload = {"state": state, "said": said, "application": self.application_id, "before": self.before}
+        return TriggerEvent(payload)  # type: ignore[no-untyped-call]

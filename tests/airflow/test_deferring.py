@@ -9,7 +9,8 @@ import asyncio
 import http.server
 import json
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -50,13 +51,15 @@ REPORT = {
 
 @dataclass
 class ResourceManager:
-    """`apps` are those that it knows; `broken`: so many requests get HTTP 503 first, as `status` says."""
+    """`apps` are those that it knows; `broken`: so many requests get HTTP 503 first, as `status` says;
+    `accepted` is called with each new one."""
 
     address: str = ""
     apps: dict[str, dict[str, Any]] = field(default_factory=dict)
     killed: list[str] = field(default_factory=list)
     broken: int = 0
     status: int = 503
+    accepted: Callable[[], Any] = lambda: None
 
     def add(self, **fields: Any) -> None:
         self.apps[fields.get("id", APP)] = {**REPORT, **fields}
@@ -90,6 +93,7 @@ def yarn() -> Iterator[ResourceManager]:
         def do_POST(self) -> None:
             """What a submission makes of the script's command line; not of YARN."""
             manager.add(applicationTags=self.path.partition("?")[2])
+            manager.accepted()
             self.answer(200, {})
 
         def answer(self, status: int, value: Any) -> None:
@@ -145,15 +149,19 @@ class Task:
     folder: Path
     store: Store = field(default_factory=Store)
 
-    def operator(self, **arguments: Any) -> UpsertOperator:
+    def submitter(self) -> str:
+        """Path of spark-submit."""
         script = self.folder / "spark-submit"
         note = str(self.folder / "call.json")
         script.write_text(SUBMIT.format(python=sys.executable, note=note, address=self.yarn.address))
         script.chmod(0o755)
+        return str(script)
+
+    def operator(self, **arguments: Any) -> UpsertOperator:
         table = HoodieTable(name="orders", path=self.timeline.path, record_keys="id")
         defaults: dict[str, Any] = {
             "task_id": "write", "table": table, "source": "/in/*.parquet", "deferrable": True,
-            "spark_binary": str(script), "name": "dag/write/run", "poll_interval": 0.05,
+            "spark_binary": self.submitter(), "name": "dag/write/run", "poll_interval": 0.05,
         }  # fmt: skip
         return UpsertOperator(**{**defaults, **arguments})
 
@@ -172,7 +180,7 @@ class Task:
         """The trigger's event, and the task's end in another process."""
         event = run(deferral.trigger)
         assert deferral.method_name == "execute_complete"
-        return self.operator().execute_complete(self.context, event, **(deferral.kwargs or {}))
+        return self.operator().execute_complete(self.context, event)
 
     def call(self) -> dict[str, Any]:
         value: dict[str, Any] = json.loads((self.folder / "call.json").read_text())
@@ -269,6 +277,45 @@ def test_no_commit(state: str, final: str, error: type[HoodieException], message
         task.resumed(deferral)
 
 
+SOURCE = """
+    from datetime import datetime, timezone
+    from airflow.sdk import DAG
+    from airflow_hoodie import HoodieTable, UpsertOperator
+
+    ORDERS = HoodieTable(name="orders", path={path!r}, record_keys="id")
+    with DAG("detached", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)) as dag:
+        UpsertOperator(
+            task_id="write", table=ORDERS, source="/in/*.parquet", deferrable=True, token="{token}",
+            spark_binary={binary!r}, poll_interval=0.05)
+"""
+
+
+@pytest.mark.full
+def test_a_dag_whose_write_is_deferred(task: Task, load_dag: Callable[[str], Any]) -> None:
+    """Airflow's task runner and trigger: the result and the asset's event are those of the commit."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    def job() -> None:
+        task.commit()
+        task.yarn.end("FINISHED", "SUCCEEDED")
+
+    task.yarn.accepted = lambda: threading.Timer(0.5, job).start()
+    dag = load_dag(SOURCE.format(path=task.timeline.path, token=TOKEN, binary=task.submitter()))
+    done = dag.test(logical_date=datetime(2026, 1, 2, tzinfo=timezone.utc))
+    (ti,) = done.get_task_instances()
+    result = ti.xcom_pull(task_ids="write")
+    assert (str(ti.state), result["status"]) == ("success", "committed")
+    assert [result["instant"]] == task.timeline.commits
+    assert ti.xcom_pull(task_ids="write", key="spark_application_id") == APP
+    with create_session() as session:
+        extras = session.scalars(
+            select(AssetEvent.extra).where(AssetEvent.source_run_id == done.run_id)
+        ).all()
+    assert [extra["instant"] for extra in extras] == task.timeline.commits
+
+
 # --- tries ------------------------------------------------------------------------------------------------
 
 
@@ -277,7 +324,7 @@ def test_a_retry_waits_for_the_application_that_runs(task: Task) -> None:
     (task.folder / "call.json").unlink()
     second = task.deferred()
     assert not (task.folder / "call.json").exists(), "nothing is submitted"
-    assert (second.trigger.serialize(), second.kwargs) == (first.trigger.serialize(), first.kwargs)
+    assert second.trigger.serialize() == first.trigger.serialize()
 
 
 def test_a_worker_that_dies_while_it_submits_loses_no_application(task: Task) -> None:
@@ -333,11 +380,12 @@ def test_a_timeout_kills_the_application(task: Task) -> None:
 def test_the_trigger_outlives_a_cluster_that_does_not_answer(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nine failed polls in a row are borne, a tenth is not."""
     monkeypatch.setattr(module, "_LONGEST", 0.05)
     deferral = task.deferred()
     task.yarn.end("FINISHED", "SUCCEEDED")
     task.yarn.broken = module.MAX_FAILURES - 1
-    assert run(deferral.trigger) == {"state": "succeeded", "said": ""}
+    assert run(deferral.trigger)["state"] == "succeeded"
     task.yarn.broken = module.MAX_FAILURES
     with pytest.raises(HoodieJobError, match=r"may be running still: .*HTTP 503"):
         task.resumed(deferral)
