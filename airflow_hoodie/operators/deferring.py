@@ -113,7 +113,11 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
         self.conf = {**(self.conf or {}), **cluster.conf(tag, self.conf or {})}
         self._abandon = lambda: _kill_tagged(cluster, tag)
         hook: HoodieSparkSubmitHook = self.make_hook(detached=True)
-        self.submit_by(hook)
+        try:
+            self.submit_by(hook)
+        except HoodieJobKilledError:
+            self._abandon()  # spark-submit may have handed it over after on_kill looked
+            raise
         found = cluster.find(tag)
         if found is None:
             raise HoodieJobError(

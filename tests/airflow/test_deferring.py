@@ -369,6 +369,21 @@ def test_killing_the_task_kills_the_application(task: Task) -> None:
     assert task.yarn.killed == [APP, APP]
 
 
+def test_a_submission_that_is_killed_leaves_no_application(task: Task) -> None:
+    """spark-submit hands the application over while the task is being killed."""
+    operator = task.operator()
+
+    def kill() -> None:
+        tagged, task.yarn.apps = task.yarn.apps, {}  # on_kill finds none yet
+        operator.on_kill()
+        task.yarn.apps = tagged
+
+    task.yarn.accepted = kill
+    with pytest.raises(HoodieJobKilledError):
+        operator.execute(task.context)
+    assert task.yarn.killed == [APP]
+
+
 def test_a_timeout_kills_the_application(task: Task) -> None:
     deferral = task.deferred()
     deferral.trigger.timeout_after = datetime.now(timezone.utc) + timedelta(seconds=5.2)
