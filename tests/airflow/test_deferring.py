@@ -36,6 +36,7 @@ from airflow_hoodie.triggers.application import ApplicationTrigger
 from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 from tests.support.http_server import Server, serving
 
+from .conftest import FakeSubmit
 from .timelines import WrittenTimeline
 
 APP = "application_1784000000000_0007"
@@ -450,6 +451,19 @@ def test_a_local_operator_is_not_deferred_by_default(task: Task, monkeypatch: py
     table = HoodieTable(name="orders", path=task.timeline.path, record_keys="id")
     assert not DeletePartitionOperator(task_id="drop", table=table, partitions="a").deferrable
     assert task.deferred(deferrable=None).method_name == "execute_complete"
+
+
+def test_the_default_leaves_client_mode_alone(
+    task: Task, committing: FakeSubmit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's setting is for all operators, also for those whose Spark connection has client mode."""
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
+    value = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(value))
+    operator = task.operator(deferrable=None, spark_binary=str(committing.path))
+    assert operator.execute(task.context)["status"] == "committed"
+    assert "--files" not in committing.call()["args"]
+    assert not any("spark.yarn" in conf for conf in committing.options("--conf"))
 
 
 @pytest.mark.parametrize(
