@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from airflow.sdk.configuration import conf
+
 from airflow_hoodie.clusters import State
 from airflow_hoodie.clusters.yarn import Yarn
 from airflow_hoodie.engines import LOCAL
@@ -46,23 +48,26 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
     Subclasses set what is declared here.
     """
 
-    deferrable: bool
+    deferrable: bool | None = None
     poll_interval: float
     exactly_once: bool
     token: str | None
-    #: deferrable=True was given, not taken from Airflow's setting
-    defers_always: bool
 
     def take_token(self, context: Context) -> None:
         """Sets the token of the running task, unless the operator has one."""
         raise NotImplementedError
 
     def check_deferrable(self) -> None:
-        """What is known when the DAG is read. Raises HoodieConfigurationError."""
-        wrong = self._not_deferrable()
-        if wrong and self.defers_always:
+        """What is known of deferrable=True when the DAG is read. Raises HoodieConfigurationError."""
+        if self.deferrable and (wrong := self._not_deferrable()):
             raise HoodieConfigurationError(f"deferrable=True {wrong}, or leave deferrable out")
-        self.deferrable = self.deferrable and not wrong
+
+    def may_defer(self) -> bool:
+        """By the argument, else by Airflow's setting where nothing that is known here is against it."""
+        if self.deferrable is not None:
+            return self.deferrable
+        asked: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
+        return asked and not self._not_deferrable()
 
     def _not_deferrable(self) -> str:
         """The reason, as the end of a sentence; "" where nothing is against it."""
@@ -84,12 +89,12 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
 
     def submit(self, context: Context) -> None:
         """Runs the job to its end, or raises TaskDeferred once the cluster has it."""
-        if not self.deferrable:
+        if not self.may_defer():
             super().submit(context)
             return
         hook = self.make_hook(detached=True)
         if not hook.in_cluster_mode:
-            if self.defers_always:
+            if self.deferrable:
                 raise HoodieConfigurationError(
                     f"deferrable=True needs deploy mode 'cluster', and the Spark connection "
                     f"{self.spark_conn_id!r} has another; pass deploy_mode='cluster', put "

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.configuration import conf
-
 from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, MAX_AMPLIFICATION, check_services, services_option
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
@@ -83,11 +81,10 @@ class HoodieCommitOperator(HoodieDeferringOperator):
         self.services = check_services(services)
         self.allow_out_of_order = allow_out_of_order
         self.max_write_amplification = max_write_amplification
-        self.defers_always = deferrable is True
-        by_default: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.deferrable = by_default if deferrable is None else deferrable
         self.poll_interval = poll_interval
-        self.check_deferrable()
+        if deferrable is not None:  # an attribute of an operator is dear, and most have none of this one
+            self.deferrable = deferrable
+            self.check_deferrable()
 
     def take_token(self, context: Context) -> None:
         if self.exactly_once and not self.token:

@@ -440,16 +440,19 @@ def test_a_refusal_is_no_outage(yarn: ResourceManager) -> None:
         ({"master": "local[2]"}, "works with the master yarn only"),
     ],
 )
-def test_what_can_not_be_deferred(arguments: dict[str, Any], message: str, task: Task) -> None:
+def test_what_can_not_be_deferred(
+    arguments: dict[str, Any], message: str, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
     with pytest.raises(HoodieConfigurationError, match=message):
         task.operator(**arguments)
-    assert not task.operator(**arguments, deferrable=None).deferrable
+    assert not task.operator(**arguments, deferrable=None).may_defer()
 
 
 def test_a_local_operator_is_not_deferred_by_default(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
     table = HoodieTable(name="orders", path=task.timeline.path, record_keys="id")
-    assert not DeletePartitionOperator(task_id="drop", table=table, partitions="a").deferrable
+    assert not DeletePartitionOperator(task_id="drop", table=table, partitions="a").may_defer()
     assert task.deferred(deferrable=None).method_name == "execute_complete"
 
 
