@@ -4,6 +4,8 @@ driver, which have no session; reading and staging in tasks.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -14,16 +16,18 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
     InputPartition,
     WriterCommitMessage,
 )
 
 from hoodie.api import write_table
 from hoodie.engine.session import arrow_schema
-from hoodie.errors import JobError
+from hoodie.errors import ConfigError, JobError
 from hoodie.format.schema import normalized
 from hoodie.spark.filters import where
-from hoodie.spark.options import Reading, Writing
+from hoodie.spark.options import Reading, StreamReading, StreamWriting, Writing
 from hoodie.spark.scan import Planned, planned, spark_schema
 from hoodie.spark.staging import Stage, StagedFile
 
@@ -47,18 +51,38 @@ class HoodieDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Raises as `hoodie.read_table`."""
-        found: StructType = spark_schema(Reading.of(self.options))
+        asked = StreamReading.asked(self.options)
+        reading = StreamReading.of(self.options).reading if asked else Reading.of(self.options)
+        found: StructType = spark_schema(reading)
         return found
 
     def reader(self, schema: StructType) -> DataSourceReader:
         made = PushingReader if _PUSHES in sys.modules else HoodieReader
         return made(Reading.of(self.options), schema)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        made: DataSourceStreamReader = _streams().HoodieStreamReader(StreamReading.of(self.options), schema)
+        return made
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Raises as `writer`, and ConfigError for what a stream can't do."""
+        rows = arrow_schema(schema)
+        normalized(rows)
+        writing = StreamWriting.of(self.options, overwrite)
+        made: DataSourceStreamWriter = _streams().HoodieStreamWriter(writing, rows)
+        return made
+
     def writer(self, schema: StructType, overwrite: bool) -> HoodieWriter:
         """Raises before a task runs: ConfigError for options, InputError for columns no table can have."""
         rows = arrow_schema(schema)
         normalized(rows)
         return HoodieWriter(Writing.of(self.options, overwrite), rows)
+
+
+def _streams() -> Any:
+    if importlib.util.find_spec("pyspark.sql.streaming.datasource") is None:
+        raise ConfigError("streams of the source hoodie need pyspark 4.2 or later; use batch queries")
+    return importlib.import_module("hoodie.spark.stream")
 
 
 class HoodieReader(DataSourceReader):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hoodie.config.key import Config, keys
 from hoodie.config.known import hudi_settings
 from hoodie.errors import ConfigError
-from hoodie.read.query import Query, QueryType
+from hoodie.read.query import EARLIEST, Query, QueryType, point
 from hoodie.table.handle import Table, TableRef
 from hoodie.write.operation import Operation
 
@@ -20,6 +20,11 @@ BEGIN = "hoodie.datasource.read.begin.instanttime"
 END = "hoodie.datasource.read.end.instanttime"
 AS_OF = "as.of.instant"
 OPERATION = "hoodie.datasource.write.operation"
+START = "hoodie.datasource.streaming.startOffset"
+#: of a batch of a stream; Apache Hudi has no such limit
+MAX_COMMITS = "hoodie.streaming.max.commits.per.trigger"
+IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
+CHECKPOINT = "checkpointLocation"
 _PATH = "path"
 #: what the mode overwrite of Apache Hudi replaces the table by, whatever the operation is called
 _OVERWRITTEN = (
@@ -94,6 +99,67 @@ class Writing:
         return cls(
             TableRef.of(path, config), Operation.INSERT_OVERWRITE_TABLE if overwrite else operation, config
         )
+
+
+@dataclass(frozen=True)
+class StreamReading:
+    """A stream of a table. start: exclusive, "" is the beginning, None the newest commit. Picklable."""
+
+    reading: Reading
+    start: str | None = ""
+    max_commits: int | None = None
+
+    @classmethod
+    def asked(cls, options: Mapping[str, str]) -> bool:
+        """Has an option that only streams take."""
+        return not {START.lower(), MAX_COMMITS}.isdisjoint(name.lower() for name in options)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> StreamReading:
+        """Raises ConfigError as `Reading.of`, and for options of queries that are no streams."""
+        texts = _texts(options)
+        given = [name for name in (QUERY_TYPE, BEGIN, END, AS_OF) if name in texts]
+        if given:
+            raise ConfigError(
+                f"{', '.join(given)}: a stream takes no such option; {START} says where it begins: "
+                "earliest, latest or an instant",
+                option=", ".join(given),
+            )
+        start, most = texts.pop(START, EARLIEST).strip(), texts.pop(MAX_COMMITS, None)
+        if most is not None and not (most.strip().isdecimal() and int(most) > 0):
+            raise ConfigError(f"{MAX_COMMITS}={most!r} is no number of commits from 1 on", value=most)
+        begin = None if start.lower() == "latest" else _start(start)
+        return cls(Reading.of(texts), begin, None if most is None else int(most))
+
+
+def _start(text: str) -> str:
+    return "" if text.lower() in (EARLIEST, "0", "000") else point(START, text, "000")
+
+
+@dataclass(frozen=True)
+class StreamWriting:
+    """The batches of a stream, of one operation; `identifier` or `checkpoint` names the query. Picklable."""
+
+    writing: Writing
+    identifier: str | None
+    checkpoint: str | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], overwrite: bool) -> StreamWriting:
+        """Raises ConfigError as `Writing.of`, for the output mode complete, and for a query without a name."""
+        texts = _texts(options)
+        identifier, checkpoint = texts.pop(IDENTIFIER, None), texts.pop(CHECKPOINT.lower(), None)
+        if overwrite:
+            raise ConfigError(
+                "a stream is written to a table in the output mode append; for another mode, call "
+                "hoodie.write_table(rows, path, operation='insert_overwrite_table') in foreachBatch"
+            )
+        if not (identifier or checkpoint):
+            raise ConfigError(
+                f"a stream needs the option {CHECKPOINT}, or {IDENTIFIER} with a name that no other stream "
+                "into the table has: batches that were committed are known by it"
+            )
+        return cls(Writing.of(texts, overwrite), identifier or None, checkpoint)
 
 
 def _operation(text: str) -> Operation:

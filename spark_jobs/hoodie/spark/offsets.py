@@ -1,0 +1,76 @@
+"""Offsets of streams: instants of commits, and the token of a batch that a stream writes."""
+
+from __future__ import annotations
+
+import json
+
+from hoodie.errors import ConfigError, NotRetained, TableError
+from hoodie.read.query import Query, QueryType
+from hoodie.read.retained import check_begin, last_before_hole
+from hoodie.read.settings import HOLES_POLICY, Holes
+from hoodie.spark.options import CHECKPOINT, IDENTIFIER, START, Reading, StreamReading, StreamWriting
+from hoodie.storage import storage_for
+
+
+def initial(stream: StreamReading) -> str:
+    """The instant after which a new stream begins: "" is the beginning of the table."""
+    return latest(stream, "", None) if stream.start is None else stream.start
+
+
+def latest(stream: StreamReading, start: str, most: int | None, target: str | None = None) -> str:
+    """The newest commit that can be read, `most` commits after `start` at the farthest, and not later than
+    `target`; `start` where there is none. A write in flight holds back the commits that began after it, unless
+    the options say that it is an error.
+    """
+    table = stream.reading.table()
+    newest = table.timeline.last_commit
+    config = stream.reading.config
+    policy = config[HOLES_POLICY] if HOLES_POLICY.name in config.texts else Holes.BLOCK
+    end = last_before_hole(table, policy, newest.time) if newest else ""
+    end = end if target is None else min(end, target)
+    if end <= start:
+        return start
+    after = table.timeline.between(start, end, table.timeline.commits())
+    return after[: most or None][-1].time if after else start
+
+
+def batch(stream: StreamReading, start: str, end: str) -> Reading:
+    """The incremental query of the rows after `start` up to `end`. Raises NotRetained where commits between
+    them are archived, TableError where the commit `end` is gone.
+    """
+    table = stream.reading.table()
+    try:
+        check_begin(table, start)
+    except NotRetained as error:
+        raise NotRetained(
+            f"{error.message}. A stream begins anew with another checkpointLocation and the option {START}",
+            **error.values,
+        ) from None
+    if not table.timeline.is_committed(end):
+        raise TableError(
+            f"the commit {end}, up to which the stream reads, is not in {stream.reading.ref.uri} any "
+            f"more: it was rolled back. Begin anew with another checkpointLocation and the option {START}",
+            instant=end,
+        )
+    return Reading(
+        stream.reading.ref, Query(QueryType.INCREMENTAL, begin=start, end=end), stream.reading.config
+    )
+
+
+def token(stream: StreamWriting, batch_id: int) -> str:
+    """Of one batch of one query, whose id a new checkpoint changes. Raises ConfigError without a checkpoint
+    that can be read.
+    """
+    if stream.identifier is not None:
+        return f"spark-stream/{stream.identifier}/{batch_id}"
+    path = f"{(stream.checkpoint or '').rstrip('/')}/metadata"
+    try:
+        storage = storage_for(path, stream.writing.ref.storage_options)
+        query = str(json.loads(storage.read(path))["id"])
+    except (OSError, ValueError, KeyError, ConfigError) as error:
+        raise ConfigError(
+            f"the id of the query can't be read from {path} ({error}); name the query by the option "
+            f"{IDENTIFIER}, or give a {CHECKPOINT} that the driver can read",
+            path=path,
+        ) from None
+    return f"spark-stream/{query}/{batch_id}"
