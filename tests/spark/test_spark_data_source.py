@@ -308,7 +308,7 @@ def test_what_can_not_be_read_says_why(servers: Servers, tmp_path: Path) -> None
 def test_the_example_of_the_docs_runs(servers: Servers, tmp_path: Path) -> None:
     table = str(tmp_path / "orders")
     hoodie.write_table(orders(), table, options=ORDERS)
-    texts = [text for page in PAGES for text in blocks(page, "python") if 'format("hoodie")' in text]
+    texts = [text for page in PAGES for text in blocks(page, "python") if 'read.format("hoodie")' in text]
     [text] = [text.replace("/data/orders", table) for text in texts]
     assert servers.ask("examples", "classic", [text])["counts"] == [3]
     day = hoodie.read_table(f"{table}_of_a_day", meta=False)

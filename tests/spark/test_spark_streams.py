@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 import hoodie
+from tests.house.test_docs import PAGES, blocks
 from tests.spark.answers import Servers
 from tests.spark.test_spark_data_source import KEYS, rows, staged
 from tests.support.rows import assert_same_rows
+from tests.unit.test_docs import KEYS as ORDERS
+from tests.unit.test_docs import orders
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
@@ -69,3 +72,21 @@ def test_what_streams_refuse(servers: Servers, tmp_path: Path) -> None:
     assert "is no point in time" in stream(servers, tmp_path, "b", {START: "soon"})
     assert "foreachBatch" in stream(servers, tmp_path, "b", {}, "complete")
     assert not (tmp_path / "b" / ".hoodie" / "hoodie.properties").exists()
+
+
+def test_the_example_of_the_docs_runs(servers: Servers, tmp_path: Path) -> None:
+    """Its foreachBatch, too, which finds its commit where Spark's log has lost the batch."""
+    table = str(tmp_path / "orders")
+    hoodie.write_table(orders(), table, options=ORDERS)
+    [text] = [item for page in PAGES for item in blocks(page, "python") if "readStream" in item]
+    text = text.replace("/data/orders", table)
+    instants = []
+    for _ in range(2):
+        servers.ask("examples", "classic", [text])
+        for name in ("copy", "by_executors"):
+            found = hoodie.read_table(f"{table}_{name}", meta=False)
+            assert_same_rows(found, orders(), meta=False, what=name)
+            instants.append(hoodie.instants(f"{table}_{name}"))
+        (tmp_path / "orders_by_executors_checkpoint" / "commits" / "0").unlink()
+        (tmp_path / "orders_by_executors_checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
+    assert instants[:2] == instants[2:]

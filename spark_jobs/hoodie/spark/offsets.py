@@ -19,8 +19,8 @@ def initial(stream: StreamReading) -> str:
 
 def latest(stream: StreamReading, start: str, most: int | None, target: str | None = None) -> str:
     """The newest commit that can be read, `most` commits after `start` at the farthest, and not later than
-    `target`; `start` where there is none. A write in flight holds back the commits that began after it, unless
-    the options say that it is an error.
+    `target`; `start` where there is none. A write in flight holds back the commits that began after it,
+    unless the options say that it is an error.
     """
     table = stream.reading.table()
     newest = table.timeline.last_commit

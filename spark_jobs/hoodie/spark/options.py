@@ -146,7 +146,7 @@ class StreamWriting:
 
     @classmethod
     def of(cls, options: Mapping[str, str], overwrite: bool) -> StreamWriting:
-        """Raises ConfigError as `Writing.of`, for the output mode complete, and for a query without a name."""
+        """Raises ConfigError as `Writing.of`, for the output mode complete, and a query without a name."""
         texts = _texts(options)
         identifier, checkpoint = texts.pop(IDENTIFIER, None), texts.pop(CHECKPOINT.lower(), None)
         if overwrite:
