@@ -8,10 +8,11 @@ import hoodie
 
 
 def answer(spark: Any, texts: list[str]) -> dict[str, Any]:
-    """How many rows the `frame` of each has."""
+    """How many rows the `frame` of each has that makes one."""
     counts = []
     for text in texts:
         values: dict[str, Any] = {"hoodie": hoodie, "spark": spark}
         exec(text, values)  # noqa: S102
-        counts.append(values["frame"].count())
+        if "frame" in values:
+            counts.append(values["frame"].count())
     return {"counts": counts}
