@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 import hoodie
@@ -49,7 +50,7 @@ def test_offsets_are_commits(commits: list[str], tmp_path: Path) -> None:
     assert stream.latestOffset(start, ReadAllAvailable()) == {"instant": commits[2]}
     found: Any = [stream.read(item) for item in stream.partitions(second, {"instant": commits[2]})]
     read = pa.Table.from_batches([batch for batches in found for batch in batches])
-    assert sorted(read["n"].to_pylist()) == list(range(20, 30))
+    assert read["n"].sort().to_pylist() == list(range(20, 30))
     assert stream.partitions(second, second) == []
 
 
@@ -92,7 +93,7 @@ def test_a_batch_is_committed_once(tmp_path: Path) -> None:
     for query, expected in (("one", 1), ("one", 1), ("two", 2)):
         (checkpoint / "metadata").write_text(json.dumps({"id": query}))
         made = writer(tmp_path, checkpointLocation=str(checkpoint))
-        messages = [made.write(iter(rows(0, 4).to_batches()))]
+        messages: list[WriterCommitMessage | None] = [made.write(iter(rows(0, 4).to_batches()))]
         writer(tmp_path, checkpointLocation=str(checkpoint)).commit(messages, 0)
         assert len(hoodie.instants(str(tmp_path / "to"))) == expected
     empty = writer(tmp_path, **{IDENTIFIER: "mine"})
