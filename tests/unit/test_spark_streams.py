@@ -86,15 +86,16 @@ def test_options_that_streams_refuse(
         reader(tmp_path, **options)
 
 
-def test_a_batch_is_committed_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {IDENTIFIER: "mine"}])
+def test_a_batch_is_committed_once(tmp_path: Path, more: dict[str, str]) -> None:
     """By the id of the query in its checkpoint: another query's batch of that number is another."""
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
     for query, expected in (("one", 1), ("one", 1), ("two", 2)):
         (checkpoint / "metadata").write_text(json.dumps({"id": query}))
-        made = writer(tmp_path, checkpointLocation=str(checkpoint))
+        made = writer(tmp_path, checkpointLocation=str(checkpoint), **more)
         messages: list[WriterCommitMessage | None] = [made.write(iter(rows(0, 4).to_batches()))]
-        writer(tmp_path, checkpointLocation=str(checkpoint)).commit(messages, 0)
+        writer(tmp_path, checkpointLocation=str(checkpoint), **more).commit(messages, 0)
         assert len(hoodie.instants(str(tmp_path / "to"))) == expected
     empty = writer(tmp_path, **{IDENTIFIER: "mine"})
     empty.commit([empty.write(iter([]))], 7)

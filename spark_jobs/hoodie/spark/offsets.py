@@ -58,19 +58,24 @@ def batch(stream: StreamReading, start: str, end: str) -> Reading:
 
 
 def token(stream: StreamWriting, batch_id: int) -> str:
-    """Of one batch of one query, whose id a new checkpoint changes. Raises ConfigError without a checkpoint
-    that can be read.
+    """Of one batch of a query: its identifier, and its id, which a new checkpoint changes, if they are given.
+
+    Raises ConfigError for a checkpoint that can't be read.
     """
-    if stream.identifier is not None:
-        return f"spark-stream/{stream.identifier}/{batch_id}"
-    path = f"{(stream.checkpoint or '').rstrip('/')}/metadata"
+    names = [stream.identifier] if stream.identifier else []
+    if stream.checkpoint:
+        names.append(_query_id(stream, stream.checkpoint))
+    return "/".join(["spark-stream", *names, str(batch_id)])
+
+
+def _query_id(stream: StreamWriting, checkpoint: str) -> str:
+    path = f"{checkpoint.rstrip('/')}/metadata"
     try:
         storage = storage_for(path, stream.writing.ref.storage_options)
-        query = str(json.loads(storage.read(path))["id"])
+        return str(json.loads(storage.read(path))["id"])
     except (OSError, ValueError, KeyError, ConfigError) as error:
         raise ConfigError(
-            f"the id of the query can't be read from {path} ({error}); name the query by the option "
-            f"{IDENTIFIER}, or give a {CHECKPOINT} that the driver can read",
+            f"the id of the query can't be read from {path} ({error}); give a {CHECKPOINT} that the driver "
+            f"can read, or set it for the session and name the query by the option {IDENTIFIER}",
             path=path,
         ) from None
-    return f"spark-stream/{query}/{batch_id}"
