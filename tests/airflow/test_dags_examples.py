@@ -67,6 +67,7 @@ def run_day(dag: Any, day: int, engine: str = "spark") -> dict[str, Any]:
     return {ti.task_id: ti for ti in run.get_task_instances()}
 
 
+@pytest.mark.full
 def test_a_bulk_insert_then_upserts(example: Any, fake: FakeSubmit, tmp_path: Path) -> None:
     """The last day on the worker."""
     import flights  # type: ignore[import-not-found]

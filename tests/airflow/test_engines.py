@@ -334,6 +334,7 @@ def killed_while_writing(task: Any, monkeypatch: pytest.MonkeyPatch, kill: Calla
 QUICK = {"hoodie.client.heartbeat.interval_in_ms": 1000, "hoodie.client.heartbeat.tolerable.misses": 1}
 
 
+@pytest.mark.full
 def test_a_killed_task_withdraws_its_write(
     spark: dict[str, Any], table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

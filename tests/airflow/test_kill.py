@@ -126,6 +126,7 @@ def test_the_driver_does_not_outlive_a_dead_spark_submit(fake: FakeSubmit, tmp_p
     assert (tmp_path / "cleaned").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("after_on_kill", full_but({True}, [False, True]))
 def test_the_job_ends_when_the_task_process_is_killed(
     after_on_kill: bool, fake: FakeSubmit, tmp_path: Path

@@ -89,6 +89,7 @@ def test_a_clean_on_the_worker(table: HoodieTable, logged: Callable[[], str]) ->
     assert "Skipped the clean of orders: no clean is due" in logged()
 
 
+@pytest.mark.full
 def test_scheduled_and_executed_apart(table: HoodieTable, logged: Callable[[], str]) -> None:
     planned = run(CleanOperator(task_id="plan", table=table, mode="schedule", options=FEW))
     assert (planned["status"], planned["pending"]) == ("scheduled", [planned["scheduled"]])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
+import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
@@ -47,6 +48,7 @@ def test_ten_operators_cost_at_most_twice_ten_of_the_spark_provider() -> None:
     assert max(found.values()) <= 2 * found["spark"], found
 
 
+@pytest.mark.full
 def test_a_dag_file_imports_nothing_of_the_jobs() -> None:
     code = "import sys; from airflow_hoodie import *; UpsertOperator; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

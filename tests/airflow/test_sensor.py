@@ -174,6 +174,7 @@ def test_the_result_and_the_timeout(table: Path) -> None:
         ).execute({})
 
 
+@pytest.mark.full
 def test_pokes_without_spark_and_arrow(table: Path) -> None:
     code = """
 import sys

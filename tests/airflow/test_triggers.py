@@ -294,6 +294,7 @@ def test_a_dag_of_deferred_sensors(load_dag: Callable[[str], Any], table: Writte
     assert found["partition"][1]["partitions"] == {"day=1": table.commits[-1]}
 
 
+@pytest.mark.full
 def test_polls_without_spark_and_arrow(table: WrittenTimeline) -> None:
     """Sensor, its trigger and the watcher of an asset, in a process that has no data packages."""
     table.commit(extra={"token": "t"})

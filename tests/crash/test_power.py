@@ -216,6 +216,7 @@ def test_the_newest_commit_is_whole_or_absent(history: History, tmp_path: Path) 
     check_crashes(history, points, 7, tmp_path)
 
 
+@pytest.mark.full
 def test_not_synced_when_told_so(tmp_path: Path) -> None:
     """Then a commit may be lost: so the recording sees all, and the setting reaches every file."""
     history = record("unsynced", tmp_path)

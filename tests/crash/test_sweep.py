@@ -68,7 +68,7 @@ KILLED = {
 }
 SLOW = {
     *((name, Kind.DEAD_DISK) for name in KILLED),
-    *((name, Kind.DEAD_DISK) for name in ("archive", "execute", "ledger_upsert")),
+    *((name, Kind.DEAD_DISK) for name in ("archive", "execute", "ledger_upsert", "upsert")),
     *((name, Kind.HICCUP) for name in ("execute", "locked", "mor_repair_shared", "mor_upsert", "repair")),
 }
 CASES = [

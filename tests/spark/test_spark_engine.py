@@ -215,14 +215,8 @@ def test_bulk_inserts_of_frames_that_the_engine_computes(
         assert files > 3 if name == "small files" else files == 3, name
 
 
-@pytest.mark.parametrize(
-    ("version", "mode"),
-    [
-        ("4", "classic"),
-        pytest.param("4", "connect", marks=pytest.mark.full),
-        pytest.param("3.5", "classic", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("version", "mode"), [("4", "classic"), ("4", "connect"), ("3.5", "classic")])
 def test_upserts_of_frames(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
     """Of files, and of plans that are scans, the keys alone are staged."""
     python, table = interpreter(version), tmp_path / "table"
