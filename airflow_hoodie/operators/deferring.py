@@ -49,7 +49,7 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
     """
 
     deferrable: bool | None = None
-    poll_interval: float
+    poll_interval: float = 30.0
     exactly_once: bool
     token: str | None
 

@@ -51,7 +51,7 @@ class HoodieCommitOperator(HoodieDeferringOperator):
         triggerer without a worker slot until YARN has ended it; the result is read from the commit in the
         table. Needs `exactly_once` or a token. Default: Airflow's setting `[operators] default_deferrable`,
         where that works.
-    :param poll_interval: seconds between the triggerer's looks at a deferred job.
+    :param poll_interval: seconds between the triggerer's looks at a deferred job. Default: 30.
     """
 
     operation: str
@@ -70,7 +70,7 @@ class HoodieCommitOperator(HoodieDeferringOperator):
         allow_out_of_order: bool = False,
         max_write_amplification: float | None = None,
         deferrable: bool | None = None,
-        poll_interval: float = 30.0,
+        poll_interval: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
@@ -81,8 +81,10 @@ class HoodieCommitOperator(HoodieDeferringOperator):
         self.services = check_services(services)
         self.allow_out_of_order = allow_out_of_order
         self.max_write_amplification = max_write_amplification
-        self.poll_interval = poll_interval
-        if deferrable is not None:  # an attribute of an operator is dear, and most have none of this one
+        # an attribute of an operator is dear where a DAG file is parsed, and most have none of these
+        if poll_interval is not None:
+            self.poll_interval = poll_interval
+        if deferrable is not None:
             self.deferrable = deferrable
             self.check_deferrable()
 

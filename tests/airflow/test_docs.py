@@ -17,7 +17,7 @@ from tests.house.test_docs import PAGES, blocks
 
 airflow = pytest.importorskip("airflow.sdk")
 [TABLE] = (text for page in PAGES if page.name == "airflow.md" for text in blocks(page, "python")[:1])
-AIRFLOW = re.compile(r"airflow|ORDERS")
+AIRFLOW = re.compile(r"airflow(?!\.token)|ORDERS")
 
 
 def examples(page: Path) -> list[str]:
