@@ -29,8 +29,11 @@ _COUNTERS = {
 _OTHER = re.compile(r"[^a-z0-9_]+")
 
 
-def committed(result: Mapping[str, Any]) -> None:
-    """Of a job's result: of a write, a service, or several. What committed nothing has no figures."""
+def committed(result: Mapping[str, Any], *, timed: bool = True) -> None:
+    """Of a job's result: of a write, a service, or several. What committed nothing has no figures.
+
+    `timed`: False for a result that does not know its duration.
+    """
     services = result.get("services")
     if isinstance(services, Mapping):
         for each in services.values():
@@ -41,7 +44,7 @@ def committed(result: Mapping[str, Any]) -> None:
         return
     operation, table = str(result.get("operation")), str(result.get("table"))
     counts = {name: _first(result, fields) for name, fields in _COUNTERS.items()}
-    _send(operation, table, counts, float(result.get("duration_s") or 0))
+    _send(operation, table, counts, float(result.get("duration_s") or 0) if timed else None)
 
 
 def counted(operation: str, table: str, name: str) -> None:

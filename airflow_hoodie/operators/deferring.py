@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk.configuration import conf
 
+from airflow_hoodie import stats
 from airflow_hoodie.clusters import State
 from airflow_hoodie.clusters.yarn import Yarn
 from airflow_hoodie.engines import LOCAL
@@ -180,6 +181,7 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
                 self.log.warning(
                     "%s: %s, after the commit %s, which stays", application, state, found.instant
                 )
+        stats.committed(result, timed=False)
         return self.emitted(context, result)
 
     def _commit(self) -> TokenCommit | None:

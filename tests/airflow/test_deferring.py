@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from airflow.models.trigger import Trigger
 from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.observability import stats
 
 from airflow_hoodie import HoodieTable
 from airflow_hoodie.clusters import State, Status
@@ -238,6 +239,24 @@ def test_a_write_is_read_from_its_commit(task: Task) -> None:
     result = task.resumed(deferral)
     assert (result["status"], result["instant"], result["num_inserts"]) == ("committed", instant, 2)
     assert result["base_path"] == task.timeline.path
+
+
+def test_metrics_are_those_of_the_commit(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a duration, which only the job knows; a commit that was there before has none."""
+    sent: dict[str, Any] = {}
+    monkeypatch.setattr(stats, "incr", lambda name, count, tags: sent.update({name: count}))
+    monkeypatch.setattr(stats, "timing", lambda name, *_, **__: sent.update({name: None}))
+    deferral = task.deferred()
+    task.commit()
+    task.yarn.end("FINISHED", "SUCCEEDED")
+    task.resumed(deferral)
+    assert sent.pop("hoodie.upsert.rows_inserted") == 2
+    assert "hoodie.upsert.duration" not in sent
+    sent.clear()
+    deferral = task.deferred()
+    task.yarn.end("FINISHED", "SUCCEEDED")
+    task.resumed(deferral)
+    assert sent == {}
 
 
 def test_a_job_that_failed_after_its_commit_made_it(task: Task) -> None:
