@@ -181,9 +181,8 @@ class HoodieSparkSubmitHook(SubmitHook):
         if not known.get("PYSPARK_PYTHON"):
             if self.spark_connection["master"].startswith("local"):
                 added["PYSPARK_PYTHON"] = sys.executable
-            elif (
-                not known.get("PYSPARK_DRIVER_PYTHON") and not self.in_cluster_mode
-            ):  # executors run elsewhere, with their own Python
+            elif not (known.get("PYSPARK_DRIVER_PYTHON") or self.in_cluster_mode):
+                # executors run elsewhere, with their own Python
                 added["PYSPARK_DRIVER_PYTHON"] = sys.executable
         return added
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_hoodie.clusters import State, Status
 from airflow_hoodie.clusters.yarn import Yarn
 from airflow_hoodie.exceptions import HoodieException, HoodieJobError
+from airflow_hoodie.triggers.deadline import seconds_left
 
 #: so many polls in a row may fail before the task does; pauses are doubled meanwhile, up to a longest one
 MAX_FAILURES, _LONGEST = 10, 300.0
@@ -104,11 +105,9 @@ class ApplicationTrigger(BaseTrigger):
         """Seconds until the next poll; None where the task's time is over."""
         wait = max(float(self.poll_interval), _SHORTEST_WAIT)
         wait = min(wait * float(2**failures), max(wait, _LONGEST))
-        if self.timeout_after is None:
+        left = seconds_left(self.timeout_after, _BEFORE_TIMEOUT)
+        if left is None:
             return wait
-        end = self.timeout_after
-        end = end if end.tzinfo else end.replace(tzinfo=timezone.utc)
-        left = (end - _BEFORE_TIMEOUT - datetime.now(timezone.utc)).total_seconds()
         return None if left <= 0 else min(wait, left)
 
     def _event(self, state: str, said: str) -> TriggerEvent:

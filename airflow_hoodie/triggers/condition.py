@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from airflow.triggers.base import (
@@ -20,6 +20,7 @@ from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieException, from_error, from_report
 from airflow_hoodie.hooks.hoodie import storage_options
 from airflow_hoodie.paths import table_path
+from airflow_hoodie.triggers.deadline import seconds_left
 from hoodie.errors import ConfigError, HoodieError, TableNotFound
 from hoodie.storage import normalize
 from hoodie.text import visible
@@ -143,10 +144,8 @@ class ConditionTrigger(BaseTrigger):
     def _pause(self) -> float:
         """Seconds until the next poll."""
         wait = max(float(self.poke_interval), _SHORTEST_WAIT)
-        if self.end_task and self.timeout_after is not None:
-            end = self.timeout_after
-            end = end if end.tzinfo else end.replace(tzinfo=timezone.utc)
-            left = (end - _BEFORE_TIMEOUT - datetime.now(timezone.utc)).total_seconds()
+        left = seconds_left(self.timeout_after, _BEFORE_TIMEOUT) if self.end_task else None
+        if left is not None:
             if left <= 0:
                 raise _TimedOut
             wait = min(wait, left)
