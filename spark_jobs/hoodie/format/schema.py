@@ -139,6 +139,19 @@ def decimal_size(precision: int) -> int:
     return size
 
 
+#: types without parameters by the names that the SQL of Hive and of Spark has for them
+SQL_TYPES: dict[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+}
+
+
 def type_text(dtype: pa.DataType) -> str:
     """The type as users of Hudi and Spark write it, for messages."""
     if dtype in _PRIMITIVE_NAMES:

@@ -5,29 +5,20 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hoodie.errors import InputError
+from hoodie.format.schema import SQL_TYPES, is_list
 
 
 def ddl(dtype: pa.DataType) -> str:
     """Spark SQL's name of a table column's type. Raises InputError for a type that no table column has."""
-    simple = {
-        pa.bool_(): "boolean",
-        pa.int32(): "int",
-        pa.int64(): "bigint",
-        pa.float32(): "float",
-        pa.float64(): "double",
-        pa.string(): "string",
-        pa.binary(): "binary",
-        pa.date32(): "date",
-    }
-    if dtype in simple:
-        return simple[dtype]
+    if dtype in SQL_TYPES:
+        return SQL_TYPES[dtype]
     if pa.types.is_decimal(dtype):
         return f"decimal({dtype.precision},{dtype.scale})"
     if pa.types.is_timestamp(dtype):
         return "timestamp" if dtype.tz else "timestamp_ntz"
     if pa.types.is_map(dtype):
         return f"map<{ddl(dtype.key_type)},{ddl(dtype.item_type)}>"
-    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+    if is_list(dtype):
         return f"array<{ddl(dtype.value_type)}>"
     if pa.types.is_struct(dtype):
         inside = (f"`{field.name.replace('`', '``')}`:{ddl(field.type)}" for field in dtype)

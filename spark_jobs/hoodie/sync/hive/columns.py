@@ -10,19 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.errors import SchemaError
-from hoodie.format.schema import is_list, type_text
+from hoodie.format.schema import SQL_TYPES, is_list, type_text
 
-_HIVE = {
-    pa.bool_(): "boolean",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-}
-_SPARK = {**_HIVE, pa.int32(): "integer", pa.int64(): "long"}
+_SPARK = {**SQL_TYPES, pa.int32(): "integer", pa.int64(): "long"}
 
 #: each is read as any that comes later
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
@@ -33,8 +23,8 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 def hive_type(dtype: pa.DataType, timestamps: bool) -> str:
     """In lower case and without blanks, as the metastore stores it. Raises SchemaError."""
-    if dtype in _HIVE:
-        return _HIVE[dtype]
+    if dtype in SQL_TYPES:
+        return SQL_TYPES[dtype]
     if pa.types.is_timestamp(dtype):
         return "timestamp" if timestamps else "bigint"
     if pa.types.is_decimal(dtype):
