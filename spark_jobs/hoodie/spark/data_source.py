@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,14 +21,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from hoodie.api import write_table
 from hoodie.engine.session import arrow_schema
 from hoodie.errors import ConfigError, JobError
 from hoodie.format.schema import normalized
 from hoodie.spark.filters import where
 from hoodie.spark.options import Reading, StreamReading, StreamWriting, Writing
 from hoodie.spark.scan import Planned, planned, spark_schema
-from hoodie.spark.staging import Stage, StagedFile
+from hoodie.spark.staging import Stage, StagedFile, write_staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,16 +134,10 @@ class HoodieWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         try:
-            result = write_table(
-                self._stage.rows([file for message in messages for file in _files(message)]),
-                self._writing.ref.uri,
-                operation=self._writing.operation,
-                options=self._writing.config.texts,
-            )
+            files = [file for message in messages for file in _files(message)]
+            write_staged(self._stage.rows(files), self._writing)
         finally:
             self._stage.delete()
-        for text in result.warnings:
-            warnings.warn(text, stacklevel=1)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._stage.delete()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -17,10 +18,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from hoodie.api import write_table
 from hoodie.engine.packing import together
 from hoodie.errors import HoodieError, JobError
 from hoodie.source import Format, Source
 from hoodie.source.arrow_files import file_system
+from hoodie.spark.options import Writing
 from hoodie.storage import Storage
 from hoodie.storage.settings import FSYNC
 from hoodie.table.handle import TableRef
@@ -110,6 +113,21 @@ class Stage:
             newest = max((file.mtime_ms for file in storage.tree(item.path)), default=item.mtime_ms)
             if storage.now_ms() - newest > _ABANDONED_MS:
                 storage.delete_tree(item.path)
+
+
+def write_staged(
+    rows: pa.Table | ds.Dataset, writing: Writing, extra_metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write them by the local engine, as one commit; what its result warns of are Python's warnings."""
+    result = write_table(
+        rows,
+        writing.ref.uri,
+        operation=writing.operation,
+        options=writing.config.texts,
+        extra_metadata=extra_metadata,
+    )
+    for text in result.warnings:
+        warnings.warn(text, stacklevel=2)
 
 
 def _lost(path: str, what: str) -> JobError:

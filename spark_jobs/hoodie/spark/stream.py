@@ -6,7 +6,6 @@ A commit of a batch runs in a process that did not make the tasks' writer, so th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,12 +23,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from hoodie.api import write_table
 from hoodie.errors import JobError
 from hoodie.spark.offsets import batch, initial, latest, token
 from hoodie.spark.options import StreamReading, StreamWriting
 from hoodie.spark.scan import planned
-from hoodie.spark.staging import Stage, StagedFile
+from hoodie.spark.staging import Stage, StagedFile, write_staged
 from hoodie.timeline.tokens import TOKEN_KEY
 
 if TYPE_CHECKING:
@@ -94,23 +92,15 @@ class HoodieStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """A batch without rows commits nothing."""
-        writing = self._writing.writing
         try:
             staged = [_batch(message) for message in messages]
             files = [file for message in staged for file in message.files]
             if not files:
                 return
-            result = write_table(
-                staged[0].stage.rows(files),
-                writing.ref.uri,
-                operation=writing.operation,
-                options=writing.config.texts,
-                extra_metadata={TOKEN_KEY: token(self._writing, batchId)},
-            )
+            extra_metadata = {TOKEN_KEY: token(self._writing, batchId)}
+            write_staged(staged[0].stage.rows(files), self._writing.writing, extra_metadata)
         finally:
             self.abort(messages, batchId)
-        for text in result.warnings:
-            warnings.warn(text, stacklevel=1)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         for stage in {message.stage.name: message.stage for message in messages if message}.values():
