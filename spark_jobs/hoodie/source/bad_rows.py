@@ -36,7 +36,7 @@ class Required:
     def problems(self, rows: pa.Table) -> Iterator[tuple[int, str]]:
         """Numbers of rows, from 0, ascending, and what each lacks; a row is named once."""
         found: dict[int, str] = {}
-        for fields, what, empty in self._groups():
+        for fields, what, empty in self.groups():
             lacking = _lacking(rows, fields[0], empty)
             for name in fields[1:]:
                 lacking = pc.and_(lacking, _lacking(rows, name, empty))
@@ -45,7 +45,8 @@ class Required:
                 found.setdefault(number, text)
         yield from sorted(found.items())
 
-    def _groups(self) -> Iterator[tuple[tuple[str, ...], str, bool]]:
+    def groups(self) -> Iterator[tuple[tuple[str, ...], str, bool]]:
+        """Fields of which a row needs one, what they are, and whether an empty text is no value."""
         if self.record_key:
             yield self.record_key, "record key", True
         for name in self.partition:
@@ -95,17 +96,34 @@ def record_texts(rows: pa.Table, numbers: Sequence[int]) -> list[str]:
     return [json.dumps(row, default=str, ensure_ascii=False) for row in found]
 
 
+def located(schema: pa.Schema, name: str) -> tuple[list[str], pa.DataType] | None:
+    """The path of a field, dotted for a nested one, and its type; None where the schema lacks it."""
+    top, *rest = [name] if name in schema.names else name.split(".")
+    if top not in schema.names:
+        return None
+    kind = schema.field(top).type
+    for step in rest:
+        if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
+            return None
+        kind = kind.field(step).type
+    return [top, *rest], kind
+
+
+def lacking(values: Any, kind: pa.DataType, empty: bool) -> Any:
+    """Mask of the values of that type that are none; of an expression, the expression of it."""
+    mask = pc.is_null(values)
+    if empty and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        mask = pc.or_kleene(mask, pc.equal(values, ""))
+    return mask
+
+
 def _lacking(rows: pa.Table, name: str, empty: bool) -> Any:
     """Mask of the rows that have no value in a field."""
-    top, *rest = name.split(".") if name not in rows.schema.names else [name]
-    if top not in rows.schema.names:
+    found = located(rows.schema, name)
+    if found is None:
         return pa.chunked_array([pa.repeat(True, rows.num_rows)])
+    (top, *rest), kind = found
     values = rows.column(top)
     for step in rest:
-        if not pa.types.is_struct(values.type) or values.type.get_field_index(step) < 0:
-            return pa.chunked_array([pa.repeat(True, rows.num_rows)])
         values = pc.struct_field(values, step)
-    mask = pc.is_null(values)
-    if empty and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
-        mask = pc.or_(mask, pc.fill_null(pc.equal(values, ""), True))
-    return mask
+    return lacking(values, kind, empty)

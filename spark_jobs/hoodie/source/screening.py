@@ -21,7 +21,7 @@ from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow import read
 from hoodie.source.arrow_files import file_system
-from hoodie.source.bad_rows import BadRows, Required, Screened, record_texts
+from hoodie.source.bad_rows import BadRows, Required, Screened, lacking, located, record_texts
 from hoodie.source.text import TextFile, text_files, text_rows
 
 _FILE_NAME = "__filename"
@@ -107,8 +107,10 @@ class _Screen:
 
     def _block(self, lines: Sequence[bytes], place: int, line: int) -> None:
         """`place` and `line` are those of the first one."""
-        starts = np.concatenate([[0], np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))])
-        lasting = np.flatnonzero(np.asarray(_has_text(lines)))
+        texts = pa.array(lines, pa.binary())
+        sizes = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+        starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        lasting = np.flatnonzero(_has_text(texts))
         for number, error in self._problems(lines, lasting):
             begin, end = int(starts[number]), int(starts[number + 1])
             text = lines[number].decode("utf-8", "replace").rstrip("\r\n")
@@ -135,9 +137,9 @@ class _Screen:
                 yield int(some[number]), problem
 
 
-def _has_text(lines: Sequence[bytes]) -> Any:
+def _has_text(lines: pa.Array[Any]) -> Any:
     """Mask of the lines that are not blank; their ends may be all that they have."""
-    return pc.match_substring_regex(pa.array(lines, pa.binary()), r"[^\r\n]").to_numpy(zero_copy_only=False)
+    return pc.match_substring_regex(lines, r"[^\r\n]").to_numpy(zero_copy_only=False)
 
 
 def _said(error: Exception) -> str:
@@ -177,23 +179,11 @@ def _wrong(required: Required, schema: pa.Schema) -> Any:
     is left to the write, which names it.
     """
 
-    def lacking(name: str, empty: bool) -> Any:
-        path = [name] if name in schema.names else name.split(".")
-        if path[0] not in schema.names:
-            return pc.scalar(False)
-        kind = schema.field(path[0]).type
-        for step in path[1:]:
-            if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
-                return pc.scalar(False)
-            kind = kind.field(step).type
-        found = pc.field(*path) if len(path) > 1 else pc.field(name)
-        if empty and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            return found.is_null() | (found == "")
-        return found.is_null()
+    def without(name: str, empty: bool) -> Any:
+        found = located(schema, name)
+        return pc.scalar(False) if found is None else lacking(pc.field(*found[0]), found[1], empty)
 
-    parts = [lacking(name, True) for name in required.partition]
-    if required.record_key:
-        parts.append(reduce(and_, [lacking(name, True) for name in required.record_key]))
-    if required.ordering:
-        parts.append(lacking(required.ordering, False))
+    parts = [
+        reduce(and_, [without(name, empty) for name in fields]) for fields, _, empty in required.groups()
+    ]
     return reduce(or_, parts) if parts else None
