@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
@@ -138,7 +139,7 @@ class HoodieTable:
         locking = lock_options(self.lock, self.name) if isinstance(self.lock, Mapping) else {}
         return {**locking, **merged.options, **merged._own_options()}
 
-    @property
+    @cached_property
     def asset(self) -> Asset:
         """The asset of the table, whose events the writing operators emit: `schedule=[table.asset]`."""
         from airflow_hoodie.assets.hoodie import table_asset

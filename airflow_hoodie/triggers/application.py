@@ -11,8 +11,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hoodie.clusters import State, Status
 from airflow_hoodie.clusters.yarn import Yarn
+from airflow_hoodie.deadline import seconds_left
 from airflow_hoodie.exceptions import HoodieException, HoodieJobError
-from airflow_hoodie.triggers.deadline import seconds_left
 
 #: so many polls in a row may fail before the task does; pauses are doubled meanwhile, up to a longest one
 MAX_FAILURES, _LONGEST = 10, 300.0

@@ -17,10 +17,10 @@ from airflow.triggers.base import (
 
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
+from airflow_hoodie.deadline import seconds_left
 from airflow_hoodie.exceptions import HoodieException, from_error, from_report
 from airflow_hoodie.hooks.hoodie import storage_options
 from airflow_hoodie.paths import table_path
-from airflow_hoodie.triggers.deadline import seconds_left
 from hoodie.errors import ConfigError, HoodieError, TableNotFound
 from hoodie.storage import normalize
 from hoodie.text import visible

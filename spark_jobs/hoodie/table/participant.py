@@ -80,6 +80,7 @@ class CommitParticipant:
     def undo(self, table: Table, instant: Instant) -> None:
         """The instant is not completed: it was withdrawn, or is being rolled back, which goes on until it is
         done. `instant` is that of the commit, in the state that it had, and may have the action of its plan.
+        A savepoint that is deleted has the time of the commit that it saved, which stays.
         """
 
 

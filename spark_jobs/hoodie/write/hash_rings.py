@@ -107,7 +107,7 @@ class HashRings(CommitParticipant):
         _at_once(lambda ring: _write(table, ring), changed)
 
     def undo(self, table: Table, instant: Instant) -> None:
-        if self._ringed(table):
+        if instant.action is not Action.SAVEPOINT and self._ringed(table):  # else the ring is its commit's
             _forget(table, instant.time)
 
     def _ringed(self, table: Table) -> bool:

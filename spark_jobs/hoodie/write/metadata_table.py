@@ -212,6 +212,8 @@ class MetadataTableUpdate(MetadataTableParticipant):
                 raise  # else a writer that does not keep it has removed it meanwhile
 
     def undo(self, table: Table, instant: Instant) -> None:
+        if instant.action is Action.SAVEPOINT:  # the deltacommit of that time is its commit's
+            return
         data = _opened(table)
         try:
             writer = MetadataWriter.open(data)

@@ -131,6 +131,8 @@ def test_a_pending_plan_keeps_its_buckets(tmp_path: Path) -> None:
     put(table, keyed(*range(200), ts=2))
     assert stored(table) == [FIRST]
     done = cluster(table, **SPLIT)
+    hoodie.savepoint_table(str(table), done.instant)
+    hoodie.delete_savepoint(str(table), done.instant)
     assert stored(table) == [FIRST, done.instant]
     hoodie.rollback_table(str(table), done.instant)
     assert stored(table) == [FIRST]

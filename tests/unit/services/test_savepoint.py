@@ -216,6 +216,17 @@ def test_a_clean_that_is_planned_meanwhile_gives_way(tmp_path: Path, monkeypatch
     history.back_to(first)
 
 
+def test_deleting_one_leaves_the_metadata_table_of_its_commit(history: History) -> None:
+    path, kept = str(history.path), {"hoodie.metadata.enable": True}
+    history.write(small_rows(range(3), 9), **kept)
+    newest = history.commits()[-1]
+    before = hoodie.read_table(path).num_rows
+    hoodie.savepoint_table(path, newest, options=kept)
+    assert hoodie.delete_savepoint(path, newest, options=kept).status == "deleted"
+    assert (history.path / f".hoodie/metadata/.hoodie/{newest}.deltacommit").exists()
+    assert hoodie.read_table(path).num_rows == before
+
+
 def test_what_a_kill_left_is_taken_over(history: History) -> None:
     newest = history.commits()[-1]
     inflight = Instant(newest, Action.SAVEPOINT, State.INFLIGHT)
