@@ -451,7 +451,9 @@ def test_the_strip(browser: Browser, site: Site) -> None:
 def test_all_tables(browser: Browser, site: Site) -> None:
     browser.open(site.server.url)
     browser.until("document.querySelector('#overview tbody tr')")
+    browser.run("window.button = document.querySelector('[data-name=runs]'); window.button.focus()")
     browser.until("!document.querySelector('#overview').ariaBusy")
+    assert browser.run("window.button.isConnected && document.activeElement === window.button")
     names = browser.run("[...document.querySelectorAll('#overview tbody tr')].map((r) => r.dataset.table)")
     assert sorted(names) == sorted(site.tables)
     assert set(names[:2]) == {"gone", "torn"}
@@ -477,6 +479,7 @@ def test_a_table_that_is_not_listed_leads_to_the_list(browser: Browser, site: Si
     browser.until("!document.querySelector('#message').hidden")
     assert all(name in browser.text("#message") for name in site.tables)
     browser.until("document.querySelector('[data-name=\"runs\"]')")
+    browser.until("!document.querySelector('#overview').ariaBusy")  # texts that come make lines higher
     browser.click('[data-name="runs"]')
     browser.until(f"{MARKS} === 2")
     assert browser.run("document.querySelector('#message').hidden")

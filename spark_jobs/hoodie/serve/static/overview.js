@@ -15,6 +15,7 @@ export class Overview {
     this.chosen = chosen;
     this.turn = 0;
     this.known = new Map();
+    this.lines = new Map();
     this.body = element("tbody");
     this.summary = element("p#tables-count", { role: "status" });
     const heads = HEADS.map((head) => element("th", { scope: "col" }, head));
@@ -32,9 +33,14 @@ export class Overview {
   async show(tables) {
     const turn = ++this.turn;
     const names = new Set(tables.map((table) => table.name));
-    for (const name of this.known.keys()) if (!names.has(name)) this.known.delete(name);
+    for (const name of this.known.keys()) {
+      if (names.has(name)) continue;
+      this.known.delete(name);
+      this.lines.delete(name);
+    }
     for (const table of tables) this.known.set(table.name, { ...this.known.get(table.name), table });
-    this.#draw();
+    for (const name of names) this.#fill(name);
+    this.#sort();
     const take = async (name, what) => {
       if (turn !== this.turn) return;
       const found = await get(place(name, what)).catch((error) => {
@@ -43,42 +49,65 @@ export class Overview {
       });
       if (turn !== this.turn) return;
       this.known.set(name, { ...this.known.get(name), [what]: found });
-      this.#draw();
+      this.#fill(name);
+      this.#count();
     };
     this.home.setAttribute("aria-busy", "true");
     await each([...names], HEALTH_AT_ONCE, (name) => take(name, "health"));
+    if (turn === this.turn) this.#sort();
     const whole = [...names].filter((name) => turn === this.turn && !this.known.get(name).health.error);
     await each(whole, SERVICES_AT_ONCE, (name) => take(name, "services"));
-    if (turn === this.turn) this.home.removeAttribute("aria-busy");
+    if (turn !== this.turn) return;
+    this.#sort();
+    this.home.removeAttribute("aria-busy");
   }
 
-  #draw() {
-    const focused = this.body.contains(document.activeElement) ? document.activeElement.dataset.name : null;
+  // Rows change places when all tables have answered, so that none moves from under a pointer before
+  #sort() {
+    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
     const rows = [...this.known.values()].sort((a, b) => weight(b) - weight(a) || age(b) - age(a) || (a.table.name < b.table.name ? -1 : 1));
-    this.body.replaceChildren(...rows.map((row) => this.#row(row)));
-    if (focused) this.body.querySelector(`[data-name="${focused}"]`)?.focus({ preventScroll: true });
+    this.body.replaceChildren(...rows.map((row) => this.lines.get(row.table.name)));
+    focused?.focus({ preventScroll: true });
+    this.#count();
+  }
+
+  #count() {
+    const rows = [...this.known.values()];
     const looked = rows.filter((row) => row.health);
     const bad = looked.filter((row) => row.health.level > 1).length;
     const left = rows.length - looked.length;
     this.summary.textContent = `${number(bad)} of ${number(rows.length)} tables ${bad === 1 ? "needs" : "need"} a hand${left ? `; ${number(left)} are being looked at` : ""}`;
   }
 
-  #row({ table, health, services }) {
-    const name = element("button.link", { type: "button", "data-name": table.name, title: table.base_path, onclick: () => this.chosen(table.name) }, table.name);
+  // The cell of the name stays, with its focus, and with a click that has begun
+  #fill(name) {
+    const known = this.known.get(name);
+    const line = this.lines.get(name) ?? element("tr", { "data-table": name }, element("td", {}, this.#name(known.table)));
+    this.lines.set(name, line);
+    line.querySelector("button").title = known.table.base_path;
+    while (line.children.length > 1) line.lastElementChild.remove();
+    line.append(...this.#cells(known).map((cell) => element("td", {}, cell)));
+  }
+
+  #name(table) {
+    return element("button.link", { type: "button", "data-name": table.name, onclick: () => this.chosen(table.name) }, table.name);
+  }
+
+  #cells({ health, services }) {
     const level = health ? LEVELS[health.level] : "quiet";
-    const cells = [name, element("span", {}, element(`span.level.${level}`, {}, health ? SAYS[health.level] : "…"), health?.reasons.length ? element("span.why", {}, ` ${health.reasons.join("; ")}`) : "")];
+    const cells = [element("span", {}, element(`span.level.${level}`, {}, health ? SAYS[health.level] : "…"), health?.reasons.length ? element("span.why", {}, ` ${health.reasons.join("; ")}`) : "")];
     if (health && !health.error) {
       const last = health.last_write;
       const failed = health.pending.filter((item) => ["failed", "open"].includes(item.status)).length;
       const small = [last.age_ms === null ? "" : `written ${ago(last.age_ms)}`, services?.due?.length ? `due: ${services.due.join(", ")}` : ""];
-      cells[1].append(element("span.small", {}, ` ${small.filter(Boolean).join("; ")}`));
+      cells[0].append(element("span.small", {}, ` ${small.filter(Boolean).join("; ")}`));
       cells.push(
         last.age_ms === null ? "" : element(`span${last.late ? ".bad" : ""}`, {}, ago(last.age_ms)),
         last.usual_ms === null ? "" : rough(last.usual_ms), failed ? number(failed) : "", health.waiting.length ? number(health.waiting.length) : "", due(services),
       );
     }
-    while (cells.length < HEADS.length) cells.push("");
-    return element("tr", { "data-table": table.name }, ...cells.map((cell) => element("td", {}, cell)));
+    while (cells.length < HEADS.length - 1) cells.push("");
+    return cells;
   }
 }
 
