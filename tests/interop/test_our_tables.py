@@ -126,13 +126,10 @@ def test_every_reader_agrees(tmp_path: Path, case: Case, hudi_015: HudiServer, h
         assert_same_rows(read_daft(path), expected, what="Daft")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "case",
-    full_but(
-        {"simple"},
-        [case for case in CASES if case.name in ("simple", "types", "nonpartitioned", "complex", "hive")],
-        lambda case: case.name,
-    ),
+    [case for case in CASES if case.name in ("simple", "types", "nonpartitioned", "complex", "hive")],
     ids=lambda case: case.name,
 )
 def test_written_in_turns(tmp_path: Path, case: Case, hudi_015: HudiServer, hudi_12: HudiServer) -> None:

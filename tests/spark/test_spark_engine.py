@@ -95,14 +95,8 @@ def test_rows_of_every_type(
     assert not Path(f"{table}_bad").exists(), "a refused write leaves nothing behind"
 
 
-@pytest.mark.parametrize(
-    ("version", "mode"),
-    [
-        pytest.param("4", "classic", marks=pytest.mark.full),
-        ("4", "connect"),
-        pytest.param("3.5", "classic", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("version", "mode"), [("4", "classic"), ("4", "connect"), ("3.5", "classic")])
 def test_verbs(tmp_path: Path, servers: Servers, version: str, mode: str) -> None:
     python = interpreter(version)
     answer = servers.ask("verbs", mode, str(tmp_path), python=python)
