@@ -55,22 +55,52 @@ def properties(
 
     None if that file is not known. Raises HoodieConfigurationError.
     """
-    if _FILE_OPTION in command:
-        base: Path | None = Path(command[command.index(_FILE_OPTION) + 1])
+    given = command[command.index(_FILE_OPTION) + 1] if _FILE_OPTION in command else None
+    before = _file(given, command[0], environ)
+    if before is None:
+        return None
+    return b"\n".join(
+        [_line(*_REDACTION), before, b"", *(_line(name, value) for name, value in secrets.items()), b""]
+    )
+
+
+def settings(
+    conf: Mapping[str, object], given: str | None, binary: str, environ: Mapping[str, str]
+) -> dict[str, str] | None:
+    """Spark's settings as spark-submit finds them: those of its properties file, then `conf`.
+
+    `given`: the argument `properties_file`. None if the file is not known. Raises HoodieConfigurationError.
+    """
+    content = _file(given, binary, environ)
+    if content is None:
+        return None
+    pairs = (
+        re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in content.decode("latin-1").split("\n")
+    )
+    found = {pair[0]: pair[1] for pair in pairs if len(pair) > 1 and pair[0][:1] not in ("#", "!")}
+    return {**found, **{name: str(value) for name, value in conf.items()}}
+
+
+def _file(given: str | None, binary: str, environ: Mapping[str, str]) -> bytes | None:
+    """Content of the properties file that spark-submit reads; empty where there is none.
+
+    None if it is not known. Raises HoodieConfigurationError.
+    """
+    if given:
+        base = Path(given)
     else:
-        folder = conf_folder(command[0], environ)
+        folder = conf_folder(binary, environ)
         if folder is None:
             return None
-        base = folder / _DEFAULTS if (folder / _DEFAULTS).is_file() else None
+        base = folder / _DEFAULTS
+        if not base.is_file():
+            return b""
     try:
-        before = b"" if base is None else base.read_bytes()
+        return base.read_bytes()
     except OSError as error:
         raise HoodieConfigurationError(
             f"can't read the Spark properties file {base}: {error.strerror}; correct properties_file"
         ) from None
-    return b"\n".join(
-        [_line(*_REDACTION), before, b"", *(_line(name, value) for name, value in secrets.items()), b""]
-    )
 
 
 def conf_folder(binary: str, environ: Mapping[str, str]) -> Path | None:

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 
 class State(Enum):
-    """What a cluster manager says of an application. UNKNOWN: it has none of that id, or no more."""
+    """What a cluster manager says of an application.
+
+    ENDING: it runs, and has been killed. UNKNOWN: the cluster manager has none of that id, or no more.
+    """
 
     RUNNING = "running"
+    ENDING = "ending"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     KILLED = "killed"
@@ -31,24 +35,33 @@ class Status:
 
     @property
     def ended(self) -> bool:
-        return self.state is not State.RUNNING
+        return self.state not in (State.RUNNING, State.ENDING)
 
 
 class ClusterManager:
-    """Every method but `conf` asks the cluster, and blocks up to TIMEOUT_S for each of its addresses.
+    """`find`, `status` and `kill` ask the cluster, and block up to TIMEOUT_S for each of its addresses.
 
-    Raises HoodieJobError (code `unreachable`) where no address answers as it should, which may pass, and
+    They raise HoodieJobError (code `unreachable`) where no address answers as it should, which may pass, and
     HoodieConfigurationError where the cluster refuses the request.
     """
 
     TIMEOUT_S = 10.0
+    #: as people call it
+    NAME: ClassVar[str]
 
-    @staticmethod
-    def conf(tag: str, given: Mapping[str, Any]) -> dict[str, str]:
+    def place(self) -> dict[str, str]:
+        """What `clusters.choice.cluster_at` makes the same of. Airflow keeps it: it contains no secrets."""
+        raise NotImplementedError
+
+    def conf(self, tag: str, given: Mapping[str, Any]) -> dict[str, str]:
         """Settings by which spark-submit gives the application the tag, and ends once it is accepted.
 
         `given`: the user's settings of Spark.
         """
+        raise NotImplementedError
+
+    def log_command(self, application_id: str) -> str:
+        """The command that shows the log of the application's driver."""
         raise NotImplementedError
 
     def find(self, tag: str) -> str | None:

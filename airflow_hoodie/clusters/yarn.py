@@ -7,14 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow_hoodie.clusters import ClusterManager, State, Status
-from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError
-from hoodie.text import visible
+from airflow_hoodie.clusters.rest import ask, shown, unreachable
+from airflow_hoodie.exceptions import HoodieConfigurationError
 
 #: field of a Spark connection's extra; the Spark provider has the same one
 ADDRESS = "yarn_resourcemanager_webapp_address"
 _TAGS = "spark.yarn.tags"
 _STATES = {"FAILED": State.FAILED, "KILLED": State.KILLED}
-_SHOWN = 500
 
 
 class Yarn(ClusterManager):
@@ -23,7 +22,10 @@ class Yarn(ClusterManager):
     :param address: `http://host:8088`, or several separated by commas, of which one is active.
     """
 
+    NAME = "YARN"
+
     def __init__(self, address: str) -> None:
+        self._given = address
         named = [one.strip().rstrip("/") for one in address.split(",") if one.strip()]
         self._addresses = [one if "://" in one else f"http://{one}" for one in named]
         if not self._addresses:
@@ -32,10 +34,15 @@ class Yarn(ClusterManager):
                 f'add {{"{ADDRESS}": "http://host:8088"}} to the extra of the Spark connection'
             )
 
-    @staticmethod
-    def conf(tag: str, given: Mapping[str, Any]) -> dict[str, str]:
+    def place(self) -> dict[str, str]:
+        return {"address": self._given}
+
+    def conf(self, tag: str, given: Mapping[str, Any]) -> dict[str, str]:
         tags = ",".join([tag, *([str(given[_TAGS])] if given.get(_TAGS) else [])])
         return {"spark.yarn.submit.waitAppCompletion": "false", _TAGS: tags}
+
+    def log_command(self, application_id: str) -> str:
+        return f"yarn logs -applicationId {application_id}"
 
     def find(self, tag: str) -> str | None:
         answer = self._ask("GET", f"apps?applicationTags={quote(tag)}")
@@ -53,7 +60,7 @@ class Yarn(ClusterManager):
             found = State.SUCCEEDED if final == "SUCCEEDED" else _STATES.get(final, State.FAILED)
         else:
             found = _STATES.get(state, State.RUNNING)
-        return Status(found, visible(str(app.get("diagnostics") or "").strip())[:_SHOWN])
+        return Status(found, shown(app.get("diagnostics")))
 
     def kill(self, application_id: str) -> None:
         self._ask("PUT", f"apps/{quote(application_id)}/state", {"state": "KILLED"})
@@ -65,30 +72,18 @@ class Yarn(ClusterManager):
             try:
                 return self._one(method, f"{address}/ws/v1/cluster/{path}", body)
             except (OSError, ValueError) as error:  # those of requests are among them
-                failures.append(f"{address}: {visible(str(error))[:_SHOWN]}")
-        raise HoodieJobError(
-            f"YARN's ResourceManager is unreachable ({'; '.join(failures)}); is it running, and is {ADDRESS} "
-            "of the Spark connection right?",
-            code="unreachable",
-        )
+                failures.append(f"{address}: {shown(error)}")
+        advice = f"is it running, and is {ADDRESS} of the Spark connection right?"
+        raise unreachable("YARN's ResourceManager", failures, advice)
 
     def _one(self, method: str, url: str, body: Any) -> dict[str, Any] | None:
         """Raises OSError or ValueError for what may pass. A ResourceManager on standby leads to the other."""
-        import requests
-
-        answer = requests.request(
-            method, url, json=body, headers={"Accept": "application/json"}, timeout=self.TIMEOUT_S
-        )
-        if answer.status_code == 404:
+        status, found = ask(method, url, self.TIMEOUT_S, json=body)
+        if status == 404:
             return None
-        if answer.status_code in (400, 401, 403):
+        if status >= 400:
             raise HoodieConfigurationError(
-                f"YARN's ResourceManager refuses {method} {url} with HTTP {answer.status_code}; a "
+                f"YARN's ResourceManager refuses {method} {url} with HTTP {status}; a "
                 "ResourceManager that asks for Kerberos is not supported: use deploy mode client"
             )
-        if answer.status_code >= 300:
-            raise ValueError(f"HTTP {answer.status_code}")
-        found = answer.json()
-        if not isinstance(found, dict):
-            raise ValueError("the answer is no JSON object")
         return found

@@ -37,6 +37,17 @@ class SubmitHook(SparkSubmitHook):
         return self._env_vars or {}
 
     @property
+    def given_conf(self) -> Mapping[str, Any]:
+        """The argument `conf`."""
+        return self._conf or {}
+
+    @property
+    def properties_file(self) -> str | None:
+        """The argument `properties_file`."""
+        found: str | None = self._properties_file
+        return found
+
+    @property
     def launch_env(self) -> dict[str, Any]:
         """Variables that spark-submit is started with, beside this process's own; complete in `submit`."""
         found: dict[str, Any] = self._env or {}
@@ -98,6 +109,13 @@ class SubmitHook(SparkSubmitHook):
     def read_output(self, lines: Iterator[Any]) -> None:
         """Reads spark-submit's output to its end; `process` is running when this is called."""
         super()._process_spark_submit_log(lines)
+
+    def take_exit_code(self) -> None:
+        """Called when the output was read: spark-submit's exit code alone says how it ended.
+
+        On Kubernetes the hook looks for that of the driver, too, which has not ended.
+        """
+        self._spark_exit_code = 0
 
     # what SparkSubmitHook calls
 

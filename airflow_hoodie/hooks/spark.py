@@ -22,7 +22,10 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_hoodie import spark_conf
-from airflow_hoodie.clusters.yarn import ADDRESS
+from airflow_hoodie.clusters import ClusterManager
+from airflow_hoodie.clusters.choice import MASTERS, YARN, has_cluster
+from airflow_hoodie.clusters.kubernetes import Kubernetes, check_uploads
+from airflow_hoodie.clusters.yarn import ADDRESS, Yarn
 from airflow_hoodie.compat.spark_provider import DEFAULT_SPARK_BINARY, SubmitHook, installed_spark_home
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
@@ -35,7 +38,7 @@ from airflow_hoodie.hooks import process_group
 from airflow_hoodie.job_output import JobOutput, with_nonce
 from airflow_hoodie.preflight import check_master, check_reachable
 from airflow_hoodie.private_file import private_file
-from airflow_hoodie.secrets import hide
+from airflow_hoodie.secrets import hide, secret_names
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
 _TAIL_LINES = 30
@@ -56,7 +59,7 @@ class HoodieSparkSubmitHook(SubmitHook):
     :param request: the job's request, passed as `--request @file`. Without one the job gets
         `application_args` alone, and its output lines need no nonce.
     :param detached: deploy mode cluster is allowed: `submit` returns when the cluster has accepted the
-        application, and there is no `result`. YARN only.
+        application, and there is no `result`. YARN and Kubernetes only.
     """
 
     def __init__(
@@ -121,16 +124,16 @@ class HoodieSparkSubmitHook(SubmitHook):
                 f"{named}: Spark's standalone master {master} takes no Python applications in deploy mode "
                 '\'cluster\'; use {"deploy-mode": "client"}'
             )
-        if self._detached and master != "yarn":
+        if self._detached and not has_cluster(master):
             raise HoodieConfigurationError(
-                f"{named}: deploy mode 'cluster' works with the master yarn only, not with {master}; use "
-                '{"deploy-mode": "client"}'
+                f"{named}: deploy mode 'cluster' works with the masters {MASTERS} only, not with {master}; "
+                'use {"deploy-mode": "client"}'
             )
         if not self._detached:
             raise HoodieConfigurationError(
                 f"{named}: deploy mode 'cluster' hides the driver's output, which "
-                'carries the job\'s result; use {"deploy-mode": "client"}, or on YARN, for an operator that '
-                "writes rows once, deferrable=True"
+                'carries the job\'s result; use {"deploy-mode": "client"}, or on YARN and Kubernetes, for an '
+                "operator that writes rows once, deferrable=True"
             )
 
     @property
@@ -138,11 +141,21 @@ class HoodieSparkSubmitHook(SubmitHook):
         """Does the driver run on the cluster?"""
         return bool(self.spark_connection["deploy_mode"] == "cluster")
 
-    @property
-    def resource_manager(self) -> str:
-        """Address of YARN's ResourceManager, of the connection's extra; "" where it has none."""
-        found = self._found.extra_dejson.get(ADDRESS) if self._found is not None else None
-        return str(found or "").strip()
+    def cluster(self) -> ClusterManager:
+        """What runs the applications that are submitted in deploy mode cluster.
+
+        Raises HoodieConfigurationError where they could not be submitted or watched.
+        """
+        if self.master == YARN:
+            found = self._found.extra_dejson.get(ADDRESS) if self._found is not None else None
+            return Yarn(str(found or "").strip())
+        binary, added = self.launcher()
+        environ = {**os.environ, **added, **{name: str(value) for name, value in self.given_env.items()}}
+        settings = spark_conf.settings(self.given_conf, self.properties_file, binary, environ)
+        known = settings if settings is not None else {n: str(v) for n, v in self.given_conf.items()}
+        cluster = Kubernetes.of(self.master, self.spark_connection["namespace"], known)
+        check_uploads(known, sorted(set(secret_names(self._request))), complete=settings is not None)
+        return cluster
 
     def _lookup(self) -> Connection | None:
         try:
@@ -317,6 +330,8 @@ class HoodieSparkSubmitHook(SubmitHook):
             if self._killed:
                 self._guard.kill()
         super().read_output(self._take_markers(lines))
+        if self._detached:
+            self.take_exit_code()
 
     def _finish(self) -> None:
         """End what is left of the job: a driver whose JVM died keeps on writing otherwise."""

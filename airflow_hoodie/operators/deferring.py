@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk.configuration import conf
 
 from airflow_hoodie import stats
-from airflow_hoodie.clusters import State
-from airflow_hoodie.clusters.yarn import Yarn
+from airflow_hoodie.clusters import ClusterManager, State
+from airflow_hoodie.clusters.choice import MASTERS, cluster_at, has_cluster
 from airflow_hoodie.engines import LOCAL
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
@@ -82,11 +82,17 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
             return "submits a job and leaves it, so post_submit_commands would run before its end; use none"
         if self.hook_arguments()["deploy_mode"] == "client":
             return "needs deploy_mode='cluster': in client mode the driver ends with the task's process"
-        if isinstance(self.master, str) and self.master != "yarn" and not is_template(self.master):
+        if isinstance(self.master, str) and not has_cluster(self.master) and not is_template(self.master):
             standalone = self.master.startswith("spark://")
             why = ", as Spark's standalone clusters take no Python applications in cluster mode"
-            return f"works with the master yarn only, not {self.master}{why if standalone else ''}; use yarn"
+            named = f"{self.master}{why if standalone else ''}"
+            return f"works with the masters {MASTERS} only, not {named}; use one of them"
         return ""
+
+    def check_before_spark(self, source: Mapping[str, Any]) -> None:
+        """As before a job whose driver runs on this machine; another driver may have other files."""
+        if not (self.may_defer() and self.make_hook(detached=True).in_cluster_mode):
+            super().check_before_spark(source)
 
     def submit(self, context: Context) -> None:
         """Runs the job to its end, or raises TaskDeferred once the cluster has it."""
@@ -103,18 +109,17 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
                 )
             super().submit(context)
             return
-        address = hook.resource_manager
-        cluster = Yarn(address)
+        cluster = hook.cluster()
         note = _noted(context)
         if note is not None and (found := _running(cluster, str(note["tag"]))):
             self.log.info("%s, which an earlier try submitted, is running; waiting for its end", found)
-            self._defer(context, address, found, str(note["before"]))
+            self._defer(context, cluster, found, str(note["before"]))
         before = self._commit()
         note = {"tag": _TAG + secrets.token_hex(16), "before": before.instant if before else ""}
         _note(context, note)
-        self._defer(context, address, self._submit_detached(cluster, note["tag"]), note["before"])
+        self._defer(context, cluster, self._submit_detached(cluster, note["tag"]), note["before"])
 
-    def _submit_detached(self, cluster: Yarn, tag: str) -> str:
+    def _submit_detached(self, cluster: ClusterManager, tag: str) -> str:
         """Id of the new application with this tag."""
         self.conf = {**(self.conf or {}), **cluster.conf(tag, self.conf or {})}
         self._abandon = lambda: _kill_tagged(cluster, tag)
@@ -127,8 +132,8 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
         found = cluster.find(tag)
         if found is None:
             raise HoodieJobError(
-                f"spark-submit ended without an error, but YARN has no application with the tag {tag}; does "
-                "the address of the ResourceManager in the Spark connection name the same cluster?"
+                f"spark-submit ended without an error, but {cluster.NAME} has no application with the tag "
+                f"{tag}; does its address in the Spark connection name the same cluster?"
             )
         return found
 
@@ -144,13 +149,13 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
             except HoodieException as error:
                 self.log.error("The application may be running still: %s", error.message)
 
-    def _defer(self, context: Context, address: str, application: str, before: str) -> NoReturn:
+    def _defer(self, context: Context, cluster: ClusterManager, application: str, before: str) -> NoReturn:
         push(context, APPLICATION_KEY, application)
         self.log.info("%s is on the cluster; the task waits for its end in the triggerer", application)
         timeout: timedelta | None = self.execution_timeout
         self.defer(
             trigger=ApplicationTrigger(
-                address=address,
+                cluster=cluster.place(),
                 application_id=application,
                 before=before,  # dag.test() hands over no arguments but the event
                 poll_interval=self.poll_interval,
@@ -173,7 +178,7 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
         found = self._commit()
         made = found is not None and found.instant != before
         if found is None or not (made or state == State.SUCCEEDED.value):
-            raise _failure(application, state, said)
+            raise _failure(cluster_at(event["cluster"]), application, state, said)
         result = found.result(self.table["name"], normalize(self.table["path"]))
         if made:
             result["status"] = "committed"
@@ -193,13 +198,13 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
             raise from_error(error) from error
 
 
-def _running(cluster: Yarn, tag: str) -> str | None:
-    """Id of the application with this tag, while it runs."""
+def _running(cluster: ClusterManager, tag: str) -> str | None:
+    """Id of the application with this tag, while it runs and has not been killed."""
     found = cluster.find(tag)
-    return found if found is not None and not cluster.status(found).ended else None
+    return found if found is not None and cluster.status(found).state is State.RUNNING else None
 
 
-def _kill_tagged(cluster: Yarn, tag: str) -> None:
+def _kill_tagged(cluster: ClusterManager, tag: str) -> None:
     if (found := cluster.find(tag)) is not None:
         cluster.kill(found)
 
@@ -217,9 +222,9 @@ def _note(context: Mapping[str, Any], value: Mapping[str, str]) -> None:
         store.set(_KEY, dict(value))
 
 
-def _failure(application: str, state: str, said: str) -> HoodieException:
+def _failure(cluster: ClusterManager, application: str, state: str, said: str) -> HoodieException:
     more = f": {said}" if said else ""
-    logs = f"; its log (yarn logs -applicationId {application}) has the job's error"
+    logs = f"; its log ({cluster.log_command(application)}) has the job's error"
     if state == State.SUCCEEDED.value:
         return HoodieJobError(
             f"{application} succeeded, but the table has no commit of this task's token, as far as this "
@@ -235,5 +240,7 @@ def _failure(application: str, state: str, said: str) -> HoodieException:
             code="unreachable",
         )
     if state == State.UNKNOWN.value:
-        return HoodieJobError(f"YARN knows no {application}, and the table has no commit of it{logs}")
+        return HoodieJobError(
+            f"{cluster.NAME} knows no {application}, and the table has no commit of it{logs}"
+        )
     return HoodieJobError(f"{application} failed{more}{logs}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hoodie.clusters import State, Status
-from airflow_hoodie.clusters.yarn import Yarn
+from airflow_hoodie.clusters.choice import cluster_at
 from airflow_hoodie.deadline import seconds_left
 from airflow_hoodie.exceptions import HoodieException, HoodieJobError
 
@@ -24,24 +24,29 @@ TIMED_OUT, LOST = "timed_out", "lost"
 
 
 class ApplicationTrigger(BaseTrigger):
-    """Polls an application on YARN until it has ended; its arguments are its only state.
+    """Polls an application on a cluster until it has ended; its arguments are its only state.
 
-    Its one event is {"state": ..., "said": text, "application": id, "before": as given}. The state is
-    `succeeded`, `failed`, `killed` or `unknown`;
+    Its one event is {"state": ..., "said": text, "application": id, "cluster", "before": as given}. The state
+    is `succeeded`, `failed`, `killed` or `unknown`;
     `timed_out` where the task's time was over, and the application was killed; `lost` where the cluster
     could not be asked, and the application may run. Killing the deferred task kills the application.
 
-    :param address: of YARN's ResourceManager, `http://host:8088`, or several separated by commas.
-    :param application_id: YARN's id of the application.
+    :param cluster: where it runs: ClusterManager.place().
+    :param application_id: the cluster's id of the application.
     :param before: what the task that is resumed has to know.
     :param poll_interval: seconds between polls.
     """
 
     def __init__(
-        self, *, address: str, application_id: str, before: str = "", poll_interval: float = 30.0
+        self,
+        *,
+        cluster: Mapping[str, str],
+        application_id: str,
+        before: str = "",
+        poll_interval: float = 30.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.address = address
+        self.cluster = dict(cluster)
         self.application_id = application_id
         self.before = before
         self.poll_interval = poll_interval
@@ -51,7 +56,7 @@ class ApplicationTrigger(BaseTrigger):
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
-                "address": self.address,
+                "cluster": self.cluster,
                 "application_id": self.application_id,
                 "before": self.before,
                 "poll_interval": self.poll_interval,
@@ -75,21 +80,23 @@ class ApplicationTrigger(BaseTrigger):
     async def on_kill(self) -> None:
         """Kill the application; a failure is logged."""
         try:
-            await asyncio.to_thread(Yarn(self.address).kill, self.application_id)
+            await asyncio.to_thread(cluster_at(self.cluster).kill, self.application_id)
         except HoodieException as error:
             self.log.error("%s may be running still: %s", self.application_id, error.message)
 
     async def _ended(self) -> Status | None:
         """Of the application once it has ended; None where the task's time is over first."""
-        cluster, failures, last = Yarn(self.address), 0, None
+        cluster, failures, last = cluster_at(self.cluster), 0, Status(State.UNKNOWN)
         while True:
             try:
                 found = await asyncio.to_thread(cluster.status, self.application_id)
                 failures = 0
-                if found.state is not last:
-                    self.log.info("%s: %s", self.application_id, found.state.value)
-                last = found.state
-                if found.state is not State.RUNNING:
+                if found != last:
+                    self.log.info("%s: %s %s", self.application_id, found.state.value, found.said)
+                if found.state is State.UNKNOWN and last.state is State.ENDING:
+                    return Status(State.KILLED)
+                last = found
+                if found.ended:
                     return found
             except HoodieJobError as error:
                 failures += 1
@@ -111,5 +118,11 @@ class ApplicationTrigger(BaseTrigger):
         return None if left <= 0 else min(wait, left)
 
     def _event(self, state: str, said: str) -> TriggerEvent:
-        payload = {"state": state, "said": said, "application": self.application_id, "before": self.before}
+        payload = {
+            "state": state,
+            "said": said,
+            "application": self.application_id,
+            "cluster": self.cluster,
+            "before": self.before,
+        }
         return TriggerEvent(payload)  # type: ignore[no-untyped-call]

@@ -1,24 +1,20 @@
 """Writes in deploy mode cluster: submitted to YARN, watched by a trigger, read from their commit.
 
-YARN's ResourceManager is a server with recorded answers; spark-submit a script that tells it of applications.
+YARN's ResourceManager is a server with recorded answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.models.trigger import Trigger
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.observability import stats
 
@@ -31,18 +27,15 @@ from airflow_hoodie.exceptions import (
     HoodieJobError,
     HoodieJobKilledError,
 )
-from airflow_hoodie.operators.write import DeletePartitionOperator, UpsertOperator
+from airflow_hoodie.operators.write import DeletePartitionOperator
 from airflow_hoodie.triggers import application as module
-from airflow_hoodie.triggers.application import ApplicationTrigger
-from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 from tests.support.http_server import Server, serving
 
 from .conftest import FakeSubmit
+from .detached import TOKEN, Answering, DetachedTask, run
 from .timelines import WrittenTimeline
 
 APP = "application_1784000000000_0007"
-TOKEN = "dag/write/-1/run=manual__1"
-SECONDS = 20
 #: as Hadoop 3.3 answers, shortened
 REPORT = {
     "id": APP, "user": "airflow", "name": "dag/write/run", "queue": "default", "state": "RUNNING",
@@ -74,7 +67,7 @@ class ResourceManager:
 def yarn() -> Iterator[ResourceManager]:
     manager = ResourceManager()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Answering):
         def do_GET(self) -> None:
             _, _, name = self.path.partition("/ws/v1/cluster/apps")
             if name.startswith("?applicationTags="):
@@ -88,13 +81,13 @@ def yarn() -> Iterator[ResourceManager]:
 
         def do_PUT(self) -> None:
             name = self.path.split("/")[-2]
-            assert json.loads(self.rfile.read(int(self.headers["Content-Length"]))) == {"state": "KILLED"}
+            assert self.body() == {"state": "KILLED"}
             manager.killed.append(name)
             self.answer(202, {"state": "ACCEPTED"})
 
         def do_POST(self) -> None:
             """What a submission makes of the script's command line; not of YARN."""
-            manager.add(applicationTags=self.path.partition("?")[2])
+            manager.add(applicationTags=self.body()["spark.yarn.tags"])
             manager.accepted()
             self.answer(200, {})
 
@@ -102,14 +95,7 @@ def yarn() -> Iterator[ResourceManager]:
             if manager.broken:
                 manager.broken -= 1
                 status = manager.status
-            body = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
+            super().answer(status, value)
 
     with serving(Server(Handler)) as address:
         manager.address = f"http://{address}"
@@ -121,76 +107,9 @@ def timeline(tmp_path: Path) -> WrittenTimeline:
     return WrittenTimeline.create(tmp_path)
 
 
-class Store(dict[str, Any]):
-    """Airflow's task_state_store, of one task."""
-
-    set = dict.__setitem__
-
-
-SUBMIT = """\
-#!{python}
-import json, os, sys, urllib.request
-args = sys.argv[1:]
-conf = dict(args[n + 1].split("=", 1) for n, arg in enumerate(args) if arg == "--conf")
-files = args[args.index("--files") + 1].split(",")
-shipped = [name for name in files if "@" + os.path.basename(name) == args[args.index("--request") + 1]]
-call = {{"args": args, "conf": conf, "request": json.load(open(shipped[0])),
-         "python": os.environ.get("PYSPARK_DRIVER_PYTHON")}}
-json.dump(call, open({note!r}, "w"))
-request = urllib.request.Request({address!r} + "/?" + conf["spark.yarn.tags"], b"", method="POST")
-urllib.request.urlopen(request).close()
-"""
-
-
-@dataclass
-class Task:
-    """A task whose tries share Airflow's state; `call` is the last command line of spark-submit."""
-
+@dataclass(kw_only=True)
+class Task(DetachedTask):
     yarn: ResourceManager
-    timeline: WrittenTimeline
-    folder: Path
-    store: Store = field(default_factory=Store)
-
-    def submitter(self) -> str:
-        """Path of spark-submit."""
-        script = self.folder / "spark-submit"
-        note = str(self.folder / "call.json")
-        script.write_text(SUBMIT.format(python=sys.executable, note=note, address=self.yarn.address))
-        script.chmod(0o755)
-        return str(script)
-
-    def operator(self, **arguments: Any) -> UpsertOperator:
-        table = HoodieTable(name="orders", path=self.timeline.path, record_keys="id")
-        defaults: dict[str, Any] = {
-            "task_id": "write", "table": table, "source": "/in/*.parquet", "deferrable": True,
-            "spark_binary": self.submitter(), "name": "dag/write/run", "poll_interval": 0.05,
-        }  # fmt: skip
-        return UpsertOperator(**{**defaults, **arguments})
-
-    @property
-    def context(self) -> Any:
-        ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="manual__1", map_index=-1)
-        run = SimpleNamespace(run_id="manual__1", data_interval_start=None, data_interval_end=None)
-        return {"ti": ti, "dag_run": run, "task_state_store": self.store}
-
-    def deferred(self, **arguments: Any) -> TaskDeferred:
-        with pytest.raises(TaskDeferred) as caught:
-            self.operator(**arguments).execute(self.context)
-        return caught.value
-
-    def resumed(self, deferral: TaskDeferred) -> dict[str, Any]:
-        """The trigger's event, and the task's end in another process."""
-        event = run(deferral.trigger)
-        assert deferral.method_name == "execute_complete"
-        return self.operator().execute_complete(self.context, event)
-
-    def call(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads((self.folder / "call.json").read_text())
-        return value
-
-    def commit(self) -> str:
-        """What the job on the cluster does."""
-        return self.timeline.commit(extra={TOKEN_KEY: TOKEN, FINGERPRINT_KEY: "of-the-cluster"})
 
 
 @pytest.fixture
@@ -203,22 +122,7 @@ def task(
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
-    return Task(yarn, timeline, tmp_path)
-
-
-def run(trigger: Any) -> Any:
-    """Payload of the event of the trigger as the triggerer makes it from Airflow's database."""
-    classpath, kwargs = trigger.serialize()
-    assert classpath == "airflow_hoodie.triggers.application.ApplicationTrigger"
-    again = ApplicationTrigger(**Trigger._decrypt_kwargs(Trigger(classpath, kwargs).encrypted_kwargs))
-    again.timeout_after = trigger.timeout_after
-
-    async def first() -> Any:
-        async for event in again.run():
-            return event.payload
-        raise AssertionError("the trigger ended without an event")
-
-    return asyncio.run(asyncio.wait_for(first(), SECONDS))
+    return Task(yarn=yarn, address=yarn.address, timeline=timeline, folder=tmp_path)
 
 
 # --- a write ----------------------------------------------------------------------------------------------
@@ -341,9 +245,9 @@ def test_a_dag_whose_write_is_deferred(task: Task, load_dag: Callable[[str], Any
 
 def test_a_retry_waits_for_the_application_that_runs(task: Task) -> None:
     first = task.deferred()
-    (task.folder / "call.json").unlink()
+    task.forget()
     second = task.deferred()
-    assert not (task.folder / "call.json").exists(), "nothing is submitted"
+    assert not task.submitted, "nothing is submitted"
     assert second.trigger.serialize() == first.trigger.serialize()
 
 
@@ -352,7 +256,7 @@ def test_a_worker_that_dies_while_it_submits_loses_no_application(task: Task) ->
     task.store.set("hoodie_submission", {"tag": "hoodie-abc", "before": ""})
     task.yarn.add(applicationTags="hoodie-abc")
     assert task.deferred().trigger.serialize()[1]["application_id"] == APP
-    assert not (task.folder / "call.json").exists()
+    assert not task.submitted
 
 
 def test_a_retry_submits_again_what_has_failed(task: Task) -> None:
@@ -365,12 +269,12 @@ def test_a_retry_submits_again_what_has_failed(task: Task) -> None:
 
 def test_nothing_is_submitted_while_an_earlier_application_may_run(task: Task) -> None:
     task.deferred()
-    (task.folder / "call.json").unlink()
+    task.forget()
     task.yarn.broken = 1
     with pytest.raises(HoodieJobError) as caught:
         task.operator().execute(task.context)
     assert caught.value.code == "unreachable"
-    assert not (task.folder / "call.json").exists()
+    assert not task.submitted
 
 
 # --- the end of a task ------------------------------------------------------------------------------------
@@ -456,7 +360,7 @@ def test_a_refusal_is_no_outage(yarn: ResourceManager) -> None:
         ({"deploy_mode": "client"}, "needs deploy_mode='cluster'"),
         ({"post_submit_commands": ["true"]}, "would run before its end"),
         ({"master": "spark://h:7077"}, "standalone clusters take no Python applications"),
-        ({"master": "local[2]"}, "works with the master yarn only"),
+        ({"master": "local[2]"}, "works with the masters yarn or k8s://.* only, not local"),
     ],
 )
 def test_what_can_not_be_deferred(
@@ -503,4 +407,4 @@ def test_connections_that_can_not_defer(
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(value))
     with pytest.raises(HoodieConfigurationError, match=message):
         task.operator().execute(task.context)
-    assert not (task.folder / "call.json").exists()
+    assert not task.submitted

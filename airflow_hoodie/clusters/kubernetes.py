@@ -1,0 +1,256 @@
+"""Kubernetes, by the REST API of its API server (/api/v1/namespaces/<name>/pods, Kubernetes' API reference).
+
+An application is its driver pod, whose label is the tag. The API server is asked with the credentials that
+spark-submit takes for the submission, by the same settings; a token is read from its file for each request,
+as Kubernetes replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from airflow_hoodie.clusters import ClusterManager, State, Status
+from airflow_hoodie.clusters.rest import ask, shown, unreachable
+from airflow_hoodie.exceptions import HoodieConfigurationError
+
+SCHEME = "k8s://"
+_LABEL = "hoodie-submission"
+_NAMESPACE = "spark.kubernetes.namespace"
+_POD_NAME = "spark.kubernetes.driver.pod.name"
+_UPLOADS = "spark.kubernetes.file.upload.path"
+_WAIT = "spark.kubernetes.submission.waitAppCompletion"
+_TRUST = "spark.kubernetes.trust.certificates"
+_AUTH = "spark.kubernetes.authenticate.submission."
+_TOKEN, _TOKEN_FILE = f"{_AUTH}oauthToken", f"{_AUTH}oauthTokenFile"
+_CA_FILE, _CERT_FILE, _KEY_FILE = f"{_AUTH}caCertFile", f"{_AUTH}clientCertFile", f"{_AUTH}clientKeyFile"
+#: where a pod finds the token of its service account and the certificate of the cluster
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+#: Spark's name of the container
+_DRIVER = "spark-kubernetes-driver"
+_PHASES = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
+
+
+class Kubernetes(ClusterManager):
+    """A namespace of a cluster.
+
+    :param server: address of the API server, `https://host:6443`.
+    :param namespace: that of the driver pods.
+    :param token_file: path of a bearer token; "" for none.
+    :param ca_file: path of the certificates by which the server is known; "" for those of the system.
+    :param cert_file: path of a client certificate, and
+    :param key_file: of its key; "" for none.
+    """
+
+    NAME = "Kubernetes"
+
+    def __init__(
+        self,
+        *,
+        server: str,
+        namespace: str = "default",
+        token_file: str = "",
+        ca_file: str = "",
+        cert_file: str = "",
+        key_file: str = "",
+    ) -> None:
+        self._server = server.rstrip("/")
+        self._namespace = namespace
+        self._token_file = token_file
+        self._ca_file = ca_file
+        self._cert_file = cert_file
+        self._key_file = key_file
+
+    @classmethod
+    def of(cls, master: str, namespace: str | None, settings: Mapping[str, str]) -> Kubernetes:
+        """That of a Spark master, `k8s://https://host:6443`, by the settings of Spark.
+
+        Raises HoodieConfigurationError for settings by which its applications can't be watched.
+        """
+        server = master.removeprefix(SCHEME)
+        server = server if "://" in server else f"https://{server}"
+        _check(settings)
+        account = _account() if server.startswith("https:") and not settings.get(_CERT_FILE) else {}
+        ca_file = settings.get(_CA_FILE) or account.get("ca.crt", "")
+        # the token of this pod is for the cluster that this pod is in
+        token_file = settings.get(_TOKEN_FILE) or (
+            account.get("token", "") if ca_file == account.get("ca.crt") else ""
+        )
+        if server.startswith("https:") and not (token_file or settings.get(_CERT_FILE)):
+            raise HoodieConfigurationError(
+                f"no credentials for the API server {server}: this worker is no pod with a service account "
+                f"({ACCOUNT}); set {_TOKEN_FILE} to the path of a token, or {_CERT_FILE} and {_KEY_FILE}, on "
+                "workers and triggerers (a kubeconfig is not read)"
+            )
+        return cls(
+            server=server,
+            namespace=namespace or settings.get(_NAMESPACE) or "default",
+            token_file=token_file,
+            ca_file=ca_file,
+            cert_file=settings.get(_CERT_FILE, ""),
+            key_file=settings.get(_KEY_FILE, ""),
+        )
+
+    def place(self) -> dict[str, str]:
+        return {
+            "server": self._server,
+            "namespace": self._namespace,
+            "token_file": self._token_file,
+            "ca_file": self._ca_file,
+            "cert_file": self._cert_file,
+            "key_file": self._key_file,
+        }
+
+    def conf(self, tag: str, given: Mapping[str, Any]) -> dict[str, str]:
+        return {_WAIT: "false", f"spark.kubernetes.driver.label.{_LABEL}": tag, _NAMESPACE: self._namespace}
+
+    def log_command(self, application_id: str) -> str:
+        return f"kubectl logs {application_id} -n {self._namespace}"
+
+    def find(self, tag: str) -> str | None:
+        answer = self._ask("GET", f"?labelSelector={quote(f'{_LABEL}={tag}')}")
+        pods = [pod["metadata"] for pod in (answer or {}).get("items") or []]
+        found = max(pods, key=lambda pod: str(pod.get("creationTimestamp")), default=None)
+        return str(found["name"]) if found else None
+
+    def status(self, application_id: str) -> Status:
+        pod = self._ask("GET", f"/{quote(application_id, safe='')}")
+        return Status(State.UNKNOWN) if pod is None else _status(pod)
+
+    def kill(self, application_id: str) -> None:
+        """Delete the driver pod: Kubernetes ends its processes, and deletes what belongs to it."""
+        self._ask("DELETE", f"/{quote(application_id, safe='')}")
+
+    def _ask(self, method: str, path: str) -> dict[str, Any] | None:
+        """The answer; None for a pod that the server does not know."""
+        url = f"{self._server}/api/v1/namespaces/{quote(self._namespace)}/pods{path}"
+        options = self._credentials()
+        try:
+            status, found = ask(method, url, self.TIMEOUT_S, **options)
+            if status == 404 and found.get("reason") == "NotFound":
+                return None
+            if status in (400, 404):
+                raise ValueError(f"HTTP {status} {found.get('message') or ''}")
+        except (OSError, ValueError) as error:  # those of requests are among them
+            advice = "is it running, and is the address right?"
+            raise unreachable(
+                "Kubernetes' API server", [f"{self._server}: {shown(error)}"], advice
+            ) from error
+        if status >= 400:
+            raise HoodieConfigurationError(
+                f"Kubernetes' API server refuses {method} {url} with HTTP {status}"
+                f"{_said(found)}; its user needs get, list and delete on pods of the namespace "
+                f"{self._namespace}, and its credentials are {self._shown_credentials()}"
+            )
+        return found
+
+    def _credentials(self) -> dict[str, Any]:
+        """Options of a request. Raises HoodieConfigurationError for files that can't be read."""
+        token = _read(_TOKEN_FILE, self._token_file).strip()
+        for name, path in (
+            (_CA_FILE, self._ca_file),
+            (_CERT_FILE, self._cert_file),
+            (_KEY_FILE, self._key_file),
+        ):
+            _read(name, path)
+        return {
+            "headers": {"Authorization": f"Bearer {token}"} if token else {},
+            "verify": self._ca_file or True,
+            "cert": (self._cert_file, self._key_file or self._cert_file) if self._cert_file else None,
+        }
+
+    def _shown_credentials(self) -> str:
+        found = [path for path in (self._token_file, self._cert_file) if path]
+        return f"those of {' and '.join(found)}" if found else "none"
+
+
+def _check(settings: Mapping[str, str]) -> None:
+    """Refuses what would be ignored, or would have to be kept in Airflow's database."""
+    if settings.get(_TOKEN):
+        raise HoodieConfigurationError(
+            f"{_TOKEN} is a secret that the triggerer would need from Airflow's database; put the token into "
+            f"a file of workers and triggerers, and its path into {_TOKEN_FILE}"
+        )
+    if str(settings.get(_TRUST, "")).strip().lower() == "true":
+        raise HoodieConfigurationError(
+            f"{_TRUST}=true takes any server for the API server, and is not supported; put the path of the "
+            f"cluster's certificate into {_CA_FILE}"
+        )
+    if settings.get(_POD_NAME):
+        raise HoodieConfigurationError(
+            f"{_POD_NAME} gives all tries of a task one name, and Kubernetes takes no second pod while the "
+            "first is kept; leave it out, and the driver pod gets a name of its own"
+        )
+
+
+def check_uploads(settings: Mapping[str, str], secrets: Sequence[str], *, complete: bool) -> None:
+    """Can spark-submit hand the job's files over?
+
+    `secrets`: names of those in the job's request. `complete`: the settings are all that spark-submit finds.
+    Raises HoodieConfigurationError.
+    """
+    if complete and not settings.get(_UPLOADS):
+        raise HoodieConfigurationError(
+            f"the driver pod gets the job's files from a folder that worker and pods reach, and {_UPLOADS} "
+            'names none; set it in conf or spark-defaults.conf, such as "s3a://bucket/uploads"'
+        )
+    if secrets:
+        raise HoodieConfigurationError(
+            f"the job's request contains secrets ({', '.join(secrets)}), and Spark leaves it in the folder "
+            f"of {_UPLOADS} after the job; give worker and pods a service account with rights to the "
+            "storage, or variables (spark.kubernetes.driver.secretKeyRef.*, "
+            "spark.kubernetes.executor.secretKeyRef.*), or use deploy mode client"
+        )
+
+
+def _account() -> dict[str, str]:
+    """Paths of the files of this pod's service account; none outside of a pod."""
+    return {name: str(ACCOUNT / name) for name in ("token", "ca.crt") if (ACCOUNT / name).is_file()}
+
+
+def _read(name: str, path: str) -> str:
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise HoodieConfigurationError(
+            f"can't read {path} ({why}), a credential for Kubernetes' API server; set {name} to a file that "
+            "workers and triggerers read"
+        ) from None
+
+
+def _said(answer: Mapping[str, Any]) -> str:
+    message = shown(answer.get("message"))
+    return f" ({message})" if message else ""
+
+
+def _status(pod: Mapping[str, Any]) -> Status:
+    """By the phase of the pod, and the driver's container: others, of a service mesh, may outlive it."""
+    found = pod.get("status") or {}
+    container = _driver(found.get("containerStatuses") or [])
+    ended = container.get("terminated")
+    state = _PHASES.get(str(found.get("phase")))
+    if state is None and ended is not None:
+        state = State.SUCCEEDED if ended.get("exitCode") == 0 else State.FAILED
+    if (pod.get("metadata") or {}).get("deletionTimestamp") and state is not State.SUCCEEDED:
+        state = State.KILLED if state is State.FAILED else State.ENDING
+    return Status(state or State.RUNNING, shown(", ".join(_reasons(found, container))))
+
+
+def _driver(statuses: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """State of the driver's container; {} while it has none."""
+    named = [one for one in statuses if one.get("name") == _DRIVER] or statuses
+    return (named[0].get("state") or {}) if len(named) == 1 else {}
+
+
+def _reasons(status: Mapping[str, Any], container: Mapping[str, Any]) -> list[str]:
+    """Why a pod does not run, or has failed: its own reason, its scheduler's, its container's."""
+    waits = [one for one in status.get("conditions") or [] if one.get("reason") == "Unschedulable"]
+    sources = [status, *waits, container.get("waiting") or {}, container.get("terminated") or {}]
+    texts = [": ".join(filter(None, [one.get("reason"), one.get("message")])) for one in sources]
+    code = (container.get("terminated") or {}).get("exitCode")
+    return [text for text in texts if text] + ([f"exit code {code}"] if code is not None else [])

@@ -1,0 +1,139 @@
+"""A task in deploy mode cluster without a cluster: its spark-submit is a script that tells a server of it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.models.trigger import Trigger
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_hoodie import HoodieTable
+from airflow_hoodie.operators.write import UpsertOperator
+from airflow_hoodie.triggers.application import ApplicationTrigger
+from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
+
+from .timelines import WrittenTimeline
+
+TOKEN = "dag/write/-1/run=manual__1"
+_SECONDS = 20
+_SUBMIT = """\
+#!{python}
+import json, os, sys, urllib.request
+args = sys.argv[1:]
+conf = dict(args[n + 1].split("=", 1) for n, arg in enumerate(args) if arg == "--conf")
+files = args[args.index("--files") + 1].split(",")
+shipped = [name for name in files if "@" + os.path.basename(name) == args[args.index("--request") + 1]]
+call = {{"args": args, "conf": conf, "request": json.load(open(shipped[0])),
+         "python": os.environ.get("PYSPARK_DRIVER_PYTHON")}}
+json.dump(call, open({note!r}, "w"))
+request = urllib.request.Request({address!r}, json.dumps(conf).encode(), method="POST")
+urllib.request.urlopen(request).close()
+"""
+
+
+class Answering(http.server.BaseHTTPRequestHandler):
+    """A handler whose answers are JSON."""
+
+    def body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def answer(self, status: int, value: Any) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class Store(dict[str, Any]):
+    """Airflow's task_state_store, of one task."""
+
+    set = dict.__setitem__
+
+
+@dataclass(kw_only=True)
+class DetachedTask:
+    """A task whose tries share Airflow's state; `call` is the last command line of spark-submit.
+
+    `address`: of a server that is told, by POST, of the settings of each submission.
+    """
+
+    address: str
+    timeline: WrittenTimeline
+    folder: Path
+    store: Store = field(default_factory=Store)
+
+    def submitter(self) -> str:
+        """Path of spark-submit."""
+        script = self.folder / "spark-submit"
+        note = str(self.folder / "call.json")
+        script.write_text(_SUBMIT.format(python=sys.executable, note=note, address=self.address))
+        script.chmod(0o755)
+        return str(script)
+
+    def operator(self, **arguments: Any) -> UpsertOperator:
+        table = HoodieTable(name="orders", path=self.timeline.path, record_keys="id")
+        defaults: dict[str, Any] = {
+            "task_id": "write", "table": table, "source": "/in/*.parquet", "deferrable": True,
+            "spark_binary": self.submitter(), "name": "dag/write/run", "poll_interval": 0.05,
+        }  # fmt: skip
+        return UpsertOperator(**{**defaults, **arguments})
+
+    @property
+    def context(self) -> Any:
+        ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="manual__1", map_index=-1)
+        run = SimpleNamespace(run_id="manual__1", data_interval_start=None, data_interval_end=None)
+        return {"ti": ti, "dag_run": run, "task_state_store": self.store}
+
+    def deferred(self, **arguments: Any) -> TaskDeferred:
+        with pytest.raises(TaskDeferred) as caught:
+            self.operator(**arguments).execute(self.context)
+        return caught.value
+
+    def resumed(self, deferral: TaskDeferred) -> dict[str, Any]:
+        """The trigger's event, and the task's end in another process."""
+        event = run(deferral.trigger)
+        assert deferral.method_name == "execute_complete"
+        return self.operator().execute_complete(self.context, event)
+
+    @property
+    def submitted(self) -> bool:
+        """Did spark-submit run since the last `forget`?"""
+        return (self.folder / "call.json").exists()
+
+    def forget(self) -> None:
+        (self.folder / "call.json").unlink()
+
+    def call(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads((self.folder / "call.json").read_text())
+        return value
+
+    def commit(self) -> str:
+        """What the job on the cluster does."""
+        return self.timeline.commit(extra={TOKEN_KEY: TOKEN, FINGERPRINT_KEY: "of-the-cluster"})
+
+
+def run(trigger: Any) -> Any:
+    """Payload of the event of the trigger as the triggerer makes it from Airflow's database."""
+    classpath, kwargs = trigger.serialize()
+    assert classpath == "airflow_hoodie.triggers.application.ApplicationTrigger"
+    again = ApplicationTrigger(**Trigger._decrypt_kwargs(Trigger(classpath, kwargs).encrypted_kwargs))
+    again.timeout_after = trigger.timeout_after
+
+    async def first() -> Any:
+        async for event in again.run():
+            return event.payload
+        raise AssertionError("the trigger ended without an event")
+
+    return asyncio.run(asyncio.wait_for(first(), _SECONDS))

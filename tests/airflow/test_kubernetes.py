@@ -1,0 +1,495 @@
+"""Writes in deploy mode cluster on Kubernetes: a driver pod, watched by a trigger, read from its commit.
+
+Kubernetes' API server is a server with its answers. What is the same on YARN is in test_deferring.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_hoodie.clusters import State, Status, kubernetes
+from airflow_hoodie.clusters.kubernetes import Kubernetes
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieException,
+    HoodieJobError,
+    HoodieJobKilledError,
+)
+from tests.support.http_server import Server, serving
+
+from .detached import TOKEN, Answering, DetachedTask, run
+from .timelines import WrittenTimeline
+
+POD = "dag-write-run-5c1f0d9b3a6e2f11-driver"
+BEARER = "eyJhbGciOiJSUzI1NiJ9.of-a-service-account"
+LABEL = "hoodie-submission"
+AUTH = "spark.kubernetes.authenticate.submission."
+UPLOADS = {"spark.kubernetes.file.upload.path": "s3a://jobs/uploads"}
+PODS = "/api/v1/namespaces/jobs/pods"
+
+
+def container(name: str = "spark-kubernetes-driver", **state: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": "spark:3.5",
+        "ready": "running" in state,
+        "restartCount": 0,
+        "state": state,
+    }
+
+
+def failure(status: int, reason: str, message: str) -> tuple[int, dict[str, Any]]:
+    """As the API server answers what it does not do."""
+    value = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return status, {**value, "message": message, "reason": reason, "code": status}
+
+
+@dataclass
+class ApiServer:
+    """`pods` by name; `broken`: so many requests get HTTP 503 first; `forbidden`: the user may nothing.
+
+    `accepted` is called with each new pod. A pod that was deleted is still there.
+    """
+
+    address: str = ""
+    pods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    killed: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    token: str = BEARER
+    broken: int = 0
+    forbidden: bool = False
+    accepted: Callable[[], Any] = lambda: None
+    #: after each answer
+    answered: Callable[[], Any] = lambda: None
+
+    def add(self, labels: Mapping[str, str], name: str = POD, created: str = "2026-11-24T12:00:00Z") -> None:
+        """A pod as Spark 3.5 makes it, shortened."""
+        role = {"spark-role": "driver", "spark-app-selector": "spark-4f1e", "spark-version": "3.5.9"}
+        metadata = {"name": name, "namespace": "jobs", "uid": "9b1f", "creationTimestamp": created}
+        self.pods[name] = {
+            "kind": "Pod", "apiVersion": "v1", "metadata": {**metadata, "labels": {**role, **labels}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "spark-kubernetes-driver"}]},
+            "status": {"phase": "Pending"},
+        }  # fmt: skip
+
+    def says(self, phase: str, *containers: Any, name: str = POD, **status: Any) -> None:
+        self.pods[name]["status"] = {"phase": phase, "containerStatuses": list(containers), **status}
+
+    def delete(self) -> None:
+        self.pods[POD]["metadata"].update(
+            deletionTimestamp="2026-11-24T12:09:00Z", deletionGracePeriodSeconds=30
+        )
+
+    def answer(self, method: str, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
+        self.asked.append(f"{method} {path}")
+        if self.broken:
+            self.broken -= 1
+            return failure(503, "ServiceUnavailable", "etcd is not ready")
+        if authorization != f"Bearer {self.token}":
+            return failure(401, "Unauthorized", "Unauthorized")
+        if self.forbidden:
+            user = "system:serviceaccount:airflow:worker"
+            said = f'pods is forbidden: User "{user}" cannot list resource "pods" in API group ""'
+            return failure(403, "Forbidden", said)
+        url = urlsplit(path)
+        if url.path == PODS:
+            name, _, value = parse_qs(url.query)["labelSelector"][0].partition("=")
+            items = [pod for pod in self.pods.values() if pod["metadata"]["labels"].get(name) == value]
+            return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+        name = url.path.removeprefix(f"{PODS}/")
+        if name not in self.pods:
+            return failure(404, "NotFound", f'pods "{name}" not found')
+        if method == "DELETE":
+            self.killed.append(name)
+            self.delete()
+        return 200, self.pods[name]
+
+
+def handler(server: ApiServer) -> type[Answering]:
+    class Handler(Answering):
+        def do_GET(self) -> None:
+            status, value = server.answer(self.command, self.path, self.headers["Authorization"] or "")
+            self.answer(status, value)
+            server.answered()
+
+        do_DELETE = do_GET
+
+        def do_POST(self) -> None:
+            """What spark-submit makes of its settings; of another address."""
+            prefix = "spark.kubernetes.driver.label."
+            conf = self.body()
+            server.add({name.removeprefix(prefix): conf[name] for name in conf if name.startswith(prefix)})
+            server.accepted()
+            self.answer(200, {})
+
+    return Handler
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    server = ApiServer()
+    with serving(Server(handler(server))) as address:
+        server.address = f"http://{address}"
+        yield server
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(f"{BEARER}\n")
+    return path
+
+
+@dataclass(kw_only=True)
+class Task(DetachedTask):
+    api: ApiServer
+    conf: dict[str, str]
+
+    def operator(self, **arguments: Any) -> Any:
+        return super().operator(**{"conf": dict(self.conf), **arguments})
+
+
+@pytest.fixture
+def task(api: ApiServer, tmp_path: Path, token_file: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+    extra = {"deploy-mode": "cluster", "namespace": "jobs"}
+    connection = {"conn_type": "spark", "host": f"k8s://{api.address}", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    monkeypatch.setattr(
+        "airflow.providers.apache.spark.hooks.spark_submit.kube_client", object(), raising=False
+    )
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    conf = {**UPLOADS, f"{AUTH}oauthTokenFile": str(token_file)}
+    timeline = WrittenTimeline.create(tmp_path)
+    return Task(api=api, conf=conf, address=api.address, timeline=timeline, folder=tmp_path)
+
+
+# --- a write ----------------------------------------------------------------------------------------------
+
+
+def test_a_write_is_read_from_its_commit(task: Task) -> None:
+    deferral = task.deferred()
+    call = task.call()
+    args, conf = call["args"], call["conf"]
+    assert args[args.index("--master") + 1] == f"k8s://{task.api.address}"
+    assert args[args.index("--deploy-mode") + 1] == "cluster"
+    assert conf["spark.kubernetes.submission.waitAppCompletion"] == "false"
+    assert conf[f"spark.kubernetes.driver.label.{LABEL}"] == task.store["hoodie_submission"]["tag"]
+    assert conf["spark.kubernetes.namespace"] == "jobs"
+    assert conf | task.conf == conf
+    assert call["python"] is None, "the worker's Python is not in the pod"
+    assert call["request"]["token"] == TOKEN
+    assert BEARER not in json.dumps([deferral.trigger.serialize(), call])
+    instant = task.commit()
+    task.api.says("Succeeded", container(terminated={"exitCode": 0, "reason": "Completed"}))
+    result = task.resumed(deferral)
+    assert (result["status"], result["instant"], result["num_inserts"]) == ("committed", instant, 2)
+
+
+def test_a_job_that_failed_after_its_commit_made_it(task: Task) -> None:
+    deferral = task.deferred()
+    instant = task.commit()
+    task.api.says("Failed", container(terminated={"exitCode": 143, "reason": "Error"}))
+    assert task.resumed(deferral)["instant"] == instant
+
+
+def test_a_pod_that_was_deleted_after_its_commit(task: Task) -> None:
+    deferral = task.deferred()
+    instant = task.commit()
+    del task.api.pods[POD]
+    assert task.resumed(deferral)["instant"] == instant
+
+
+LOG = rf"its log \(kubectl logs {POD} -n jobs\) has the job's error"
+
+
+def fails(api: ApiServer) -> None:
+    api.says("Failed", container(terminated={"exitCode": 137, "reason": "OOMKilled"}))
+
+
+def succeeds(api: ApiServer) -> None:
+    api.says("Succeeded", container(terminated={"exitCode": 0, "reason": "Completed"}))
+
+
+def goes(api: ApiServer) -> None:
+    api.pods.clear()
+
+
+def is_killed(api: ApiServer) -> None:
+    api.says("Failed", container(terminated={"exitCode": 143, "reason": "Error"}))
+    api.delete()
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "message"),
+    [
+        (fails, HoodieJobError, rf"{POD} failed: OOMKilled, exit code 137; {LOG}"),
+        (succeeds, HoodieJobError, "succeeded, but the table has no commit of this task's token"),
+        (goes, HoodieJobError, f"Kubernetes knows no {POD}, and the table has no commit of it"),
+        (is_killed, HoodieJobKilledError, f"{POD} was killed"),
+    ],
+)
+def test_no_commit(
+    end: Callable[[ApiServer], None], error: type[HoodieException], message: str, task: Task
+) -> None:
+    deferral = task.deferred()
+    end(task.api)
+    with pytest.raises(error, match=message):
+        task.resumed(deferral)
+
+
+# --- the phases of a pod ----------------------------------------------------------------------------------
+
+WAITS = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are free",
+}
+PULL = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+RUNNING = {"startedAt": "2026-11-24T12:00:09Z"}
+
+
+PROXY = container("proxy", running=RUNNING)
+EVICTED = {"reason": "Evicted", "message": "The node was low on resource: memory."}
+STATES: list[tuple[tuple[Any, ...], State, str]] = [
+    (("Pending", {"conditions": [WAITS]}), State.RUNNING, "Unschedulable: 0/3 nodes are free"),
+    (("Pending", container(waiting=PULL)), State.RUNNING, "ImagePullBackOff: Back-off pulling image"),
+    (("Running", container(running=RUNNING)), State.RUNNING, ""),
+    (("Unknown", container(running=RUNNING)), State.RUNNING, ""),
+    (("Running", PROXY, container(terminated={"exitCode": 0})), State.SUCCEEDED, "exit code 0"),
+    (("Running", PROXY, container(terminated={"exitCode": 1})), State.FAILED, "exit code 1"),
+    (("Failed", EVICTED), State.FAILED, "Evicted: The node was low on resource: memory."),
+]
+
+
+def test_states(api: ApiServer, token_file: Path) -> None:
+    """The driver's container counts where others, of a service mesh, outlive it."""
+    api.add({})
+    cluster = Kubernetes(server=api.address, namespace="jobs", token_file=str(token_file))
+    for (phase, *rest), state, said in STATES:
+        fields = rest.pop() if rest and "state" not in rest[-1] else {}
+        api.says(phase, *rest, **fields)
+        assert cluster.status(POD) == Status(state, said)
+
+
+# --- tries ------------------------------------------------------------------------------------------------
+
+
+def test_a_retry_waits_for_the_pod_that_runs(task: Task) -> None:
+    first = task.deferred()
+    task.forget()
+    task.api.says("Running", container(running=RUNNING))
+    second = task.deferred()
+    assert not task.submitted
+    assert second.trigger.serialize() == first.trigger.serialize()
+
+
+def test_a_cleared_task_does_not_wait_for_the_pod_that_is_being_killed(task: Task) -> None:
+    """Kubernetes ends a deleted pod in half a minute, in which the cleared task may start already."""
+    deferral = task.deferred()
+    task.api.says("Running", container(running=RUNNING))
+    asyncio.run(deferral.trigger.on_kill())
+    assert task.api.killed == [POD]
+    task.forget()
+    task.deferred()
+    assert task.submitted
+
+
+def test_of_several_pods_the_last_one_counts(api: ApiServer, token_file: Path) -> None:
+    cluster = Kubernetes(server=api.address, namespace="jobs", token_file=str(token_file))
+    assert cluster.find("hoodie-1") is None
+    api.add({LABEL: "hoodie-1"}, name="second", created="2026-11-24T12:00:02Z")
+    api.add({LABEL: "hoodie-1"}, name="first", created="2026-11-24T12:00:01Z")
+    api.add({LABEL: "hoodie-2"}, name="other", created="2026-11-24T12:00:03Z")
+    assert cluster.find("hoodie-1") == "second"
+
+
+def test_nothing_is_submitted_while_an_earlier_pod_may_run(task: Task) -> None:
+    task.deferred()
+    task.forget()
+    task.api.broken = 1
+    with pytest.raises(HoodieJobError, match=r"API server is unreachable \(.*HTTP 503\)") as caught:
+        task.operator().execute(task.context)
+    assert caught.value.code == "unreachable"
+    assert not task.submitted
+
+
+# --- the end of a task ------------------------------------------------------------------------------------
+
+
+def test_killing_the_task_between_submission_and_deferral_deletes_the_pod(task: Task) -> None:
+    operator = task.operator()
+    with pytest.raises(TaskDeferred):
+        operator.execute(task.context)
+    operator.on_kill()
+    assert task.api.killed == [POD]
+
+
+def test_a_pod_that_is_deleted_is_waited_for(task: Task) -> None:
+    """The trigger sees it being ended, then gone."""
+    deferral = task.deferred()
+    task.api.says("Running", container(running=RUNNING))
+    task.api.delete()
+    task.api.answered = task.api.pods.clear
+    with pytest.raises(HoodieJobKilledError, match="was killed"):
+        task.resumed(deferral)
+
+
+# --- the API server ---------------------------------------------------------------------------------------
+
+
+def test_a_refusal_names_what_the_user_lacks(api: ApiServer, token_file: Path) -> None:
+    cluster = Kubernetes(server=api.address, namespace="jobs", token_file=str(token_file))
+    api.forbidden = True
+    refused = r'HTTP 403 \(pods is forbidden: User "system:.*"\); its user needs get, list and delete on pods'
+    with pytest.raises(HoodieConfigurationError, match=refused):
+        cluster.find("hoodie-1")
+    api.token = "another"
+    with pytest.raises(HoodieConfigurationError, match=rf"HTTP 401 \(Unauthorized\).*{token_file}"):
+        cluster.kill(POD)
+
+
+def test_a_server_that_is_none_of_kubernetes(api: ApiServer, token_file: Path) -> None:
+    """Its 404 is not that of a pod that is gone; nor is that of a server that is not there."""
+    api.answer = lambda *_: (404, {"error": "no such page"})  # type: ignore[method-assign]
+    for address, said in ((api.address, "HTTP 404"), ("http://127.0.0.1:1", "refused")):
+        cluster = Kubernetes(server=address, namespace="jobs", token_file=str(token_file))
+        with pytest.raises(HoodieJobError, match=said) as caught:
+            cluster.status(POD)
+        assert caught.value.code == "unreachable"
+
+
+def test_the_account_of_a_pod_of_airflow(
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubernetes replaces the token; it is for the cluster of this pod alone."""
+    monkeypatch.setattr(kubernetes, "ACCOUNT", tmp_path)
+    (tmp_path / "ca.crt").write_text("")
+    (tmp_path / "token").write_text(BEARER)
+    place = Kubernetes.of("k8s://10.0.0.1:443", None, {}).place()
+    assert place["server"] == "https://10.0.0.1:443"
+    assert place["namespace"] == "default"
+    assert (place["token_file"], place["ca_file"]) == (str(tmp_path / "token"), str(tmp_path / "ca.crt"))
+    cluster = Kubernetes(server=api.address, namespace="jobs", token_file=place["token_file"])
+    api.token = "the-next-one"
+    (tmp_path / "token").write_text(api.token)
+    assert cluster.find("hoodie-1") is None
+    with pytest.raises(HoodieConfigurationError, match=f"no credentials.*set {AUTH}oauthTokenFile"):
+        Kubernetes.of("k8s://https://elsewhere", None, {f"{AUTH}caCertFile": "/etc/other.crt"})
+    with pytest.raises(HoodieConfigurationError, match=rf"can't read /none .*set {AUTH}oauthTokenFile"):
+        Kubernetes(server=api.address, token_file="/none").find("hoodie-1")
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    """Paths of a certificate of 127.0.0.1 that is its own authority, and of its key."""
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])
+    now = dt.datetime.now(dt.timezone.utc)
+    alternative = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(alternative, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certified, private = folder / "ca.crt", folder / "ca.key"
+    certified.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return str(certified), str(private)
+
+
+def test_certificates_of_server_and_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    certified, private = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certified, private)
+    context.load_verify_locations(certified)
+    context.verify_mode = ssl.CERT_REQUIRED
+    api = ApiServer()
+    api.answer = lambda *_: (200, {"kind": "PodList", "items": []})  # type: ignore[method-assign]
+    server = Server(handler(api))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    settings = {f"{AUTH}clientCertFile": certified, f"{AUTH}clientKeyFile": private}
+    with serving(server) as address:
+        known = Kubernetes.of(f"k8s://{address}", "jobs", {**settings, f"{AUTH}caCertFile": certified})
+        assert known.find("hoodie-1") is None
+        with pytest.raises(HoodieJobError, match="CERTIFICATE_VERIFY_FAILED"):
+            Kubernetes.of(f"k8s://{address}", "jobs", settings).find("hoodie-1")
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("conf", "options", "message"),
+    [
+        ({}, {}, "spark.kubernetes.file.upload.path names none; set it in conf or spark-defaults.conf"),
+        (UPLOADS, {"hoodie.storage.s3.secret.key": "0123456789"}, "leaves it in the folder"),
+        ({**UPLOADS, f"{AUTH}oauthToken": BEARER}, {}, f"its path into {AUTH}oauthTokenFile"),
+        (
+            {**UPLOADS, "spark.kubernetes.trust.certificates": "true"},
+            {},
+            f"certificate into {AUTH}caCertFile",
+        ),
+        (
+            {**UPLOADS, "spark.kubernetes.driver.pod.name": "mine"},
+            {},
+            "the driver pod gets a name of its own",
+        ),
+    ],
+)
+def test_what_can_not_be_submitted(
+    conf: dict[str, str], options: dict[str, str], message: str, task: Task
+) -> None:
+    with pytest.raises(HoodieConfigurationError, match=message) as caught:
+        task.operator(conf={**task.conf, **conf} if conf else {}, options=options).execute(task.context)
+    assert not task.submitted
+    assert not any(secret in str(caught.value) for secret in (BEARER, "0123456789"))
+    assert task.store == {}
+
+
+def test_settings_of_the_properties_file_count(task: Task) -> None:
+    """Of spark-defaults.conf, or of the operator's own file; a token that it holds is refused as well."""
+    text = "# mine\n\nspark.kubernetes.file.upload.path   s3a://jobs/uploads\n"
+    (task.folder / "spark-defaults.conf").write_text(f"{text}{AUTH}oauthTokenFile={task.folder / 'token'}\n")
+    assert task.deferred(conf={}).trigger.serialize()[1]["application_id"] == POD
+    own = task.folder / "own.conf"
+    own.write_text(f"{text}{AUTH}oauthToken = {BEARER}\n")
+    with pytest.raises(HoodieConfigurationError, match="oauthTokenFile"):
+        task.operator(conf={}, properties_file=str(own)).execute(task.context)
+
+
+def test_the_event_of_a_trigger_that_may_not_look(task: Task) -> None:
+    deferral = task.deferred()
+    task.api.forbidden = True
+    assert run(deferral.trigger)["state"] == "lost"
+    with pytest.raises(HoodieJobError, match=r"may be running still: .*HTTP 403 .*A retry waits for it"):
+        task.resumed(deferral)
