@@ -229,12 +229,13 @@ def _said(answer: Mapping[str, Any]) -> str:
 
 
 def _status(pod: Mapping[str, Any]) -> Status:
-    """By the phase of the pod, and the driver's container: others, of a service mesh, may outlive it."""
+    """By the driver's container, which others, of a service mesh, may outlive; else by the pod's phase."""
     found = pod.get("status") or {}
     container = _driver(found.get("containerStatuses") or [])
     ended = container.get("terminated")
-    state = _PHASES.get(str(found.get("phase")))
-    if state is None and ended is not None:
+    if ended is None:
+        state = _PHASES.get(str(found.get("phase")))
+    else:
         state = State.SUCCEEDED if ended.get("exitCode") == 0 else State.FAILED
     if (pod.get("metadata") or {}).get("deletionTimestamp") and state is not State.SUCCEEDED:
         state = State.KILLED if state is State.FAILED else State.ENDING

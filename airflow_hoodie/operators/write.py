@@ -47,10 +47,10 @@ class HoodieCommitOperator(HoodieDeferringOperator):
     :param max_write_amplification: the most bytes that the write may write for each byte that it changes, by
         its plan. One that needs more fails with HoodieValidationError before anything is written. None: what
         the options say, else no limit.
-    :param deferrable: with the master `yarn` and deploy mode `cluster`, submit the job, then wait in the
-        triggerer without a worker slot until YARN has ended it; the result is read from the commit in the
-        table. Needs `exactly_once` or a token. Default: Airflow's setting `[operators] default_deferrable`,
-        where that works.
+    :param deferrable: with the master `yarn` or `k8s://...` and deploy mode `cluster`, submit the job, then
+        wait in the triggerer without a worker slot until it has ended; the result is read from the commit in
+        the table. Needs `exactly_once` or a token. Default: Airflow's setting
+        `[operators] default_deferrable`, where that works.
     :param poll_interval: seconds between the triggerer's looks at a deferred job. Default: 30.
     """
 

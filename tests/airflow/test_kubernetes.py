@@ -263,6 +263,7 @@ RUNNING = {"startedAt": "2026-11-24T12:00:09Z"}
 
 
 PROXY = container("proxy", running=RUNNING)
+FAILED_PROXY = container("proxy", terminated={"exitCode": 137, "reason": "Error"})
 EVICTED = {"reason": "Evicted", "message": "The node was low on resource: memory."}
 STATES: list[tuple[tuple[Any, ...], State, str]] = [
     (("Pending", {"conditions": [WAITS]}), State.RUNNING, "Unschedulable: 0/3 nodes are free"),
@@ -271,6 +272,7 @@ STATES: list[tuple[tuple[Any, ...], State, str]] = [
     (("Unknown", container(running=RUNNING)), State.RUNNING, ""),
     (("Running", PROXY, container(terminated={"exitCode": 0})), State.SUCCEEDED, "exit code 0"),
     (("Running", PROXY, container(terminated={"exitCode": 1})), State.FAILED, "exit code 1"),
+    (("Failed", container(terminated={"exitCode": 0}), FAILED_PROXY), State.SUCCEEDED, "exit code 0"),
     (("Failed", EVICTED), State.FAILED, "Evicted: The node was low on resource: memory."),
 ]
 
