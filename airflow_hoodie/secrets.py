@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk.log import mask_secret
@@ -22,13 +22,10 @@ def hide(*values: Any) -> Mask:
     return mask
 
 
-def secret_names(value: Any, name: str = "") -> Iterator[str]:
-    """Names of the texts in mappings and lists that hold secrets; `name` is what the value is called."""
+def any_secret(value: Any, name: str = "") -> bool:
+    """Do mappings, lists and texts hold a secret; `name` is what the value is called."""
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from secret_names(item, str(key))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from secret_names(item, name)
-    elif isinstance(value, str) and holds_secret(name, value):
-        yield name
+        return any(any_secret(item, str(key)) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return any(any_secret(item, name) for item in value)
+    return isinstance(value, str) and holds_secret(name, value)

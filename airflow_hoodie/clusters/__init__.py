@@ -39,7 +39,7 @@ class Status:
 
 
 class ClusterManager:
-    """`find`, `status` and `kill` ask the cluster, and block up to TIMEOUT_S for each of its addresses.
+    """Methods from `find` on ask the cluster, and block up to TIMEOUT_S for each of its addresses.
 
     They raise HoodieJobError (code `unreachable`) where no address answers as it should, which may pass, and
     HoodieConfigurationError where the cluster refuses the request.
@@ -48,6 +48,9 @@ class ClusterManager:
     TIMEOUT_S = 10.0
     #: as people call it
     NAME: ClassVar[str]
+    #: path at which a driver finds the request that is kept for it; None where files of jobs are closed to
+    #: others, and gone with the application, so that none need be kept
+    KEPT_REQUEST: ClassVar[str | None] = None
 
     def place(self) -> dict[str, str]:
         """What `clusters.choice.cluster_at` makes the same of. Airflow keeps it: it contains no secrets."""
@@ -59,6 +62,10 @@ class ClusterManager:
         `given`: the user's settings of Spark.
         """
         raise NotImplementedError
+
+    def conf_of_kept(self, tag: str) -> dict[str, str]:
+        """Settings by which the driver finds, at KEPT_REQUEST, what is kept for the tag."""
+        return {}
 
     def log_command(self, application_id: str) -> str:
         """The command that shows the log of the application's driver."""
@@ -75,3 +82,13 @@ class ClusterManager:
     def kill(self, application_id: str) -> None:
         """Ask the cluster to end the application; one that has ended, or is unknown, is no error."""
         raise NotImplementedError
+
+    def keep(self, tag: str, request: str) -> None:
+        """Keep the request of a job, with its secrets, for the application that will have the tag."""
+        raise NotImplementedError
+
+    def bind_kept(self, tag: str) -> None:
+        """What is kept for the tag is gone with the application, from now on."""
+
+    def forget(self, tag: str) -> None:
+        """Delete what is kept for the tag; nothing is no error."""

@@ -2,12 +2,13 @@
 
 An application is its driver pod, whose label is the tag. The API server is asked with the credentials that
 spark-submit takes for the submission, by the same settings; a token is read from its file for each request,
-as Kubernetes replaces it.
+as Kubernetes replaces it. A request with secrets is kept as a Secret of the tag's name, which the pod mounts;
+Spark would leave it where it uploads files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +31,10 @@ _CA_FILE, _CERT_FILE, _KEY_FILE = f"{_AUTH}caCertFile", f"{_AUTH}clientCertFile"
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: Spark's name of the container
 _DRIVER = "spark-kubernetes-driver"
+#: where the driver finds its Secret, and the key of the request in it
+_MOUNT, _REQUEST = "/var/run/secrets/hoodie", "request.json"
+#: what the user may have to do
+_VERBS = {"pods": "get, list and delete", "secrets": "create, patch and delete"}
 _PHASES = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
 
 
@@ -45,6 +50,7 @@ class Kubernetes(ClusterManager):
     """
 
     NAME = "Kubernetes"
+    KEPT_REQUEST = f"{_MOUNT}/{_REQUEST}"
 
     def __init__(
         self,
@@ -109,26 +115,51 @@ class Kubernetes(ClusterManager):
     def log_command(self, application_id: str) -> str:
         return f"kubectl logs {application_id} -n {self._namespace}"
 
+    def conf_of_kept(self, tag: str) -> dict[str, str]:
+        return {f"spark.kubernetes.driver.secrets.{tag}": _MOUNT}
+
     def find(self, tag: str) -> str | None:
-        answer = self._ask("GET", f"?labelSelector={quote(f'{_LABEL}={tag}')}")
-        pods = [pod["metadata"] for pod in (answer or {}).get("items") or []]
-        found = max(pods, key=lambda pod: str(pod.get("creationTimestamp")), default=None)
-        return str(found["name"]) if found else None
+        pod = self._pod(tag)
+        return str(pod["name"]) if pod else None
 
     def status(self, application_id: str) -> Status:
-        pod = self._ask("GET", f"/{quote(application_id, safe='')}")
+        pod = self._ask("GET", "pods", application_id)
         return Status(State.UNKNOWN) if pod is None else _status(pod)
 
     def kill(self, application_id: str) -> None:
         """Delete the driver pod: Kubernetes ends its processes, and deletes what belongs to it."""
-        self._ask("DELETE", f"/{quote(application_id, safe='')}")
+        self._ask("DELETE", "pods", application_id)
 
-    def _ask(self, method: str, path: str) -> dict[str, Any] | None:
-        """The answer; None for a pod that the server does not know."""
-        url = f"{self._server}/api/v1/namespaces/{quote(self._namespace)}/pods{path}"
-        options = self._credentials()
+    def keep(self, tag: str, request: str) -> None:
+        metadata = {"name": tag, "labels": {_LABEL: tag}}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "immutable": True}
+        self._ask("POST", "secrets", json={**secret, "stringData": {_REQUEST: request}})
+
+    def bind_kept(self, tag: str) -> None:
+        """The pod becomes the owner: who deletes it deletes the Secret."""
+        if (pod := self._pod(tag)) is not None:
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"]}
+            patch = {"metadata": {"ownerReferences": [owner]}}
+            headers = {"Content-Type": "application/merge-patch+json"}
+            self._ask("PATCH", "secrets", tag, json=patch, headers=headers)
+
+    def forget(self, tag: str) -> None:
+        self._ask("DELETE", "secrets", tag)
+
+    def _pod(self, tag: str) -> dict[str, Any] | None:
+        """Metadata of the last driver pod with this tag."""
+        answer = self._ask("GET", "pods", params={"labelSelector": f"{_LABEL}={tag}"})
+        pods = [pod["metadata"] for pod in (answer or {}).get("items") or []]
+        return max(pods, key=lambda pod: str(pod.get("creationTimestamp")), default=None)
+
+    def _ask(self, method: str, kind: str, name: str = "", **options: Any) -> dict[str, Any] | None:
+        """The answer; None for a pod or a Secret that the server does not know."""
+        url = f"{self._server}/api/v1/namespaces/{quote(self._namespace)}/{kind}"
+        url += f"/{quote(name, safe='')}" if name else ""
+        credentials = self._credentials()
+        headers = {**credentials.pop("headers"), **options.pop("headers", {})}
         try:
-            status, found = ask(method, url, self.TIMEOUT_S, **options)
+            status, found = ask(method, url, self.TIMEOUT_S, headers=headers, **credentials, **options)
             if status == 404 and found.get("reason") == "NotFound":
                 return None
             if status in (400, 404):
@@ -141,7 +172,7 @@ class Kubernetes(ClusterManager):
         if status >= 400:
             raise HoodieConfigurationError(
                 f"Kubernetes' API server refuses {method} {url} with HTTP {status}"
-                f"{_said(found)}; its user needs get, list and delete on pods of the namespace "
+                f"{_said(found)}; its user needs {_VERBS[kind]} on {kind} of the namespace "
                 f"{self._namespace}, and its credentials are {self._shown_credentials()}"
             )
         return found
@@ -185,23 +216,15 @@ def _check(settings: Mapping[str, str]) -> None:
         )
 
 
-def check_uploads(settings: Mapping[str, str], secrets: Sequence[str], *, complete: bool) -> None:
-    """Can spark-submit hand the job's files over?
+def check_uploads(settings: Mapping[str, str]) -> None:
+    """Can spark-submit hand the job's files over? `settings`: all that it finds.
 
-    `secrets`: names of those in the job's request. `complete`: the settings are all that spark-submit finds.
     Raises HoodieConfigurationError.
     """
-    if complete and not settings.get(_UPLOADS):
+    if not settings.get(_UPLOADS):
         raise HoodieConfigurationError(
             f"the driver pod gets the job's files from a folder that worker and pods reach, and {_UPLOADS} "
             'names none; set it in conf or spark-defaults.conf, such as "s3a://bucket/uploads"'
-        )
-    if secrets:
-        raise HoodieConfigurationError(
-            f"the job's request contains secrets ({', '.join(secrets)}), and Spark leaves it in the folder "
-            f"of {_UPLOADS} after the job; give worker and pods a service account with rights to the "
-            "storage, or variables (spark.kubernetes.driver.secretKeyRef.*, "
-            "spark.kubernetes.executor.secretKeyRef.*), or use deploy mode client"
         )
 
 

@@ -10,7 +10,7 @@ from hoodie.text import visible
 #: characters of a message that are shown
 SHOWN = 500
 #: answers that are one, and no failure that may pass
-_ANSWERS = (400, 401, 403, 404)
+_ANSWERS = (400, 401, 403, 404, 413, 422)
 
 
 def ask(method: str, url: str, timeout: float, **options: Any) -> tuple[int, dict[str, Any]]:

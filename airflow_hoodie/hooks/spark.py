@@ -38,7 +38,7 @@ from airflow_hoodie.hooks import process_group
 from airflow_hoodie.job_output import JobOutput, with_nonce
 from airflow_hoodie.preflight import check_master, check_reachable
 from airflow_hoodie.private_file import private_file
-from airflow_hoodie.secrets import hide, secret_names
+from airflow_hoodie.secrets import hide
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
 _TAIL_LINES = 30
@@ -60,6 +60,8 @@ class HoodieSparkSubmitHook(SubmitHook):
         `application_args` alone, and its output lines need no nonce.
     :param detached: deploy mode cluster is allowed: `submit` returns when the cluster has accepted the
         application, and there is no `result`. YARN and Kubernetes only.
+    :param request_path: where the job finds its request, which the caller has put there. Default: in a file
+        that the hook makes for it.
     """
 
     def __init__(
@@ -72,9 +74,11 @@ class HoodieSparkSubmitHook(SubmitHook):
         on_progress: Callable[[Mapping[str, Any]], None] | None = None,
         request: Mapping[str, Any] | None = None,
         detached: bool = False,
+        request_path: str | None = None,
         **kwargs: Any,
     ) -> None:
         self._detached = detached
+        self._request_path = request_path
         self._master = master or None
         self._found: Connection | None = None
         self._kill_grace_seconds = kill_grace_seconds
@@ -154,7 +158,8 @@ class HoodieSparkSubmitHook(SubmitHook):
         settings = spark_conf.settings(self.given_conf, self.properties_file, binary, environ)
         known = settings if settings is not None else {n: str(v) for n, v in self.given_conf.items()}
         cluster = Kubernetes.of(self.master, self.spark_connection["namespace"], known)
-        check_uploads(known, sorted(set(secret_names(self._request))), complete=settings is not None)
+        if settings is not None:
+            check_uploads(settings)
         return cluster
 
     def _lookup(self) -> Connection | None:
@@ -264,7 +269,9 @@ class HoodieSparkSubmitHook(SubmitHook):
             raise HoodieJobKilledError("the task was killed before spark-submit started")
         check_reachable(self.master, {**os.environ, **self.given_env})
         try:
-            if self._request is not None:
+            if self._request_path is not None:
+                self.job_args = ["--request", f"@{self._request_path}", *self.job_args]
+            elif self._request is not None:
                 self._hand_over(self._request)
             driver_id: str | None = super().submit(application, start_new_session=True, **kwargs)
         except HoodieException:

@@ -337,9 +337,10 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             if hook is not None:
                 hook.on_kill()
 
-    def make_hook(self, *, detached: bool = False) -> HoodieSparkSubmitHook:
+    def make_hook(self, *, detached: bool = False, request_path: str | None = None) -> HoodieSparkSubmitHook:
         return HoodieSparkSubmitHook(
             detached=detached,
+            request_path=request_path,
             conn_id=self.spark_conn_id or DEFAULT_SPARK_CONN,
             master=self.master,
             kill_grace_seconds=self.kill_grace_seconds,

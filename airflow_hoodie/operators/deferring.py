@@ -7,9 +7,12 @@ a retry sees it (Airflow's task_state_store); by the tag the retry finds the app
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk.configuration import conf
@@ -29,6 +32,7 @@ from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.operators.base import APPLICATION_KEY, push
 from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.paths import is_template
+from airflow_hoodie.secrets import any_secret
 from airflow_hoodie.tokens import commit_of
 from airflow_hoodie.triggers.application import LOST, TIMED_OUT, ApplicationTrigger
 from hoodie.errors import HoodieError
@@ -41,6 +45,41 @@ if TYPE_CHECKING:
 #: of the note of a submission in the task's state store
 _KEY = "hoodie_submission"
 _TAG = "hoodie-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Note:
+    """Of a submission, in the task's state store.
+
+    `tag`: the application's. `before`: the instant of the commit that the token had, "" for none.
+    `kept`: the cluster keeps the job's request.
+    """
+
+    tag: str
+    before: str
+    kept: bool = False
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any]) -> _Note | None:
+        """That of the last submission by this task; None where there is none."""
+        store = context.get("task_state_store")
+        found = store.get(_KEY) if store is not None else None
+        if not (isinstance(found, Mapping) and {"tag", "before"} <= set(found)):
+            return None
+        return cls(tag=str(found["tag"]), before=str(found["before"]), kept=bool(found.get("kept")))
+
+    def put(self, context: Mapping[str, Any]) -> None:
+        store = context.get("task_state_store")
+        if store is not None:
+            store.set(_KEY, asdict(self))
+
+    def bind(self, cluster: ClusterManager) -> None:
+        if self.kept:
+            cluster.bind_kept(self.tag)
+
+    def forget(self, cluster: ClusterManager) -> None:
+        if self.kept:
+            cluster.forget(self.tag)
 
 
 class HoodieDeferringOperator(HoodieEmittingOperator):
@@ -110,27 +149,40 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
             super().submit(context)
             return
         cluster = hook.cluster()
-        note = _noted(context)
-        if note is not None and (found := _running(cluster, str(note["tag"]))):
-            self.log.info("%s, which an earlier try submitted, is running; waiting for its end", found)
-            self._defer(context, cluster, found, str(note["before"]))
+        if (note := _Note.of(context)) is not None:
+            if found := _running(cluster, note.tag):
+                self.log.info("%s, which an earlier try submitted, is running; waiting for its end", found)
+                self._tried(partial(note.bind, cluster))
+                self._defer(context, cluster, found, note.before)
+            self._tried(partial(note.forget, cluster))
         before = self._commit()
-        note = {"tag": _TAG + secrets.token_hex(16), "before": before.instant if before else ""}
-        _note(context, note)
-        self._defer(context, cluster, self._submit_detached(cluster, note["tag"]), note["before"])
+        note = _Note(
+            tag=_TAG + secrets.token_hex(16),
+            before=before.instant if before else "",
+            kept=cluster.KEPT_REQUEST is not None and any_secret(self._sent),
+        )
+        note.put(context)
+        found = self._submit_detached(cluster, note)
+        self._tried(partial(note.bind, cluster))
+        self._defer(context, cluster, found, note.before)
 
-    def _submit_detached(self, cluster: ClusterManager, tag: str) -> str:
-        """Id of the new application with this tag."""
-        self.conf = {**(self.conf or {}), **cluster.conf(tag, self.conf or {})}
-        self._abandon = lambda: _kill_tagged(cluster, tag)
-        hook: HoodieSparkSubmitHook = self.make_hook(detached=True)
+    def _submit_detached(self, cluster: ClusterManager, note: _Note) -> str:
+        """Id of the new application with the note's tag."""
+        tag, given = note.tag, self.conf or {}
+        self.conf = {**given, **cluster.conf(tag, given), **(cluster.conf_of_kept(tag) if note.kept else {})}
+        path = cluster.KEPT_REQUEST if note.kept else None
+        hook: HoodieSparkSubmitHook = self.make_hook(detached=True, request_path=path)
+        self._abandon = partial(_abandon, cluster, note)
+        if note.kept:
+            cluster.keep(tag, json.dumps(self._sent))
         try:
             self.submit_by(hook)
-        except HoodieJobKilledError:
-            self._abandon()  # spark-submit may have handed it over after on_kill looked
+        except HoodieException:
+            self._end_abandoned()  # spark-submit may have handed it over before it failed or was killed
             raise
         found = cluster.find(tag)
         if found is None:
+            self._end_abandoned()
             raise HoodieJobError(
                 f"spark-submit ended without an error, but {cluster.NAME} has no application with the tag "
                 f"{tag}; does its address in the Spark connection name the same cluster?"
@@ -143,6 +195,9 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
     def on_kill(self) -> None:
         """End the job, also one that spark-submit has handed over to the cluster."""
         super().on_kill()
+        self._end_abandoned()
+
+    def _end_abandoned(self) -> None:
         if self._abandon is not None:
             try:
                 self._abandon()
@@ -175,10 +230,13 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
         self.resolve()
         self.take_token(context)
         state, said = str(event["state"]), str(event["said"])
+        cluster, note = cluster_at(event["cluster"]), _Note.of(context)
+        if state != LOST and note is not None:
+            self._tried(partial(note.forget, cluster))
         found = self._commit()
         made = found is not None and found.instant != before
         if found is None or not (made or state == State.SUCCEEDED.value):
-            raise _failure(cluster_at(event["cluster"]), application, state, said)
+            raise _failure(cluster, application, state, said)
         result = found.result(self.table["name"], normalize(self.table["path"]))
         if made:
             result["status"] = "committed"
@@ -188,6 +246,13 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
                 )
         stats.committed(result, timed=False)
         return self.emitted(context, result)
+
+    def _tried(self, action: Callable[[], None]) -> None:
+        """Something about the request that a cluster keeps; the job needs neither. A failure is logged."""
+        try:
+            action()
+        except HoodieException as error:
+            self.log.warning("The cluster may keep the job's request for longer: %s", error.message)
 
     def _commit(self) -> TokenCommit | None:
         """The token's last commit, of any source; raises the exception of a table that can't be read."""
@@ -204,22 +269,10 @@ def _running(cluster: ClusterManager, tag: str) -> str | None:
     return found if found is not None and cluster.status(found).state is State.RUNNING else None
 
 
-def _kill_tagged(cluster: ClusterManager, tag: str) -> None:
-    if (found := cluster.find(tag)) is not None:
+def _abandon(cluster: ClusterManager, note: _Note) -> None:
+    if (found := cluster.find(note.tag)) is not None:
         cluster.kill(found)
-
-
-def _noted(context: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The note of the last submission by this task; None where there is none."""
-    store = context.get("task_state_store")
-    found = store.get(_KEY) if store is not None else None
-    return found if isinstance(found, Mapping) and {"tag", "before"} <= set(found) else None
-
-
-def _note(context: Mapping[str, Any], value: Mapping[str, str]) -> None:
-    store = context.get("task_state_store")
-    if store is not None:
-        store.set(_KEY, dict(value))
+    note.forget(cluster)
 
 
 def _failure(cluster: ClusterManager, application: str, state: str, said: str) -> HoodieException:

@@ -29,9 +29,12 @@ _SUBMIT = """\
 import json, os, sys, urllib.request
 args = sys.argv[1:]
 conf = dict(args[n + 1].split("=", 1) for n, arg in enumerate(args) if arg == "--conf")
-files = args[args.index("--files") + 1].split(",")
+if "--properties-file" in args:
+    lines = open(args[args.index("--properties-file") + 1]).read().splitlines()
+    conf.update(line.split("=", 1) for line in lines if line.count("="))
+files = args[args.index("--files") + 1].split(",") if "--files" in args else []
 shipped = [name for name in files if "@" + os.path.basename(name) == args[args.index("--request") + 1]]
-call = {{"args": args, "conf": conf, "request": json.load(open(shipped[0])),
+call = {{"args": args, "conf": conf, "request": json.load(open(shipped[0])) if shipped else None,
          "python": os.environ.get("PYSPARK_DRIVER_PYTHON")}}
 json.dump(call, open({note!r}, "w"))
 request = urllib.request.Request({address!r}, json.dumps(conf).encode(), method="POST")

@@ -36,7 +36,9 @@ BEARER = "eyJhbGciOiJSUzI1NiJ9.of-a-service-account"
 LABEL = "hoodie-submission"
 AUTH = "spark.kubernetes.authenticate.submission."
 UPLOADS = {"spark.kubernetes.file.upload.path": "s3a://jobs/uploads"}
-PODS = "/api/v1/namespaces/jobs/pods"
+SPACE = "/api/v1/namespaces/jobs"
+SECRET = {"hoodie.storage.s3.secret.key": "0123456789"}
+MOUNT = "/var/run/secrets/hoodie"
 
 
 def container(name: str = "spark-kubernetes-driver", **state: Any) -> dict[str, Any]:
@@ -57,18 +59,19 @@ def failure(status: int, reason: str, message: str) -> tuple[int, dict[str, Any]
 
 @dataclass
 class ApiServer:
-    """`pods` by name; `broken`: so many requests get HTTP 503 first; `forbidden`: the user may nothing.
+    """`pods` and `secrets` by name; `broken`: so many requests get HTTP 503 first.
 
-    `accepted` is called with each new pod. A pod that was deleted is still there.
+    `forbidden`: what the user may not touch. `accepted` is called with each new pod. A pod that was deleted
+    is still there.
     """
 
     address: str = ""
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    secrets: dict[str, dict[str, Any]] = field(default_factory=dict)
     killed: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
     token: str = BEARER
     broken: int = 0
-    forbidden: bool = False
+    forbidden: str = ""
     accepted: Callable[[], Any] = lambda: None
     #: after each answer
     answered: Callable[[], Any] = lambda: None
@@ -91,47 +94,64 @@ class ApiServer:
             deletionTimestamp="2026-11-24T12:09:00Z", deletionGracePeriodSeconds=30
         )
 
-    def answer(self, method: str, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
-        self.asked.append(f"{method} {path}")
+    def answer(self, method: str, path: str, authorization: str, body: Any) -> tuple[int, dict[str, Any]]:
         if self.broken:
             self.broken -= 1
             return failure(503, "ServiceUnavailable", "etcd is not ready")
         if authorization != f"Bearer {self.token}":
             return failure(401, "Unauthorized", "Unauthorized")
-        if self.forbidden:
-            user = "system:serviceaccount:airflow:worker"
-            said = f'pods is forbidden: User "{user}" cannot list resource "pods" in API group ""'
-            return failure(403, "Forbidden", said)
         url = urlsplit(path)
-        if url.path == PODS:
-            name, _, value = parse_qs(url.query)["labelSelector"][0].partition("=")
-            items = [pod for pod in self.pods.values() if pod["metadata"]["labels"].get(name) == value]
+        kind, _, name = url.path.removeprefix(f"{SPACE}/").partition("/")
+        if kind == self.forbidden:
+            user = "system:serviceaccount:airflow:worker"
+            said = f'{kind} is forbidden: User "{user}" cannot list resource "{kind}" in API group ""'
+            return failure(403, "Forbidden", said)
+        known = {"pods": self.pods, "secrets": self.secrets}[kind]
+        if method == "POST":
+            made: dict[str, Any] = body
+            known[made["metadata"]["name"]] = made
+            return 201, made
+        if not name:
+            label, _, value = parse_qs(url.query)["labelSelector"][0].partition("=")
+            items = [one for one in known.values() if one["metadata"]["labels"].get(label) == value]
             return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
-        name = url.path.removeprefix(f"{PODS}/")
-        if name not in self.pods:
-            return failure(404, "NotFound", f'pods "{name}" not found')
-        if method == "DELETE":
+        if name not in known:
+            return failure(404, "NotFound", f'{kind} "{name}" not found')
+        if method == "PATCH":
+            known[name]["metadata"].update(body["metadata"])
+        elif method == "DELETE" and kind == "secrets":
+            return 200, {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "status": "Success",
+                "deleted": known.pop(name),
+            }
+        elif method == "DELETE":
             self.killed.append(name)
             self.delete()
-        return 200, self.pods[name]
+        return 200, known[name]
 
 
 def handler(server: ApiServer) -> type[Answering]:
     class Handler(Answering):
         def do_GET(self) -> None:
-            status, value = server.answer(self.command, self.path, self.headers["Authorization"] or "")
+            body = self.body() if int(self.headers["Content-Length"] or 0) else None
+            authorization = self.headers["Authorization"] or ""
+            status, value = server.answer(self.command, self.path, authorization, body)
             self.answer(status, value)
             server.answered()
 
-        do_DELETE = do_GET
+        do_DELETE = do_PATCH = do_GET
 
         def do_POST(self) -> None:
-            """What spark-submit makes of its settings; of another address."""
+            if self.path.startswith(SPACE):
+                return self.do_GET()
+            # what spark-submit makes of its settings; of another address
             prefix = "spark.kubernetes.driver.label."
             conf = self.body()
             server.add({name.removeprefix(prefix): conf[name] for name in conf if name.startswith(prefix)})
             server.accepted()
-            self.answer(200, {})
+            return self.answer(200, {})
 
     return Handler
 
@@ -350,12 +370,67 @@ def test_a_pod_that_is_deleted_is_waited_for(task: Task) -> None:
         task.resumed(deferral)
 
 
+# --- requests with secrets --------------------------------------------------------------------------------
+
+
+def test_a_request_with_secrets_is_a_secret_until_the_job_has_ended(task: Task) -> None:
+    """Spark would leave a file with it where it uploads files."""
+    deferral = task.deferred(options=SECRET)
+    tag = task.store["hoodie_submission"]["tag"]
+    [kept] = task.api.secrets.values()
+    request = json.loads(kept["stringData"]["request.json"])
+    assert (request["token"], request["options"]) == (TOKEN, request["options"] | SECRET)
+    assert kept["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": "9b1f"}
+    ]
+    call = task.call()
+    assert call["args"][-2:] == ["--request", f"@{MOUNT}/request.json"]
+    assert call["conf"][f"spark.kubernetes.driver.secrets.{tag}"] == MOUNT
+    assert "--files" not in call["args"]
+    assert "0123456789" not in json.dumps([call, task.store, deferral.trigger.serialize()])
+    task.commit()
+    succeeds(task.api)
+    assert task.resumed(deferral)["status"] == "committed"
+    assert task.api.secrets == {}
+
+
+def test_a_failed_submission_leaves_neither_pod_nor_secret(task: Task) -> None:
+    def fail() -> None:
+        task.api.accepted = lambda: None
+        raise ConnectionError
+
+    task.api.accepted = fail
+    with pytest.raises(HoodieJobError, match="exit code 1"):
+        task.operator(options=SECRET).execute(task.context)
+    assert (task.api.killed, task.api.secrets) == ([POD], {})
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_worker_that_died_while_it_submitted(running: bool, task: Task) -> None:
+    """The retry gives the Secret to the pod, or deletes it where there is none."""
+    tag = "hoodie-of-the-first-try"
+    task.store.set("hoodie_submission", {"tag": tag, "before": "", "kept": True})
+    task.api.secrets[tag] = {"metadata": {"name": tag}}
+    if running:
+        task.api.add({LABEL: tag})
+    task.deferred(options=SECRET)
+    assert (tag in task.api.secrets, task.submitted) == (running, not running)
+    assert all(kept["metadata"]["ownerReferences"][0]["name"] == POD for kept in task.api.secrets.values())
+
+
+def test_a_user_who_may_not_keep_secrets(task: Task) -> None:
+    task.api.forbidden = "secrets"
+    with pytest.raises(HoodieConfigurationError, match="needs create, patch and delete on secrets"):
+        task.operator(options=SECRET).execute(task.context)
+    assert not task.submitted
+
+
 # --- the API server ---------------------------------------------------------------------------------------
 
 
 def test_a_refusal_names_what_the_user_lacks(api: ApiServer, token_file: Path) -> None:
     cluster = Kubernetes(server=api.address, namespace="jobs", token_file=str(token_file))
-    api.forbidden = True
+    api.forbidden = "pods"
     refused = r'HTTP 403 \(pods is forbidden: User "system:.*"\); its user needs get, list and delete on pods'
     with pytest.raises(HoodieConfigurationError, match=refused):
         cluster.find("hoodie-1")
@@ -451,30 +526,25 @@ def test_certificates_of_server_and_client(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("conf", "options", "message"),
+    ("conf", "message"),
     [
-        ({}, {}, "spark.kubernetes.file.upload.path names none; set it in conf or spark-defaults.conf"),
-        (UPLOADS, {"hoodie.storage.s3.secret.key": "0123456789"}, "leaves it in the folder"),
-        ({**UPLOADS, f"{AUTH}oauthToken": BEARER}, {}, f"its path into {AUTH}oauthTokenFile"),
+        ({}, "spark.kubernetes.file.upload.path names none; set it in conf or spark-defaults.conf"),
+        ({**UPLOADS, f"{AUTH}oauthToken": BEARER}, f"its path into {AUTH}oauthTokenFile"),
         (
             {**UPLOADS, "spark.kubernetes.trust.certificates": "true"},
-            {},
             f"certificate into {AUTH}caCertFile",
         ),
         (
             {**UPLOADS, "spark.kubernetes.driver.pod.name": "mine"},
-            {},
             "the driver pod gets a name of its own",
         ),
     ],
 )
-def test_what_can_not_be_submitted(
-    conf: dict[str, str], options: dict[str, str], message: str, task: Task
-) -> None:
+def test_what_can_not_be_submitted(conf: dict[str, str], message: str, task: Task) -> None:
     with pytest.raises(HoodieConfigurationError, match=message) as caught:
-        task.operator(conf={**task.conf, **conf} if conf else {}, options=options).execute(task.context)
+        task.operator(conf={**task.conf, **conf} if conf else {}).execute(task.context)
     assert not task.submitted
-    assert not any(secret in str(caught.value) for secret in (BEARER, "0123456789"))
+    assert BEARER not in str(caught.value)
     assert task.store == {}
 
 
@@ -491,7 +561,7 @@ def test_settings_of_the_properties_file_count(task: Task) -> None:
 
 def test_the_event_of_a_trigger_that_may_not_look(task: Task) -> None:
     deferral = task.deferred()
-    task.api.forbidden = True
+    task.api.forbidden = "pods"
     assert run(deferral.trigger)["state"] == "lost"
     with pytest.raises(HoodieJobError, match=r"may be running still: .*HTTP 403 .*A retry waits for it"):
         task.resumed(deferral)
