@@ -65,6 +65,13 @@ class Store(dict[str, Any]):
     set = dict.__setitem__
 
 
+def context_of(store: Store) -> Any:
+    """Airflow's context of the task `write`, whose state this is."""
+    ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="manual__1", map_index=-1)
+    run = SimpleNamespace(run_id="manual__1", data_interval_start=None, data_interval_end=None)
+    return {"ti": ti, "dag_run": run, "task_state_store": store}
+
+
 @dataclass(kw_only=True)
 class DetachedTask:
     """A task whose tries share Airflow's state; `call` is the last command line of spark-submit.
@@ -95,9 +102,7 @@ class DetachedTask:
 
     @property
     def context(self) -> Any:
-        ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="manual__1", map_index=-1)
-        run = SimpleNamespace(run_id="manual__1", data_interval_start=None, data_interval_end=None)
-        return {"ti": ti, "dag_run": run, "task_state_store": self.store}
+        return context_of(self.store)
 
     def deferred(self, **arguments: Any) -> TaskDeferred:
         with pytest.raises(TaskDeferred) as caught:
@@ -127,7 +132,7 @@ class DetachedTask:
         return self.timeline.commit(extra={TOKEN_KEY: TOKEN, FINGERPRINT_KEY: "of-the-cluster"})
 
 
-def run(trigger: Any) -> Any:
+def run(trigger: Any, seconds: float = _SECONDS) -> Any:
     """Payload of the event of the trigger as the triggerer makes it from Airflow's database."""
     classpath, kwargs = trigger.serialize()
     assert classpath == "airflow_hoodie.triggers.application.ApplicationTrigger"
@@ -139,4 +144,4 @@ def run(trigger: Any) -> Any:
             return event.payload
         raise AssertionError("the trigger ended without an event")
 
-    return asyncio.run(asyncio.wait_for(first(), _SECONDS))
+    return asyncio.run(asyncio.wait_for(first(), seconds))

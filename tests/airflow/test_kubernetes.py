@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import os
 import ssl
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,7 @@ from airflow_hoodie.exceptions import (
     HoodieJobError,
     HoodieJobKilledError,
 )
+from tests.conftest import require
 from tests.support.http_server import Server, serving
 
 from .detached import TOKEN, Answering, DetachedTask, run
@@ -59,15 +62,14 @@ def failure(status: int, reason: str, message: str) -> tuple[int, dict[str, Any]
 
 @dataclass
 class ApiServer:
-    """`pods` and `secrets` by name; `broken`: so many requests get HTTP 503 first.
+    """`objects` by kind and name; `broken`: so many requests get HTTP 503 first.
 
     `forbidden`: what the user may not touch. `accepted` is called with each new pod. A pod that was deleted
     is still there.
     """
 
     address: str = ""
-    pods: dict[str, dict[str, Any]] = field(default_factory=dict)
-    secrets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    objects: dict[str, dict[str, Any]] = field(default_factory=lambda: defaultdict(dict))
     killed: list[str] = field(default_factory=list)
     token: str = BEARER
     broken: int = 0
@@ -75,6 +77,14 @@ class ApiServer:
     accepted: Callable[[], Any] = lambda: None
     #: after each answer
     answered: Callable[[], Any] = lambda: None
+
+    @property
+    def pods(self) -> dict[str, Any]:
+        return self.objects["pods"]
+
+    @property
+    def secrets(self) -> dict[str, Any]:
+        return self.objects["secrets"]
 
     def add(self, labels: Mapping[str, str], name: str = POD, created: str = "2026-11-24T12:00:00Z") -> None:
         """A pod as Spark 3.5 makes it, shortened."""
@@ -106,18 +116,21 @@ class ApiServer:
             user = "system:serviceaccount:airflow:worker"
             said = f'{kind} is forbidden: User "{user}" cannot list resource "{kind}" in API group ""'
             return failure(403, "Forbidden", said)
-        known = {"pods": self.pods, "secrets": self.secrets}[kind]
+        known = self.objects[kind]
         if method == "POST":
-            made: dict[str, Any] = body
-            known[made["metadata"]["name"]] = made
-            return 201, made
+            name = body["metadata"]["name"]
+            given = {"uid": "9b1f", "creationTimestamp": "2026-11-24T12:00:00Z"}
+            known[name] = {**body, "metadata": {**body["metadata"], **given}}
+            return 201, known[name]
         if not name:
             label, _, value = parse_qs(url.query)["labelSelector"][0].partition("=")
             items = [one for one in known.values() if one["metadata"]["labels"].get(label) == value]
             return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
-        if name not in known:
+        if method == "PATCH" and "fieldManager=" in url.query:
+            known[name] = body  # server-side apply
+        elif name not in known:
             return failure(404, "NotFound", f'{kind} "{name}" not found')
-        if method == "PATCH":
+        elif method == "PATCH":
             known[name]["metadata"].update(body["metadata"])
         elif method == "DELETE" and kind == "secrets":
             return 200, {
@@ -565,3 +578,54 @@ def test_the_event_of_a_trigger_that_may_not_look(task: Task) -> None:
     assert run(deferral.trigger)["state"] == "lost"
     with pytest.raises(HoodieJobError, match=r"may be running still: .*HTTP 403 .*A retry waits for it"):
         task.resumed(deferral)
+
+
+# --- the real spark-submit --------------------------------------------------------------------------------
+
+
+def really_deferred(task: Task, **arguments: Any) -> tuple[TaskDeferred, dict[str, Any], Path]:
+    """With the driver's pod, and the folder of uploads."""
+    home = os.environ.get("SPARK_HOME")
+    require(home, "no SPARK_HOME")
+    (task.folder / "token").write_text(BEARER)  # Spark takes the whole file
+    uploads = task.folder / "uploads"
+    conf = {
+        **task.conf,
+        "spark.kubernetes.file.upload.path": uploads.as_uri(),
+        "spark.kubernetes.container.image": "spark:test",
+    }
+    deferral = task.deferred(conf=conf, spark_binary=f"{home}/bin/spark-submit", **arguments)
+    [pod] = task.api.pods.values()
+    return deferral, pod, uploads
+
+
+@pytest.mark.full
+@pytest.mark.spark
+def test_the_real_spark_submit_makes_a_pod_with_the_secret(task: Task) -> None:
+    """It returns once the pod is there, which has the tag; the request is not among the uploads."""
+    deferral, pod, uploads = really_deferred(task, options=SECRET)
+    name, labels = pod["metadata"]["name"], pod["metadata"]["labels"]
+    assert deferral.trigger.serialize()[1]["application_id"] == name
+    [driver] = pod["spec"]["containers"]
+    assert (driver["name"], labels["spark-role"]) == ("spark-kubernetes-driver", "driver")
+    assert driver["args"][-2:] == ["--request", f"@{MOUNT}/request.json"]
+    assert MOUNT in [mount["mountPath"] for mount in driver["volumeMounts"]]
+    assert labels[LABEL] in [volume.get("secret", {}).get("secretName") for volume in pod["spec"]["volumes"]]
+    assert labels[LABEL] in task.api.secrets
+    assert {path.suffix for path in uploads.rglob("[!.]*") if path.is_file()} == {".py", ".zip"}
+    task.commit()
+    task.api.says("Succeeded", container(terminated={"exitCode": 0}), name=name)
+    assert task.resumed(deferral)["status"] == "committed"
+
+
+@pytest.mark.full
+@pytest.mark.spark
+def test_the_real_spark_submit_uploads_a_request_without_secrets(task: Task) -> None:
+    """As one of `spark.files`, which Spark puts into the driver's working folder."""
+    _, pod, uploads = really_deferred(task)
+    [request] = uploads.rglob("*.json")
+    assert pod["spec"]["containers"][0]["args"][-2:] == ["--request", f"@{request.name}"]
+    assert json.loads(request.read_text())["token"] == TOKEN
+    maps = task.api.objects["configmaps"].values()
+    [properties] = [found for each in maps if (found := each["data"].get("spark.properties"))]
+    assert request.name in next(line for line in properties.splitlines() if line.startswith("spark.files="))
