@@ -224,7 +224,8 @@ def check_uploads(settings: Mapping[str, str]) -> None:
     if not settings.get(_UPLOADS):
         raise HoodieConfigurationError(
             f"the driver pod gets the job's files from a folder that worker and pods reach, and {_UPLOADS} "
-            'names none; set it in conf or spark-defaults.conf, such as "s3a://bucket/uploads"'
+            "names none; set it in conf, the extra of the Spark connection or spark-defaults.conf, such as "
+            '"s3a://bucket/uploads"'
         )
 
 

@@ -38,8 +38,12 @@ class SubmitHook(SparkSubmitHook):
 
     @property
     def given_conf(self) -> Mapping[str, Any]:
-        """The argument `conf`."""
+        """The argument `conf`, with what `add_conf` added."""
         return self._conf or {}
+
+    def add_conf(self, settings: Mapping[str, Any]) -> None:
+        """Settings of Spark under those of `conf`."""
+        self._conf = {**settings, **(self._conf or {})}
 
     @property
     def properties_file(self) -> str | None:

@@ -41,6 +41,8 @@ from airflow_hoodie.private_file import private_file
 from airflow_hoodie.secrets import hide
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
+#: settings of Spark that are fields of a Spark connection's extra
+OF_KUBERNETES = "spark.kubernetes."
 _TAIL_LINES = 30
 #: for the driver, and on one machine the tasks: pyspark 4.2 warns of pandas 3, which jobs don't hand to it
 QUIET_PYTHON = "ignore:PySpark does not yet fully support pandas:FutureWarning"
@@ -49,6 +51,7 @@ QUIET_PYTHON = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 class HoodieSparkSubmitHook(SubmitHook):
     """Submits a hoodie job in client mode; `submit`, then `result`. Or detached, in deploy mode cluster.
 
+    Fields `spark.kubernetes.*` of the connection's extra are settings under those of `conf`.
     Other arguments are SparkSubmitHook's. Raises HoodieConfigurationError when there is no usable master.
 
     :param conn_id: connection of type `spark`.
@@ -104,9 +107,13 @@ class HoodieSparkSubmitHook(SubmitHook):
     def resolve_connection(self) -> dict[str, Any]:
         found = self._lookup()
         if self._master is not None:
-            extra = found.extra if found is not None else None
-            found = Connection(conn_id=self.spark_conn_id, conn_type="spark", host=self._master, extra=extra)
+            text = found.extra if found is not None else None
+            found = Connection(conn_id=self.spark_conn_id, conn_type="spark", host=self._master, extra=text)
         self._found = found
+        extra = found.extra_dejson if found is not None else {}
+        settings = {name: value for name, value in extra.items() if name.startswith(OF_KUBERNETES)}
+        self._output.mask.learn(settings)
+        self.add_conf(settings)
         try:
             data = super().resolve_connection()
         except ValueError as error:

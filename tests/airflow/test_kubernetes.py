@@ -193,11 +193,16 @@ class Task(DetachedTask):
         return super().operator(**{"conf": dict(self.conf), **arguments})
 
 
-@pytest.fixture
-def task(api: ApiServer, tmp_path: Path, token_file: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
-    extra = {"deploy-mode": "cluster", "namespace": "jobs"}
+def connect(api: ApiServer, monkeypatch: pytest.MonkeyPatch, **settings: str) -> None:
+    """Airflow's Spark connection, with these fields of its extra."""
+    extra = {"deploy-mode": "cluster", "namespace": "jobs", **settings}
     connection = {"conn_type": "spark", "host": f"k8s://{api.address}", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+
+
+@pytest.fixture
+def task(api: ApiServer, tmp_path: Path, token_file: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+    connect(api, monkeypatch)
     monkeypatch.setattr(
         "airflow.providers.apache.spark.hooks.spark_submit.kube_client", object(), raising=False
     )
@@ -541,7 +546,10 @@ def test_certificates_of_server_and_client(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("conf", "message"),
     [
-        ({}, "spark.kubernetes.file.upload.path names none; set it in conf or spark-defaults.conf"),
+        (
+            {},
+            "spark.kubernetes.file.upload.path names none; set it in conf, the extra of",
+        ),
         ({**UPLOADS, f"{AUTH}oauthToken": BEARER}, f"its path into {AUTH}oauthTokenFile"),
         (
             {**UPLOADS, "spark.kubernetes.trust.certificates": "true"},
@@ -570,6 +578,16 @@ def test_settings_of_the_properties_file_count(task: Task) -> None:
     own.write_text(f"{text}{AUTH}oauthToken = {BEARER}\n")
     with pytest.raises(HoodieConfigurationError, match="oauthTokenFile"):
         task.operator(conf={}, properties_file=str(own)).execute(task.context)
+
+
+def test_settings_of_the_connection_count(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over those of spark-defaults.conf, under those of the operator; spark-submit gets them, too."""
+    (task.folder / "spark-defaults.conf").write_text(f"{AUTH}oauthTokenFile=/none\n")
+    image = {"spark.kubernetes.container.image": "spark:3.5"}
+    connect(task.api, monkeypatch, **task.conf, **image)
+    task.deferred(conf={"spark.kubernetes.container.image": "spark:4.2"})
+    conf = task.call()["conf"]
+    assert (conf | task.conf, conf["spark.kubernetes.container.image"]) == (conf, "spark:4.2")
 
 
 def test_the_event_of_a_trigger_that_may_not_look(task: Task) -> None:
