@@ -1,21 +1,24 @@
 """Kubernetes, by the REST API of its API server (/api/v1/namespaces/<name>/pods, Kubernetes' API reference).
 
 An application is its driver pod, whose label is the tag. The API server is asked with the credentials that
-spark-submit takes for the submission, by the same settings; a token is read from its file for each request,
-as Kubernetes replaces it. A request with secrets is kept as a Secret of the tag's name, which the pod mounts;
-Spark would leave it where it uploads files.
+spark-submit takes for the submission, by the same settings and files, which are read for each request:
+Kubernetes replaces tokens. A request with secrets is kept as a Secret of the tag's name, which the pod
+mounts; Spark would leave it where it uploads files.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from airflow_hoodie.clusters import ClusterManager, State, Status
+from airflow_hoodie.clusters.kubeconfig import account, kubeconfig, server_of
 from airflow_hoodie.clusters.rest import ask, shown, unreachable
 from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.private_file import private_file
 
 SCHEME = "k8s://"
 _LABEL = "hoodie-submission"
@@ -24,6 +27,7 @@ _POD_NAME = "spark.kubernetes.driver.pod.name"
 _UPLOADS = "spark.kubernetes.file.upload.path"
 _WAIT = "spark.kubernetes.submission.waitAppCompletion"
 _TRUST = "spark.kubernetes.trust.certificates"
+_CONTEXT = "spark.kubernetes.context"
 _AUTH = "spark.kubernetes.authenticate.submission."
 _TOKEN, _TOKEN_FILE = f"{_AUTH}oauthToken", f"{_AUTH}oauthTokenFile"
 _CA_FILE, _CERT_FILE, _KEY_FILE = f"{_AUTH}caCertFile", f"{_AUTH}clientCertFile", f"{_AUTH}clientKeyFile"
@@ -47,6 +51,8 @@ class Kubernetes(ClusterManager):
     :param ca_file: path of the certificates by which the server is known; "" for those of the system.
     :param cert_file: path of a client certificate, and
     :param key_file: of its key; "" for none.
+    :param kubeconfig: path of a kubeconfig, which has these instead; "" for none.
+    :param context: its context; "" for the current one.
     """
 
     NAME = "Kubernetes"
@@ -61,6 +67,8 @@ class Kubernetes(ClusterManager):
         ca_file: str = "",
         cert_file: str = "",
         key_file: str = "",
+        kubeconfig: str = "",
+        context: str = "",
     ) -> None:
         self._server = server.rstrip("/")
         self._namespace = namespace
@@ -68,6 +76,8 @@ class Kubernetes(ClusterManager):
         self._ca_file = ca_file
         self._cert_file = cert_file
         self._key_file = key_file
+        self._kubeconfig = kubeconfig
+        self._context = context
 
     @classmethod
     def of(cls, master: str, namespace: str | None, settings: Mapping[str, str]) -> Kubernetes:
@@ -78,26 +88,11 @@ class Kubernetes(ClusterManager):
         server = master.removeprefix(SCHEME)
         server = server if "://" in server else f"https://{server}"
         _check(settings)
-        account = _account() if server.startswith("https:") and not settings.get(_CERT_FILE) else {}
-        ca_file = settings.get(_CA_FILE) or account.get("ca.crt", "")
-        # the token of this pod is for the cluster that this pod is in
-        token_file = settings.get(_TOKEN_FILE) or (
-            account.get("token", "") if ca_file == account.get("ca.crt") else ""
-        )
-        if server.startswith("https:") and not (token_file or settings.get(_CERT_FILE)):
-            raise HoodieConfigurationError(
-                f"no credentials for the API server {server}: this worker is no pod with a service account "
-                f"({ACCOUNT}); set {_TOKEN_FILE} to the path of a token, or {_CERT_FILE} and {_KEY_FILE}, on "
-                "workers and triggerers (a kubeconfig is not read)"
-            )
-        return cls(
-            server=server,
-            namespace=namespace or settings.get(_NAMESPACE) or "default",
-            token_file=token_file,
-            ca_file=ca_file,
-            cert_file=settings.get(_CERT_FILE, ""),
-            key_file=settings.get(_KEY_FILE, ""),
-        )
+        found = {"token_file": settings.get(_TOKEN_FILE, ""), "ca_file": settings.get(_CA_FILE, "")}
+        found |= {"cert_file": settings.get(_CERT_FILE, ""), "key_file": settings.get(_KEY_FILE, "")}
+        if server.startswith("https:") and not (found["token_file"] or found["cert_file"]):
+            found |= _own(server, found["ca_file"], settings.get(_CONTEXT, ""))
+        return cls(server=server, namespace=namespace or settings.get(_NAMESPACE) or "default", **found)
 
     def place(self) -> dict[str, str]:
         return {
@@ -107,6 +102,8 @@ class Kubernetes(ClusterManager):
             "ca_file": self._ca_file,
             "cert_file": self._cert_file,
             "key_file": self._key_file,
+            "kubeconfig": self._kubeconfig,
+            "context": self._context,
         }
 
     def conf(self, tag: str, given: Mapping[str, Any]) -> dict[str, str]:
@@ -156,10 +153,11 @@ class Kubernetes(ClusterManager):
         """The answer; None for a pod or a Secret that the server does not know."""
         url = f"{self._server}/api/v1/namespaces/{quote(self._namespace)}/{kind}"
         url += f"/{quote(name, safe='')}" if name else ""
-        credentials = self._credentials()
-        headers = {**credentials.pop("headers"), **options.pop("headers", {})}
         try:
-            status, found = ask(method, url, self.TIMEOUT_S, headers=headers, **credentials, **options)
+            with contextlib.ExitStack() as held:
+                credentials = self._credentials(held)
+                options["headers"] = {**credentials.pop("headers"), **options.get("headers", {})}
+                status, found = ask(method, url, self.TIMEOUT_S, **credentials, **options)
             if status == 404 and found.get("reason") == "NotFound":
                 return None
             if status in (400, 404):
@@ -177,24 +175,58 @@ class Kubernetes(ClusterManager):
             )
         return found
 
-    def _credentials(self) -> dict[str, Any]:
-        """Options of a request. Raises HoodieConfigurationError for files that can't be read."""
-        token = _read(_TOKEN_FILE, self._token_file).strip()
-        for name, path in (
-            (_CA_FILE, self._ca_file),
-            (_CERT_FILE, self._cert_file),
-            (_KEY_FILE, self._key_file),
-        ):
-            _read(name, path)
+    def _credentials(self, held: contextlib.ExitStack) -> dict[str, Any]:
+        """Options of a request, whose files are there while `held` is open.
+
+        Raises HoodieConfigurationError for files that can't be read.
+        """
+
+        def file(content: bytes) -> str:
+            return str(held.enter_context(private_file(content, ".pem"))) if content else ""
+
+        if self._kubeconfig:
+            found = account(self._kubeconfig, self._context)
+            token, ca_file = found.token, self._ca_file or file(found.authority)
+            cert_file, key_file = file(found.certificate), file(found.key)
+        else:
+            token = _read(_TOKEN_FILE, self._token_file).strip()
+            ca_file, cert_file, key_file = self._ca_file, self._cert_file, self._key_file
+            for name, path in ((_CA_FILE, ca_file), (_CERT_FILE, cert_file), (_KEY_FILE, key_file)):
+                _read(name, path)
         return {
             "headers": {"Authorization": f"Bearer {token}"} if token else {},
-            "verify": self._ca_file or True,
-            "cert": (self._cert_file, self._key_file or self._cert_file) if self._cert_file else None,
+            "verify": ca_file or True,
+            "cert": (cert_file, key_file or cert_file) if cert_file else None,
         }
 
     def _shown_credentials(self) -> str:
-        found = [path for path in (self._token_file, self._cert_file) if path]
+        found = [path for path in (self._kubeconfig, self._token_file, self._cert_file) if path]
         return f"those of {' and '.join(found)}" if found else "none"
+
+
+def _own(server: str, ca_file: str, context: str) -> dict[str, str]:
+    """Where this machine's credentials for the server are: as of `Kubernetes`.
+
+    Raises HoodieConfigurationError where it has none.
+    """
+    path = kubeconfig()
+    if path and _address(server_of(path, context)) == _address(server):
+        account(path, context)
+        return {"kubeconfig": path, "context": context}
+    authority, token = str(ACCOUNT / "ca.crt"), str(ACCOUNT / "token")
+    # the token of this pod is for the cluster that this pod is in
+    if Path(token).is_file() and ca_file in ("", authority):
+        return {"token_file": token, "ca_file": authority}
+    raise HoodieConfigurationError(
+        f"no credentials for the API server {server}: {path or 'there is no kubeconfig'}"
+        f"{' is not for it' if path else ''}, and this worker is no pod of its cluster ({ACCOUNT}); set "
+        f"{_TOKEN_FILE} to the path of a token, or {_CERT_FILE} and {_KEY_FILE}, on workers and triggerers"
+    )
+
+
+def _address(server: str) -> tuple[str | None, int]:
+    url = urlsplit(server)
+    return url.hostname, url.port or 443
 
 
 def _check(settings: Mapping[str, str]) -> None:
@@ -227,11 +259,6 @@ def check_uploads(settings: Mapping[str, str]) -> None:
             "names none; set it in conf, the extra of the Spark connection or spark-defaults.conf, such as "
             '"s3a://bucket/uploads"'
         )
-
-
-def _account() -> dict[str, str]:
-    """Paths of the files of this pod's service account; none outside of a pod."""
-    return {name: str(ACCOUNT / name) for name in ("token", "ca.crt") if (ACCOUNT / name).is_file()}
 
 
 def _read(name: str, path: str) -> str:

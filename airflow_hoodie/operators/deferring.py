@@ -172,6 +172,7 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
         self.conf = {**given, **cluster.conf(tag, given), **(cluster.conf_of_kept(tag) if note.kept else {})}
         path = cluster.KEPT_REQUEST if note.kept else None
         hook: HoodieSparkSubmitHook = self.make_hook(detached=True, request_path=path)
+        cluster.find(tag)  # who may not ask learns it before a job runs that can't be watched
         self._abandon = partial(_abandon, cluster, note)
         if note.kept:
             cluster.keep(tag, json.dumps(self._sent))

@@ -6,6 +6,7 @@ Kubernetes' API server is a server with its answers. What is the same on YARN is
 from __future__ import annotations
 
 import asyncio
+import base64
 import datetime as dt
 import json
 import os
@@ -21,6 +22,7 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_hoodie.clusters import State, Status, kubernetes
+from airflow_hoodie.clusters.choice import cluster_at
 from airflow_hoodie.clusters.kubernetes import Kubernetes
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
@@ -436,9 +438,12 @@ def test_a_worker_that_died_while_it_submitted(running: bool, task: Task) -> Non
     assert all(kept["metadata"]["ownerReferences"][0]["name"] == POD for kept in task.api.secrets.values())
 
 
-def test_a_user_who_may_not_keep_secrets(task: Task) -> None:
-    task.api.forbidden = "secrets"
-    with pytest.raises(HoodieConfigurationError, match="needs create, patch and delete on secrets"):
+@pytest.mark.parametrize(
+    ("kind", "verbs"), [("pods", "get, list and delete"), ("secrets", "create, patch and delete")]
+)
+def test_what_the_user_may_not_do_is_said_before_a_job_runs(kind: str, verbs: str, task: Task) -> None:
+    task.api.forbidden = kind
+    with pytest.raises(HoodieConfigurationError, match=f"its user needs {verbs} on {kind}"):
         task.operator(options=SECRET).execute(task.context)
     assert not task.submitted
 
@@ -467,20 +472,27 @@ def test_a_server_that_is_none_of_kubernetes(api: ApiServer, token_file: Path) -
         assert caught.value.code == "unreachable"
 
 
-def test_the_account_of_a_pod_of_airflow(
-    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of the pod that Airflow runs in: the folder of its service account. There is no kubeconfig."""
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    monkeypatch.setattr(kubernetes, "ACCOUNT", folder)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    (folder / "ca.crt").write_text("")
+    (folder / "token").write_text(BEARER)
+    return folder
+
+
+def test_the_account_of_a_pod_of_airflow(api: ApiServer, account: Path) -> None:
     """Kubernetes replaces the token; it is for the cluster of this pod alone."""
-    monkeypatch.setattr(kubernetes, "ACCOUNT", tmp_path)
-    (tmp_path / "ca.crt").write_text("")
-    (tmp_path / "token").write_text(BEARER)
     place = Kubernetes.of("k8s://10.0.0.1:443", None, {}).place()
-    assert place["server"] == "https://10.0.0.1:443"
-    assert place["namespace"] == "default"
-    assert (place["token_file"], place["ca_file"]) == (str(tmp_path / "token"), str(tmp_path / "ca.crt"))
+    assert (place["server"], place["namespace"]) == ("https://10.0.0.1:443", "default")
+    assert (place["token_file"], place["ca_file"]) == (str(account / "token"), str(account / "ca.crt"))
     cluster = Kubernetes(server=api.address, namespace="jobs", token_file=place["token_file"])
     api.token = "the-next-one"
-    (tmp_path / "token").write_text(api.token)
+    (account / "token").write_text(api.token)
     assert cluster.find("hoodie-1") is None
     with pytest.raises(HoodieConfigurationError, match=f"no credentials.*set {AUTH}oauthTokenFile"):
         Kubernetes.of("k8s://https://elsewhere", None, {f"{AUTH}caCertFile": "/etc/other.crt"})
@@ -520,7 +532,9 @@ def certificate(folder: Path) -> tuple[str, str]:
     return str(certified), str(private)
 
 
-def test_certificates_of_server_and_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
+    """Address of a server that asks for its own certificate; paths of this and of the key."""
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     certified, private = certificate(tmp_path)
@@ -532,12 +546,48 @@ def test_certificates_of_server_and_client(tmp_path: Path, monkeypatch: pytest.M
     api.answer = lambda *_: (200, {"kind": "PodList", "items": []})  # type: ignore[method-assign]
     server = Server(handler(api))
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    settings = {f"{AUTH}clientCertFile": certified, f"{AUTH}clientKeyFile": private}
     with serving(server) as address:
-        known = Kubernetes.of(f"k8s://{address}", "jobs", {**settings, f"{AUTH}caCertFile": certified})
-        assert known.find("hoodie-1") is None
-        with pytest.raises(HoodieJobError, match="CERTIFICATE_VERIFY_FAILED"):
-            Kubernetes.of(f"k8s://{address}", "jobs", settings).find("hoodie-1")
+        yield address, certified, private
+
+
+def test_certificates_of_server_and_client(secured: tuple[str, str, str]) -> None:
+    address, certified, private = secured
+    settings = {f"{AUTH}clientCertFile": certified, f"{AUTH}clientKeyFile": private}
+    known = Kubernetes.of(f"k8s://{address}", "jobs", {**settings, f"{AUTH}caCertFile": certified})
+    assert known.find("hoodie-1") is None
+    with pytest.raises(HoodieJobError, match="CERTIFICATE_VERIFY_FAILED"):
+        Kubernetes.of(f"k8s://{address}", "jobs", settings).find("hoodie-1")
+
+
+def test_a_kubeconfig(
+    secured: tuple[str, str, str], tmp_path: Path, account: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As kubectl's: data or paths, of the current context or a named one, for its own server alone."""
+    address, certified, private = secured
+    data = base64.b64encode(Path(certified).read_bytes()).decode()
+    user = {"client-certificate-data": data, "client-key": Path(private).name}
+    cluster = {"server": f"https://{address}", "certificate-authority-data": data}
+    config = {
+        "current-context": "one",
+        "contexts": [
+            {"name": "one", "context": {"cluster": "here", "user": "certified"}},
+            {"name": "two", "context": {"cluster": "here", "user": "cloud"}},
+        ],
+        "clusters": [{"name": "here", "cluster": cluster}],
+        "users": [
+            {"name": "certified", "user": user},
+            {"name": "cloud", "user": {"exec": {"command": "cloud", "args": ["token"]}}},
+        ],
+    }
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", f"/none:{path}")
+    found = Kubernetes.of(f"k8s://{address}", "jobs", {})
+    assert cluster_at(json.loads(json.dumps(found.place()))).find("hoodie-1") is None
+    assert data not in json.dumps(found.place())
+    assert Kubernetes.of("k8s://elsewhere", "jobs", {}).place()["token_file"] == str(account / "token")
+    with pytest.raises(HoodieConfigurationError, match=f"{path} has exec, which is not supported; set"):
+        Kubernetes.of(f"k8s://{address}", "jobs", {"spark.kubernetes.context": "two"})
 
 
 # --- what is refused --------------------------------------------------------------------------------------
