@@ -20,4 +20,4 @@ def has_cluster(master: str) -> bool:
 
 def cluster_at(place: Mapping[str, str]) -> ClusterManager:
     """By its `place()`."""
-    return Yarn(**place) if "address" in place else Kubernetes(**place)
+    return Yarn(**place) if "address" in place else Kubernetes.at(place)

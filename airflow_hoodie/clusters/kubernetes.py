@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from airflow_hoodie.clusters import ClusterManager, State, Status
-from airflow_hoodie.clusters.kubeconfig import account, kubeconfig, server_of
+from airflow_hoodie.clusters.kubernetes_credentials import Credentials
 from airflow_hoodie.clusters.rest import ask, shown, unreachable
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.private_file import private_file
 
 SCHEME = "k8s://"
 _LABEL = "hoodie-submission"
@@ -26,13 +25,6 @@ _NAMESPACE = "spark.kubernetes.namespace"
 _POD_NAME = "spark.kubernetes.driver.pod.name"
 _UPLOADS = "spark.kubernetes.file.upload.path"
 _WAIT = "spark.kubernetes.submission.waitAppCompletion"
-_TRUST = "spark.kubernetes.trust.certificates"
-_CONTEXT = "spark.kubernetes.context"
-_AUTH = "spark.kubernetes.authenticate.submission."
-_TOKEN, _TOKEN_FILE = f"{_AUTH}oauthToken", f"{_AUTH}oauthTokenFile"
-_CA_FILE, _CERT_FILE, _KEY_FILE = f"{_AUTH}caCertFile", f"{_AUTH}clientCertFile", f"{_AUTH}clientKeyFile"
-#: where a pod finds the token of its service account and the certificate of the cluster
-ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: Spark's name of the container
 _DRIVER = "spark-kubernetes-driver"
 #: where the driver finds its Secret, and the key of the request in it
@@ -47,37 +39,16 @@ class Kubernetes(ClusterManager):
 
     :param server: address of the API server, `https://host:6443`.
     :param namespace: that of the driver pods.
-    :param token_file: path of a bearer token; "" for none.
-    :param ca_file: path of the certificates by which the server is known; "" for those of the system.
-    :param cert_file: path of a client certificate, and
-    :param key_file: of its key; "" for none.
-    :param kubeconfig: path of a kubeconfig, which has these instead; "" for none.
-    :param context: its context; "" for the current one.
+    :param credentials: a user's, who may do what _VERBS says.
     """
 
     NAME = "Kubernetes"
     KEPT_REQUEST = f"{_MOUNT}/{_REQUEST}"
 
-    def __init__(
-        self,
-        *,
-        server: str,
-        namespace: str = "default",
-        token_file: str = "",
-        ca_file: str = "",
-        cert_file: str = "",
-        key_file: str = "",
-        kubeconfig: str = "",
-        context: str = "",
-    ) -> None:
+    def __init__(self, *, server: str, namespace: str, credentials: Credentials) -> None:
         self._server = server.rstrip("/")
         self._namespace = namespace
-        self._token_file = token_file
-        self._ca_file = ca_file
-        self._cert_file = cert_file
-        self._key_file = key_file
-        self._kubeconfig = kubeconfig
-        self._context = context
+        self._credentials = credentials
 
     @classmethod
     def of(cls, master: str, namespace: str | None, settings: Mapping[str, str]) -> Kubernetes:
@@ -87,24 +58,26 @@ class Kubernetes(ClusterManager):
         """
         server = master.removeprefix(SCHEME)
         server = server if "://" in server else f"https://{server}"
-        _check(settings)
-        found = {"token_file": settings.get(_TOKEN_FILE, ""), "ca_file": settings.get(_CA_FILE, "")}
-        found |= {"cert_file": settings.get(_CERT_FILE, ""), "key_file": settings.get(_KEY_FILE, "")}
-        if server.startswith("https:") and not (found["token_file"] or found["cert_file"]):
-            found |= _own(server, found["ca_file"], settings.get(_CONTEXT, ""))
-        return cls(server=server, namespace=namespace or settings.get(_NAMESPACE) or "default", **found)
+        if settings.get(_POD_NAME):
+            raise HoodieConfigurationError(
+                f"{_POD_NAME} gives all tries of a task one name, and Kubernetes takes no second pod while "
+                "the first is kept; leave it out, and the driver pod gets a name of its own"
+            )
+        return cls(
+            server=server,
+            namespace=namespace or settings.get(_NAMESPACE) or "default",
+            credentials=Credentials.of(server, settings),
+        )
+
+    @classmethod
+    def at(cls, place: Mapping[str, str]) -> Kubernetes:
+        """By its `place()`."""
+        given = dict(place)
+        server, namespace = given.pop("server"), given.pop("namespace")
+        return cls(server=server, namespace=namespace, credentials=Credentials(**given))
 
     def place(self) -> dict[str, str]:
-        return {
-            "server": self._server,
-            "namespace": self._namespace,
-            "token_file": self._token_file,
-            "ca_file": self._ca_file,
-            "cert_file": self._cert_file,
-            "key_file": self._key_file,
-            "kubeconfig": self._kubeconfig,
-            "context": self._context,
-        }
+        return {"server": self._server, "namespace": self._namespace, **asdict(self._credentials)}
 
     def conf(self, tag: str, given: Mapping[str, Any]) -> dict[str, str]:
         return {_WAIT: "false", f"spark.kubernetes.driver.label.{_LABEL}": tag, _NAMESPACE: self._namespace}
@@ -155,7 +128,7 @@ class Kubernetes(ClusterManager):
         url += f"/{quote(name, safe='')}" if name else ""
         try:
             with contextlib.ExitStack() as held:
-                credentials = self._credentials(held)
+                credentials = self._credentials.options(held)
                 options["headers"] = {**credentials.pop("headers"), **options.get("headers", {})}
                 status, found = ask(method, url, self.TIMEOUT_S, **credentials, **options)
             if status == 404 and found.get("reason") == "NotFound":
@@ -171,81 +144,9 @@ class Kubernetes(ClusterManager):
             raise HoodieConfigurationError(
                 f"Kubernetes' API server refuses {method} {url} with HTTP {status}"
                 f"{_said(found)}; its user needs {_VERBS[kind]} on {kind} of the namespace "
-                f"{self._namespace}, and its credentials are {self._shown_credentials()}"
+                f"{self._namespace}, and its credentials are {self._credentials}"
             )
         return found
-
-    def _credentials(self, held: contextlib.ExitStack) -> dict[str, Any]:
-        """Options of a request, whose files are there while `held` is open.
-
-        Raises HoodieConfigurationError for files that can't be read.
-        """
-
-        def file(content: bytes) -> str:
-            return str(held.enter_context(private_file(content, ".pem"))) if content else ""
-
-        if self._kubeconfig:
-            found = account(self._kubeconfig, self._context)
-            token, ca_file = found.token, self._ca_file or file(found.authority)
-            cert_file, key_file = file(found.certificate), file(found.key)
-        else:
-            token = _read(_TOKEN_FILE, self._token_file).strip()
-            ca_file, cert_file, key_file = self._ca_file, self._cert_file, self._key_file
-            for name, path in ((_CA_FILE, ca_file), (_CERT_FILE, cert_file), (_KEY_FILE, key_file)):
-                _read(name, path)
-        return {
-            "headers": {"Authorization": f"Bearer {token}"} if token else {},
-            "verify": ca_file or True,
-            "cert": (cert_file, key_file or cert_file) if cert_file else None,
-        }
-
-    def _shown_credentials(self) -> str:
-        found = [path for path in (self._kubeconfig, self._token_file, self._cert_file) if path]
-        return f"those of {' and '.join(found)}" if found else "none"
-
-
-def _own(server: str, ca_file: str, context: str) -> dict[str, str]:
-    """Where this machine's credentials for the server are: as of `Kubernetes`.
-
-    Raises HoodieConfigurationError where it has none.
-    """
-    path = kubeconfig()
-    if path and _address(server_of(path, context)) == _address(server):
-        account(path, context)
-        return {"kubeconfig": path, "context": context}
-    authority, token = str(ACCOUNT / "ca.crt"), str(ACCOUNT / "token")
-    # the token of this pod is for the cluster that this pod is in
-    if Path(token).is_file() and ca_file in ("", authority):
-        return {"token_file": token, "ca_file": authority}
-    raise HoodieConfigurationError(
-        f"no credentials for the API server {server}: {path or 'there is no kubeconfig'}"
-        f"{' is not for it' if path else ''}, and this worker is no pod of its cluster ({ACCOUNT}); set "
-        f"{_TOKEN_FILE} to the path of a token, or {_CERT_FILE} and {_KEY_FILE}, on workers and triggerers"
-    )
-
-
-def _address(server: str) -> tuple[str | None, int]:
-    url = urlsplit(server)
-    return url.hostname, url.port or 443
-
-
-def _check(settings: Mapping[str, str]) -> None:
-    """Refuses what would be ignored, or would have to be kept in Airflow's database."""
-    if settings.get(_TOKEN):
-        raise HoodieConfigurationError(
-            f"{_TOKEN} is a secret that the triggerer would need from Airflow's database; put the token into "
-            f"a file of workers and triggerers, and its path into {_TOKEN_FILE}"
-        )
-    if str(settings.get(_TRUST, "")).strip().lower() == "true":
-        raise HoodieConfigurationError(
-            f"{_TRUST}=true takes any server for the API server, and is not supported; put the path of the "
-            f"cluster's certificate into {_CA_FILE}"
-        )
-    if settings.get(_POD_NAME):
-        raise HoodieConfigurationError(
-            f"{_POD_NAME} gives all tries of a task one name, and Kubernetes takes no second pod while the "
-            "first is kept; leave it out, and the driver pod gets a name of its own"
-        )
 
 
 def check_uploads(settings: Mapping[str, str]) -> None:
@@ -259,19 +160,6 @@ def check_uploads(settings: Mapping[str, str]) -> None:
             "names none; set it in conf, the extra of the Spark connection or spark-defaults.conf, such as "
             '"s3a://bucket/uploads"'
         )
-
-
-def _read(name: str, path: str) -> str:
-    if not path:
-        return ""
-    try:
-        return Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise HoodieConfigurationError(
-            f"can't read {path} ({why}), a credential for Kubernetes' API server; set {name} to a file that "
-            "workers and triggerers read"
-        ) from None
 
 
 def _said(answer: Mapping[str, Any]) -> str:

@@ -21,9 +21,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_hoodie.clusters import State, Status, kubernetes
+from airflow_hoodie.clusters import State, Status, kubernetes_credentials
 from airflow_hoodie.clusters.choice import cluster_at
 from airflow_hoodie.clusters.kubernetes import Kubernetes
+from airflow_hoodie.clusters.kubernetes_credentials import Credentials
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieException,
@@ -179,6 +180,11 @@ def api() -> Iterator[ApiServer]:
         yield server
 
 
+def cluster_of(address: str, token_file: object) -> Kubernetes:
+    credentials = Credentials(token_file=str(token_file))
+    return Kubernetes(server=address, namespace="jobs", credentials=credentials)
+
+
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
     path = tmp_path / "token"
@@ -245,6 +251,7 @@ def test_a_job_that_failed_after_its_commit_made_it(task: Task) -> None:
     assert task.resumed(deferral)["instant"] == instant
 
 
+@pytest.mark.full
 def test_a_pod_that_was_deleted_after_its_commit(task: Task) -> None:
     deferral = task.deferred()
     instant = task.commit()
@@ -276,9 +283,14 @@ def is_killed(api: ApiServer) -> None:
     ("end", "error", "message"),
     [
         (fails, HoodieJobError, rf"{POD} failed: OOMKilled, exit code 137; {LOG}"),
-        (succeeds, HoodieJobError, "succeeded, but the table has no commit of this task's token"),
+        pytest.param(
+            succeeds,
+            HoodieJobError,
+            "succeeded, but the table has no commit of this task's token",
+            marks=pytest.mark.full,
+        ),
         (goes, HoodieJobError, f"Kubernetes knows no {POD}, and the table has no commit of it"),
-        (is_killed, HoodieJobKilledError, f"{POD} was killed"),
+        pytest.param(is_killed, HoodieJobKilledError, f"{POD} was killed", marks=pytest.mark.full),
     ],
 )
 def test_no_commit(
@@ -320,7 +332,7 @@ STATES: list[tuple[tuple[Any, ...], State, str]] = [
 def test_states(api: ApiServer, token_file: Path) -> None:
     """The driver's container counts where others, of a service mesh, outlive it."""
     api.add({})
-    cluster = Kubernetes(server=api.address, namespace="jobs", token_file=str(token_file))
+    cluster = cluster_of(api.address, token_file)
     for (phase, *rest), state, said in STATES:
         fields = rest.pop() if rest and "state" not in rest[-1] else {}
         api.says(phase, *rest, **fields)
@@ -351,7 +363,7 @@ def test_a_cleared_task_does_not_wait_for_the_pod_that_is_being_killed(task: Tas
 
 
 def test_of_several_pods_the_last_one_counts(api: ApiServer, token_file: Path) -> None:
-    cluster = Kubernetes(server=api.address, namespace="jobs", token_file=str(token_file))
+    cluster = cluster_of(api.address, token_file)
     assert cluster.find("hoodie-1") is None
     api.add({LABEL: "hoodie-1"}, name="second", created="2026-11-24T12:00:02Z")
     api.add({LABEL: "hoodie-1"}, name="first", created="2026-11-24T12:00:01Z")
@@ -359,6 +371,7 @@ def test_of_several_pods_the_last_one_counts(api: ApiServer, token_file: Path) -
     assert cluster.find("hoodie-1") == "second"
 
 
+@pytest.mark.full
 def test_nothing_is_submitted_while_an_earlier_pod_may_run(task: Task) -> None:
     task.deferred()
     task.forget()
@@ -372,6 +385,7 @@ def test_nothing_is_submitted_while_an_earlier_pod_may_run(task: Task) -> None:
 # --- the end of a task ------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_killing_the_task_between_submission_and_deferral_deletes_the_pod(task: Task) -> None:
     operator = task.operator()
     with pytest.raises(TaskDeferred):
@@ -452,7 +466,7 @@ def test_what_the_user_may_not_do_is_said_before_a_job_runs(kind: str, verbs: st
 
 
 def test_a_refusal_names_what_the_user_lacks(api: ApiServer, token_file: Path) -> None:
-    cluster = Kubernetes(server=api.address, namespace="jobs", token_file=str(token_file))
+    cluster = cluster_of(api.address, token_file)
     api.forbidden = "pods"
     refused = r'HTTP 403 \(pods is forbidden: User "system:.*"\); its user needs get, list and delete on pods'
     with pytest.raises(HoodieConfigurationError, match=refused):
@@ -466,7 +480,7 @@ def test_a_server_that_is_none_of_kubernetes(api: ApiServer, token_file: Path) -
     """Its 404 is not that of a pod that is gone; nor is that of a server that is not there."""
     api.answer = lambda *_: (404, {"error": "no such page"})  # type: ignore[method-assign]
     for address, said in ((api.address, "HTTP 404"), ("http://127.0.0.1:1", "refused")):
-        cluster = Kubernetes(server=address, namespace="jobs", token_file=str(token_file))
+        cluster = cluster_of(address, token_file)
         with pytest.raises(HoodieJobError, match=said) as caught:
             cluster.status(POD)
         assert caught.value.code == "unreachable"
@@ -477,7 +491,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of the pod that Airflow runs in: the folder of its service account. There is no kubeconfig."""
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
-    monkeypatch.setattr(kubernetes, "ACCOUNT", folder)
+    monkeypatch.setattr(kubernetes_credentials, "ACCOUNT", folder)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     (folder / "ca.crt").write_text("")
@@ -490,14 +504,14 @@ def test_the_account_of_a_pod_of_airflow(api: ApiServer, account: Path) -> None:
     place = Kubernetes.of("k8s://10.0.0.1:443", None, {}).place()
     assert (place["server"], place["namespace"]) == ("https://10.0.0.1:443", "default")
     assert (place["token_file"], place["ca_file"]) == (str(account / "token"), str(account / "ca.crt"))
-    cluster = Kubernetes(server=api.address, namespace="jobs", token_file=place["token_file"])
+    cluster = cluster_of(api.address, place["token_file"])
     api.token = "the-next-one"
     (account / "token").write_text(api.token)
     assert cluster.find("hoodie-1") is None
     with pytest.raises(HoodieConfigurationError, match=f"no credentials.*set {AUTH}oauthTokenFile"):
         Kubernetes.of("k8s://https://elsewhere", None, {f"{AUTH}caCertFile": "/etc/other.crt"})
     with pytest.raises(HoodieConfigurationError, match=rf"can't read /none .*set {AUTH}oauthTokenFile"):
-        Kubernetes(server=api.address, token_file="/none").find("hoodie-1")
+        cluster_of(api.address, "/none").find("hoodie-1")
 
 
 def certificate(folder: Path) -> tuple[str, str]:
@@ -640,6 +654,7 @@ def test_settings_of_the_connection_count(task: Task, monkeypatch: pytest.Monkey
     assert (conf | task.conf, conf["spark.kubernetes.container.image"]) == (conf, "spark:4.2")
 
 
+@pytest.mark.full
 def test_the_event_of_a_trigger_that_may_not_look(task: Task) -> None:
     deferral = task.deferred()
     task.api.forbidden = "pods"
