@@ -42,7 +42,7 @@ from airflow_hoodie.secrets import hide
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
 #: settings of Spark that are fields of a Spark connection's extra
-OF_KUBERNETES = "spark.kubernetes."
+_OF_KUBERNETES = "spark.kubernetes."
 _TAIL_LINES = 30
 #: for the driver, and on one machine the tasks: pyspark 4.2 warns of pandas 3, which jobs don't hand to it
 QUIET_PYTHON = "ignore:PySpark does not yet fully support pandas:FutureWarning"
@@ -111,7 +111,7 @@ class HoodieSparkSubmitHook(SubmitHook):
             found = Connection(conn_id=self.spark_conn_id, conn_type="spark", host=self._master, extra=text)
         self._found = found
         extra = found.extra_dejson if found is not None else {}
-        settings = {name: value for name, value in extra.items() if name.startswith(OF_KUBERNETES)}
+        settings = {name: value for name, value in extra.items() if name.startswith(_OF_KUBERNETES)}
         self._output.mask.learn(settings)
         self.add_conf(settings)
         try:

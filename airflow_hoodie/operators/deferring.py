@@ -2,7 +2,8 @@
 
 The driver's output is on the cluster, so what a job did is read from the table: from the commit with the
 task's token. A submission is noted before spark-submit starts, as its tag and the token's last commit, where
-a retry sees it (Airflow's task_state_store); by the tag the retry finds the application that it left.
+a retry sees it (Airflow's task_state_store); by the tag the retry finds the application that it left, and
+the request with secrets that the cluster keeps for it.
 """
 
 from __future__ import annotations
@@ -174,9 +175,9 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
         hook: HoodieSparkSubmitHook = self.make_hook(detached=True, request_path=path)
         cluster.find(tag)  # who may not ask learns it before a job runs that can't be watched
         self._abandon = partial(_abandon, cluster, note)
-        if note.kept:
-            cluster.keep(tag, json.dumps(self._sent))
         try:
+            if note.kept:
+                cluster.keep(tag, json.dumps(self._sent))
             self.submit_by(hook)
         except HoodieException:
             self._end_abandoned()  # spark-submit may have handed it over before it failed or was killed
