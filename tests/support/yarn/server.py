@@ -39,8 +39,11 @@ class Yarn(JavaServer):
         names = ("address", "scheduler.address", "resource-tracker.address", "admin.address")
         self._addresses = {f"{prefix}.{name}": f"127.0.0.1:{free_port()}" for name in names}
         self._addresses[f"{prefix}.webapp.address"] = f"127.0.0.1:{self.port}"
+        scheduler = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler"
         settings = {
             **self._addresses,
+            **{f"yarn.nodemanager.{name}address": "127.0.0.1:0" for name in ("", "localizer.", "webapp.")},
+            "yarn.resourcemanager.scheduler.class": scheduler,  # the others need a file with queues
             "yarn.minicluster.fixed.ports": "true",
             "yarn.minicluster.yarn.nodemanager.resource.memory-mb": "4096",
             "yarn.scheduler.minimum-allocation-mb": "256",
