@@ -92,7 +92,8 @@ class ApplicationTrigger(BaseTrigger):
                 found = await asyncio.to_thread(cluster.status, self.application_id)
                 failures = 0
                 if found != last:
-                    self.log.info("%s: %s %s", self.application_id, found.state.value, found.said)
+                    said = f" ({found.said})" if found.said else ""
+                    self.log.info("%s: %s%s", self.application_id, found.state.value, said)
                 if found.state is State.UNKNOWN and last.state is State.ENDING:
                     return Status(State.KILLED)
                 last = found
