@@ -142,7 +142,7 @@ def test_what_options_are_refused(tmp_path: Path) -> None:
         ({"path": path, QUERY_TYPE: "incremental"}, rf"needs begin.*{BEGIN} \(begin\)"),
         ({"path": path, QUERY_TYPE: "incremental", BEGIN: "000", AS_OF: "20240101"}, "as_of belongs to"),
         ({"path": path, QUERY_TYPE: "snapshot", BEGIN: "000"}, "begin belongs to"),
-        ({"path": path, "hoodie.datasource.query.incremental.format": "cdc"}, "change log is not kept"),
+        ({"path": path, "hoodie.datasource.query.incremental.format": "cdx"}, "expected one of CDC"),
     ):
         with pytest.raises(ConfigError, match=why):
             Reading.of(options)

@@ -97,7 +97,6 @@ _CHANGES_ANSWERS: dict[str, tuple[tuple[str, ...], str]] = {
         ("payload_combine",),
         "logs are always merged; a read_optimized query leaves them out",
     ),
-    "hoodie.datasource.query.incremental.format": (("latest_state",), "a change log is not kept"),
     "hoodie.datasource.query.type": (("snapshot",), f"{_ARGUMENT}query=…"),
     "hoodie.datasource.read.begin.instanttime": ((), f"{_ARGUMENT}begin=…"),
     "hoodie.datasource.read.end.instanttime": ((), f"{_ARGUMENT}end=…"),

@@ -113,7 +113,7 @@ def encode_data_block(rows: pa.Table, avro_schema: str, kind: BlockType, codec: 
     Columns are matched by name. `codec` is that of Parquet, or of an HFile: gzip or none; Avro records are
     never compressed. An HFile is sorted by the column `key`.
     """
-    if kind is BlockType.AVRO_DATA:
+    if kind in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
         return [_HEAD.pack(CONTENT_VERSION, rows.num_rows), *encode_records(rows, avro_schema)]
     if kind is BlockType.HFILE_DATA and codec in _HFILE_CODECS:
         return [encode_rows(rows, avro_schema, HFileOptions(compression=_HFILE_CODECS[codec]))]

@@ -19,6 +19,8 @@ from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read import duckdb_predicate
 from hoodie.read.binding import Predicate, Where
+from hoodie.read.change_batches import change_batches
+from hoodie.read.changes import ChangeView, asks_changes
 from hoodie.read.duckdb_predicate import NoPredicate, wrong
 from hoodie.read.file_slice import read_slice, read_through
 from hoodie.read.pruning import asks_files, row_groups
@@ -60,6 +62,9 @@ def read_batches(
     """
     config = Config.of(options or {})
     table = Table(TableRef.of(path, config))
+    if asks_changes(query, config):
+        changes = ChangeView.load(table, query or Query(), config)
+        return change_batches(changes, table.storage, changes.columns(columns), where)
     storage = table.storage
     if where is not None:
         with ExitStack() as stack:

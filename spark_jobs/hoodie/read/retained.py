@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hoodie.codec.avro import read_record
@@ -63,8 +63,17 @@ def retained(table: Table, name: str, time: str, groups: Groups | None = None) -
                 f"{name} {time} is before what the cleaner kept: files are complete from {kept} on",
                 **{name: time, "earliest": kept},
             )
-    to_be_cleaned = frozenset(file.name for plan in plans for _, file in plan)
-    return replace(past, needs=needs_as_of(timeline, storage, time, groups), to_be_cleaned=to_be_cleaned)
+    needs = needs_as_of(timeline, storage, time, groups)
+    return replace(past, needs=needs, to_be_cleaned=_planned_names(plans))
+
+
+def to_be_cleaned(table: Table) -> frozenset[str]:
+    """Names of files in pending plans of the cleaner, which may be gone at any moment."""
+    return _planned_names(_pending_plans(table.timeline, table.storage))
+
+
+def _planned_names(plans: Iterable[CleanPlan]) -> frozenset[str]:
+    return frozenset(file.name for plan in plans for _, file in plan)
 
 
 def _check_hole(table: Table, past: Past, commit: str) -> None:
@@ -110,6 +119,31 @@ def check_begin(table: Table, begin: str) -> None:
             "instant",
             begin=begin,
             earliest=commits[0].time,
+        )
+
+
+def check_known_since(table: Table, begin: str, end: str) -> None:
+    """NotRetained when a commit in (begin, end] is archived: what it changed isn't known any more.
+
+    Reads the archive only where `begin` is before the active timeline.
+    """
+    timeline = table.timeline
+    first = timeline.first_time
+    if first is None or begin >= first:
+        return
+    archived = (entry.instant for entry in read_archived(table.storage, table.archive_folder))
+    lost = [
+        item.time
+        for item in timeline.between(begin, end, archived)
+        if item.action in COMMIT_ACTIONS and item.completed and item not in timeline.instants
+    ]
+    if lost:
+        raise NotRetained(
+            f"begin {begin or EARLIEST} is before what is known of the table's changes: commits up to "
+            f"{max(lost)} are archived, and the active timeline begins with {first}. Take begin={max(lost)} "
+            "or a later instant, or keep more commits next time (hoodie.keep.min.commits)",
+            begin=begin or EARLIEST,
+            earliest=max(lost),
         )
 
 

@@ -16,6 +16,21 @@ FROM_PATH = bool_key(
 )
 
 
+class IncrementalFormat(enum.Enum):
+    LATEST_STATE = "latest_state"
+    CDC = "cdc"
+
+
+INCREMENTAL_FORMAT = enum_key(
+    "hoodie.datasource.query.incremental.format",
+    IncrementalFormat.LATEST_STATE,
+    "What an incremental query answers: latest_state, the rows that were written, as they are at its end; or "
+    "cdc, every change as a row of its own, op (i, u or d), ts_ms (the commit's instant), and the row before "
+    "and after it as JSON, of a table that keeps a change log (hoodie.table.cdc.enabled).",
+    group="read",
+)
+
+
 class Holes(enum.Enum):
     FAIL = "FAIL"
     BLOCK = "BLOCK"

@@ -28,10 +28,12 @@ from hoodie.read.settings import (
     DATA_SKIPPING,
     FROM_PATH,
     HOLES_POLICY,
+    INCREMENTAL_FORMAT,
     MERGE_BUDGET,
     RECORD_INDEX,
     SPILL_PATH,
     VERIFY_FILES,
+    IncrementalFormat,
 )
 from hoodie.read.skipping import Skipping, Step
 from hoodie.read.verify import agreeing, check_agreement, sound
@@ -133,10 +135,10 @@ class TableView:
         table_schema, text, span = seen.schema, seen.schema.avro, seen.span
         check_sources(storage, found)
         table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
-        schema, path_columns = _schema(props, text, found, storage, config[FROM_PATH])
+        schema, path_columns = read_schema(props, text, found, storage, config[FROM_PATH])
         made: Merger | None = None
         if any(file_slice.logs for file_slice in found):
-            _check_mergeable(table.base_path, props, text)
+            check_mergeable(table.base_path, props, text)
             made = table_merger(props, config, without_meta(schema))
             found = _without_old_rows(found, made, span)
         node = _bound(where, schema)
@@ -209,22 +211,7 @@ class TableView:
         """
         if columns is None:
             return list(self.schema.names if meta else without_meta(self.schema).names)
-        if isinstance(columns, str):
-            columns = [columns]
-        if not isinstance(columns, Sequence) or not all(isinstance(name, str) for name in columns):
-            raise ConfigError(f"columns are {columns!r}; name columns, or leave them out for all of them")
-        if not columns or len(set(columns)) < len(columns):
-            raise ConfigError(
-                f"columns {list(columns)}: name each column once, or leave columns out for all of them"
-            )
-        there = frozenset(self.schema.names)
-        unknown = [name for name in columns if name not in there]
-        if unknown:
-            raise ConfigError(
-                f"no column {', '.join(unknown)} in {self.base_path}; it has {', '.join(self.schema.names)}",
-                columns=", ".join(unknown),
-            )
-        return list(columns)
+        return chosen(self.schema.names, columns, self.base_path)
 
     def referenced(self, names: Sequence[str], where: Predicate | None) -> list[str]:
         """Columns to read: those asked for and those that the predicate may look at."""
@@ -257,7 +244,7 @@ def _seen(
     snapshot = TimelineView.of(timeline, storage, as_of)
     known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
     schema = TableSchema.load(timeline, storage, props, known_as)
-    known, path_columns = _schema(props, schema.avro, [], storage, config[FROM_PATH])
+    known, path_columns = read_schema(props, schema.avro, [], storage, config[FROM_PATH])
     node = _bound(where, known)
     wanted = None if node == ANY else partial(possible_folder, node, path_columns)
     partitions = _places(listing, touched, wanted)
@@ -298,6 +285,26 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
     return made
 
 
+def chosen(names: Sequence[str], columns: Sequence[str], base_path: str) -> list[str]:
+    """Those of a query's columns that were asked for; see `TableView.columns`."""
+    if isinstance(columns, str):
+        columns = [columns]
+    if not isinstance(columns, Sequence) or not all(isinstance(name, str) for name in columns):
+        raise ConfigError(f"columns are {columns!r}; name columns, or leave them out for all of them")
+    if not columns or len(set(columns)) < len(columns):
+        raise ConfigError(
+            f"columns {list(columns)}: name each column once, or leave columns out for all of them"
+        )
+    there = frozenset(names)
+    unknown = [name for name in columns if name not in there]
+    if unknown:
+        raise ConfigError(
+            f"no column {', '.join(unknown)} in {base_path}; it has {', '.join(names)}",
+            columns=", ".join(unknown),
+        )
+    return list(columns)
+
+
 def query_schema(table: Table, query: Query, config: Config) -> pa.Schema:
     """The schema of a query's rows. Files are listed only where the timeline has none. Raises as `load`."""
     as_of, _ = _period(query, config, table)
@@ -305,7 +312,7 @@ def query_schema(table: Table, query: Query, config: Config) -> pa.Schema:
     text = TableSchema.load(table.timeline, table.storage, table.properties, known_as).avro
     if not text:
         return TableView.load(table, query, config).schema
-    return _schema(table.properties, text, [], table.storage, config[FROM_PATH])[0]
+    return read_schema(table.properties, text, [], table.storage, config[FROM_PATH])[0]
 
 
 def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Schema]:
@@ -341,6 +348,12 @@ def _period(query: Query, config: Config, table: Table) -> tuple[str | None, Spa
         return last_before_hole(table, policy, query.as_of or ""), None
     if query.type is not QueryType.INCREMENTAL:
         return None, None
+    if config[INCREMENTAL_FORMAT] is IncrementalFormat.CDC:
+        raise ConfigError(
+            f"{INCREMENTAL_FORMAT.name}=cdc is answered by read_table, read_batches and Spark's batch "
+            "reader, not here; leave it out for the rows that were written",
+            query=query.type.value,
+        )
     props = table.properties
     if not props.populate_meta_fields:
         raise ConfigError(
@@ -410,7 +423,7 @@ def _without_old_rows(slices: list[FileSlice], made: Merger, span: Span | None) 
     ]
 
 
-def _schema(
+def read_schema(
     props: TableProperties, text: str | None, slices: Sequence[FileSlice], storage: Storage, asked: bool
 ) -> tuple[pa.Schema, PathColumns]:
     """(the table's schema, columns that are in paths only included; those in paths, nullable in it)"""
@@ -432,7 +445,7 @@ def _schema(
     return pa.schema(fields), path_columns
 
 
-def _check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:
+def check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:
     """TableError for logs whose rows have no keys, or whose deletes are in a column not read here."""
     why = ""
     if not props.populate_meta_fields:

@@ -1,0 +1,124 @@
+"""Change data of tables that Apache Hudi 0.15.0 wrote: as it answered, in every form of the change log."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hoodie.errors import NotRetained, TableError
+from hoodie.format.cdc import LOGGING_MODE, LoggingMode, record_schema
+from hoodie.format.log_block import BlockType, HeaderKey
+from hoodie.format.log_data import read_data_block
+from hoodie.format.log_file import LogFileReader
+from hoodie.storage.local import LocalStorage
+from hoodie.table import properties
+from hoodie.table.handle import Table
+from hoodie.table.table_schema import TableSchema
+from tests.support.changes import ask, changes, write_change_log
+
+STORAGE = LocalStorage()
+
+
+def _folder(golden_tables: Path, name: str) -> Path:
+    return golden_tables / "0.15.0-v6" / name
+
+
+def _copy(golden_tables: Path, tmp_path: Path, name: str = "cow_cdc") -> str:
+    shutil.copytree(_folder(golden_tables, name) / "table", tmp_path / "table")
+    return str(tmp_path / "table")
+
+
+@pytest.mark.parametrize("name", ["cow_cdc", "mor_cdc"])
+def test_changes_equal_what_apache_hudi_answers(golden_tables: Path, name: str) -> None:
+    folder = _folder(golden_tables, name)
+    expected = changes(pq.read_table(folder / "expected" / "cdc_000.parquet"))
+    path = str(folder / "table")
+    got = ask(path)
+    assert got.schema.names == ["op", "ts_ms", "before", "after"]
+    times = [str(time) for time in got["ts_ms"].to_pylist()]
+    assert times == sorted(times)
+    assert changes(got) == expected
+    first, second, third = sorted({row[1] for row in expected})
+    assert changes(ask(path, first, second)) == [row for row in expected if row[1] == second]
+    assert changes(ask(path, second)) == [row for row in expected if row[1] == third]
+    assert ask(path, third).num_rows == 0
+
+
+def test_columns_and_predicates(golden_tables: Path) -> None:
+    path = str(_folder(golden_tables, "cow_cdc") / "table")
+    where = "op = 'd' AND json_extract_string(before, '$.region') = 'apac'"
+    got = ask(path, columns=["before", "op"], where=where)
+    assert got.schema.names == ["before", "op"]
+    image = '{"id": "k00002", "ts": 1000, "region": "apac", "val": 630224, "name": "n2-v1"}'
+    assert got.to_pylist() == [{"before": image, "op": "d"}]
+
+
+def test_the_schema_of_records_is_apache_hudis(golden_tables: Path) -> None:
+    for name, mode in (("cow_cdc", LoggingMode.DATA_BEFORE_AFTER), ("mor_cdc", LoggingMode.OP_KEY_ONLY)):
+        table = Table.open(str(_folder(golden_tables, name) / "table"))
+        assert LoggingMode.of(table.properties.get(LOGGING_MODE)) is mode
+        schema = TableSchema.load(table.timeline, table.storage, table.properties).avro
+        assert schema is not None
+        for path in _logs(table.base_path):
+            with LogFileReader(STORAGE, str(path)) as reader:
+                for block in reader.blocks():
+                    assert block.headers[HeaderKey.SCHEMA] == record_schema(mode, schema)
+
+
+@pytest.mark.parametrize("mode", [LoggingMode.DATA_BEFORE, LoggingMode.OP_KEY_ONLY])
+def test_images_that_the_change_log_lacks_are_those_of_the_files(
+    golden_tables: Path, tmp_path: Path, mode: LoggingMode
+) -> None:
+    path = _copy(golden_tables, tmp_path)
+    expected = changes(ask(path))
+    schema = TableSchema.load((table := Table.open(path)).timeline, STORAGE, table.properties).avro
+    for log in _logs(path):
+        _write_as(log, mode, record_schema(mode, schema or ""))
+    properties.update(STORAGE, path, {LOGGING_MODE: mode.value.lower()})
+    assert changes(ask(path)) == expected
+
+
+def test_an_image_that_no_file_has_is_an_error(golden_tables: Path, tmp_path: Path) -> None:
+    path = _copy(golden_tables, tmp_path)
+    properties.update(STORAGE, path, {LOGGING_MODE: "OP_KEY_ONLY"})
+    schema = record_schema(LoggingMode.OP_KEY_ONLY, "")
+    for log in _logs(path):
+        _write_as(log, LoggingMode.OP_KEY_ONLY, schema, unknown="nobody")
+    with pytest.raises(TableError, match="names the key 'nobody', which the file lacks"):
+        ask(path)
+
+
+def test_what_is_gone_is_an_error(golden_tables: Path, tmp_path: Path) -> None:
+    path = _copy(golden_tables, tmp_path)
+    second, third = sorted({row[1] for row in changes(ask(path))})[1:]
+    next(log for log in _logs(path) if second in log.name).unlink()
+    with pytest.raises(NotRetained, match=rf"commit {second} can't be told .*\.cdc is gone"):
+        ask(path)
+    assert {row[0] for row in changes(ask(path, second))} == {"d"}
+    properties.update(STORAGE, path, {LOGGING_MODE: "OP_KEY_ONLY"})
+    for base in Path(path).glob(f"*/*_{second}.parquet"):
+        base.unlink()
+    with pytest.raises(NotRetained, match=f"commit {third} can't be told"):
+        ask(path, second)
+
+
+def _logs(path: str) -> list[Path]:
+    return sorted(Path(path).glob("*/.*.cdc"))
+
+
+def _write_as(log: Path, mode: LoggingMode, schema: str, unknown: str | None = None) -> None:
+    """The change log in another form; with `unknown`, of a key that no file has."""
+    with LogFileReader(STORAGE, str(log)) as reader:
+        (block,) = reader.blocks()
+        rows, instant = read_data_block(block, reader.content(block)), block.instant
+    assert block.type is BlockType.CDC_DATA and instant is not None
+    keys = [
+        unknown or (row["after"] or row["before"])["id"]
+        for row in rows.select(["before", "after"]).to_pylist()
+    ]
+    rows = rows.append_column("record_key", pa.array(keys)).select(list(mode.columns))
+    write_change_log(log, rows, schema, instant)
