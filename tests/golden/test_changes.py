@@ -115,10 +115,8 @@ def _write_as(log: Path, mode: LoggingMode, schema: str, unknown: str | None = N
     with LogFileReader(STORAGE, str(log)) as reader:
         (block,) = reader.blocks()
         rows, instant = read_data_block(block, reader.content(block)), block.instant
-    assert block.type is BlockType.CDC_DATA and instant is not None
-    keys = [
-        unknown or (row["after"] or row["before"])["id"]
-        for row in rows.select(["before", "after"]).to_pylist()
-    ]
+    assert block.type is BlockType.CDC_DATA
+    assert instant is not None
+    keys = [unknown or (row["after"] or row["before"])["id"] for row in rows.to_pylist()]
     rows = rows.append_column("record_key", pa.array(keys)).select(list(mode.columns))
     write_change_log(log, rows, schema, instant)

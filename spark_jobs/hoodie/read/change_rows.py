@@ -46,6 +46,8 @@ def change_tables(view: ChangeView, storage: Storage, change: Change) -> Iterato
         yield from reader.logged()
     elif change.how is How.MERGED:
         yield from reader.merged()
+    elif change.how is How.REWRITTEN:
+        yield from reader.rewritten()
     elif change.how is How.DELETED:
         yield from reader.whole(change.before, Op.DELETE)
     elif change.how is How.INSERTED:
@@ -92,9 +94,30 @@ class _Reader:
         """What became of the keys of the commit's log records: their rows before and after it, compared."""
         item = self._change.after
         assert item is not None
-        keys = self._written_keys(item)
-        before = self._of_keys(item, self._earlier, keys)
-        after = self._of_keys(item, self._later, keys)
+        yield from self._compared(item, item, self._written_keys(item))
+
+    def rewritten(self) -> Iterator[pa.Table]:
+        """The rows that the commit wrote into a base file, and those that it left out, with the earlier ones
+        of the same keys.
+        """
+        before, after = self._change.before, self._change.after
+        assert before is not None
+        assert after is not None
+        there, changed = [], []
+        for rows in self._rows(after, self._later, _WRITTEN, values=False):
+            keys = rows.column(RECORD_KEY)
+            there += keys.chunks
+            changed += keys.filter(pc.equal(rows.column(COMMIT_TIME), self._change.instant)).chunks
+        kept: Any = pa.chunked_array(there, pa.string())
+        for rows in self._rows(before, self._earlier, _WRITTEN, values=False):
+            keys = rows.column(RECORD_KEY)
+            changed += keys.filter(pc.invert(pc.is_in(keys, kept))).chunks
+        yield from self._compared(before, after, pa.chunked_array(changed, pa.string()))
+
+    def _compared(self, earlier: FileSlice, later: FileSlice, keys: Any) -> Iterator[pa.Table]:
+        """What became of these keys: updates, deletes, then inserts."""
+        before = self._of_keys(earlier, self._earlier, keys)
+        after = self._of_keys(later, self._later, keys)
         places = paired(before.column(RECORD_KEY), after.column(RECORD_KEY))
         gone, kept = np.flatnonzero(places < 0), np.flatnonzero(places >= 0)
         for piece in _pieces(before, kept):
@@ -180,9 +203,11 @@ class _Reader:
         empty = pa.schema([self._view.context.schema.field(name) for name in names]).empty_table()
         return pa.concat_tables([empty, *found])
 
-    def _rows(self, item: FileSlice, context: SliceContext, meta: tuple[str, ...] = ()) -> Iterator[pa.Table]:
-        """The rows of a slice in these meta columns and all others."""
-        names = [*meta, *self._images.names]
+    def _rows(
+        self, item: FileSlice, context: SliceContext, meta: tuple[str, ...] = (), *, values: bool = True
+    ) -> Iterator[pa.Table]:
+        """The rows of a slice in these meta columns and, with `values`, all others."""
+        names = [*meta, *(self._images.names if values else ())]
         columns, schema = self._view.path_columns, self._view.context.schema
         target = pa.schema([schema.field(name) for name in names])
         for rows in read_slice(self._storage, item, context, columns.stored(item.partition, names)):

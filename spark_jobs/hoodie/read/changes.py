@@ -66,14 +66,15 @@ class How(enum.Enum):
     """Where the changes of a commit in a file group are.
 
     LOGGED: in change log files. INSERTED: all rows of `after`. APPENDED: those rows of `after` that the
-    commit wrote. DELETED: all rows of `before`. MERGED: in log files of the slice, `after` that commit and
-    before it.
+    commit wrote. DELETED: all rows of `before`. REWRITTEN: rows of `after` that the commit wrote, and rows
+    of `before` that it left out. MERGED: in log files of the slice, `after` that commit and before it.
     """
 
     LOGGED = "logged"
     INSERTED = "inserted"
     APPENDED = "appended"
     DELETED = "deleted"
+    REWRITTEN = "rewritten"
     MERGED = "merged"
 
 
@@ -119,7 +120,7 @@ class ChangeView:
 
         Raises ConfigError for a table without a change log or without meta columns, NotRetained where
         commits of the span are archived or files that they are told by are cleaned, TableBusy as an
-        incremental query, TableError for a commit that rewrote a file without a log of its changes.
+        incremental query, TableError for commits that contradict themselves.
         """
         props, timeline, storage = table.properties, table.timeline, table.storage
         check_keeps_changes(props)
@@ -255,7 +256,9 @@ class _Planner:
         return replace(change, before=before, after=self._written(instant, partition, stat))
 
     def _of_base(self, instant: str, partition: str, stat: WriteStat) -> Change | None:
-        """Of a base file without a change log: its rows are all new, or the earlier ones all gone."""
+        """Of a base file without a change log: its rows are all new, or the earlier ones all gone, or both
+        files are compared, as where the table did not keep the log yet.
+        """
         made = partial(Change, instant=instant, partition=partition, file_id=stat.file_id)
         if not stat.num_update_writes and not stat.num_deletes and stat.num_inserts <= stat.num_writes:
             if not stat.num_inserts:
@@ -263,14 +266,17 @@ class _Planner:
             how = How.INSERTED if stat.num_inserts == stat.num_writes else How.APPENDED
             after = self._written(instant, partition, stat)
             return made(how=how, after=after, count=stat.num_inserts)
-        if stat.num_deletes and not stat.num_writes and not stat.is_new_file_group:
-            return made(how=How.DELETED, before=self._previous(instant, partition, stat))
-        raise TableError(
-            f"commit {instant} rewrote {stat.path} and kept no log of the changes, so that they are not "
-            f"known: {properties.CDC_ENABLED} was not set then. Ask for changes after it, begin={instant}",
-            instant=instant,
-            path=stat.path or "",
-        )
+        if stat.is_new_file_group:
+            raise TableError(
+                f"commit {instant} says of the new file {stat.path} that it updated or deleted rows, so that "
+                f"its changes are not known. Ask for changes after it, begin={instant}",
+                instant=instant,
+                path=stat.path or "",
+            )
+        before = self._previous(instant, partition, stat)
+        if not stat.num_writes:
+            return made(how=How.DELETED, before=before)
+        return made(how=How.REWRITTEN, before=before, after=self._written(instant, partition, stat))
 
     def _of_merged(self, instant: str, partition: str, file_id: str, stats: Sequence[WriteStat]) -> Change:
         """Of rows and deletes that were appended to a slice's logs."""
