@@ -14,6 +14,7 @@ from hoodie.format.log_data import encode_data_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.settings import Codec
 from hoodie.storage.local import LocalStorage
+from hoodie.table import properties
 
 FORMAT = "hoodie.datasource.query.incremental.format"
 Image = dict[str, Any] | None
@@ -25,6 +26,11 @@ def ask(path: str, begin: str = "earliest", end: str | None = None, **more: Any)
     more["options"] = {FORMAT: "cdc", **more.get("options", {})}
     found: pa.Table = hoodie.read_table(path, query="incremental", begin=begin, end=end, **more)
     return found
+
+
+def keeps_changes(path: Path) -> None:
+    """Says of a table what Apache Hudi says of one that it makes with a change log."""
+    properties.update(LocalStorage(), str(path), {properties.CDC_ENABLED: "true"})
 
 
 def changes(rows: pa.Table) -> list[Changed]:

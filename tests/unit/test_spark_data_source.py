@@ -14,17 +14,18 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import datasource as pushed
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 import hoodie
 from hoodie.engine.session import arrow_schema, to_spark_schema
-from hoodie.errors import ConfigError, InputError, JobError, TableNotFound
+from hoodie.errors import ConfigError, InputError, JobError, SchemaError, TableNotFound
 from hoodie.spark import HoodieDataSource
 from hoodie.spark.data_source import HoodieReader, HoodieWriter, PushingReader, StagedRows
 from hoodie.spark.options import AS_OF, BEGIN, END, OPERATION, QUERY_TYPE, Reading, Writing
 from hoodie.spark.staging import Stage
 from hoodie.table.handle import TableRef
 from hoodie.table.markers import TEMP_FOLDER
+from tests.support.changes import FORMAT, ask, changes, keeps_changes
 from tests.support.rows import assert_same_rows
 from tests.support.s3_store import served
 
@@ -100,6 +101,28 @@ def test_the_four_kinds_of_queries(table: str) -> None:
     ):
         found, _ = read(HoodieDataSource({"path": table, **options}))
         assert_same_rows(found, hoodie.read_table(table, **arguments), meta=True, what=str(options))
+
+
+def test_change_data(table: str) -> None:
+    keeps_changes(Path(table))
+    first, second = (item["instant"] for item in hoodie.instants(table))
+    asked = {"path": table, QUERY_TYPE: "incremental", FORMAT: "cdc"}
+    for begin, count in (("000", 24), (first, 4)):
+        source = HoodieDataSource({**asked, BEGIN: begin})
+        assert source.schema().simpleString() == "struct<op:string,ts_ms:string,before:string,after:string>"
+        found, _ = read(source)
+        assert changes(found) == changes(ask(table, begin))
+        assert len(found) == count
+    schema = StructType([StructField("after", StringType()), StructField("op", StringType())])
+    reader = HoodieReader(Reading.of({**asked, BEGIN: first}), schema)
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert {tuple(batch.schema.names) for batch in batches} == {("after", "op")}
+    assert read(HoodieDataSource({**asked, BEGIN: second}))[0].num_rows == 0
+    wrong = StructType([StructField("op", IntegerType())])
+    with pytest.raises(SchemaError, match=r"column op of .* is string, and not int"):
+        HoodieReader(Reading.of({**asked, BEGIN: first}), wrong).partitions()
+    with pytest.raises(ConfigError, match="asked of a query of type snapshot"):
+        HoodieReader(Reading.of({"path": table, FORMAT: "cdc"}), schema).partitions()
 
 
 def test_filters_leave_out_partitions(table: str) -> None:

@@ -17,6 +17,7 @@ from hoodie.errors import ConfigError, TableError
 from hoodie.spark import HoodieDataSource
 from hoodie.spark.options import IDENTIFIER, MAX_COMMITS, QUERY_TYPE, START
 from hoodie.spark.stream import HoodieStreamReader, HoodieStreamWriter
+from tests.support.changes import FORMAT, ask, changes, keeps_changes
 from tests.unit.test_spark_data_source import KEYS, rows
 
 
@@ -52,6 +53,19 @@ def test_offsets_are_commits(commits: list[str], tmp_path: Path) -> None:
     read = pa.Table.from_batches([batch for batches in found for batch in batches])
     assert read["n"].sort().to_pylist() == list(range(20, 30))
     assert stream.partitions(second, second) == []
+
+
+def test_change_data_of_each_batch(tmp_path: Path) -> None:
+    path, options = tmp_path / "t", {**KEYS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    first = hoodie.write_table(rows(0, 10), str(path), options=options).instant
+    second = hoodie.write_table(rows(5, 1, ts=2), str(path)).instant
+    keeps_changes(path)
+    stream = reader(tmp_path, **{FORMAT: "cdc", START: "earliest"})
+    for start, end in (("", first), (first, second)):
+        items = stream.partitions({"instant": start}, {"instant": end})
+        found = pa.Table.from_batches([batch for item in items for batch in stream.read(item)])
+        assert changes(found) == changes(ask(str(path), start or "earliest", end))
+        assert set(found["op"].to_pylist()) == {"u" if start else "i"}
 
 
 def test_available_now_ends_at_what_there_was(commits: list[str], tmp_path: Path) -> None:

@@ -21,11 +21,13 @@ from hoodie.engine.session import conf_set, to_spark_schema
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.read import spark_predicate
 from hoodie.read.binding import Where
+from hoodie.read.changes import ChangeView, asks_changes
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query
 from hoodie.read.settings import READER, Reader
+from hoodie.read.spark_changes import change_frame
 from hoodie.read.spark_values import value_expressions
 from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import Storage
@@ -60,6 +62,10 @@ def read_frame(
     predicate = None if where is None else spark_predicate.parsed(where, spark)
     config = Config.of(options or {})
     table = Table(TableRef.of(path, config))
+    if asks_changes(query, config):
+        changes = ChangeView.load(table, query or Query(), config)
+        names, frame = changes.columns(columns), change_frame(spark, changes)
+        return (frame if where is None else frame.where(where)).select(*names)
     view = TableView.load(table, query, config, predicate)
     names = view.columns(columns, meta)
     wanted = view.referenced([*names, *_computed_from(view, names, predicate)], predicate)

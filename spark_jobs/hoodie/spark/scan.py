@@ -15,7 +15,10 @@ from hoodie.errors import SchemaError
 from hoodie.format.evolution import read_as
 from hoodie.read.arrow import rows_of_slices
 from hoodie.read.binding import Predicate
+from hoodie.read.changes import SCHEMA, ChangeView, asks_changes, check_keeps_changes
+from hoodie.read.settings import INCREMENTAL_FORMAT, IncrementalFormat
 from hoodie.read.spark import slice_weight
+from hoodie.read.spark_changes import ChangeScan, change_scan
 from hoodie.read.table_view import TableView, query_schema
 from hoodie.spark.options import Reading
 from hoodie.table.view import FileSlice
@@ -39,14 +42,17 @@ class Scan:
 
 @dataclass(frozen=True)
 class Planned:
-    """`tasks`: the slices of each."""
+    """`tasks`: the slices, or the changes, of each."""
 
-    scan: Scan
-    tasks: tuple[tuple[FileSlice, ...], ...]
+    scan: Scan | ChangeScan
+    tasks: tuple[tuple[Any, ...], ...]
 
 
 def spark_schema(reading: Reading) -> Any:
     """The StructType of a query's rows; every column may be null, as Spark has it of files."""
+    if reading.config[INCREMENTAL_FORMAT] is IncrementalFormat.CDC:
+        check_keeps_changes(reading.table().properties)
+        return to_spark_schema(SCHEMA)
     found = query_schema(reading.table(), reading.query, reading.config)
     return to_spark_schema(pa.schema([field.with_nullable(True) for field in found]))
 
@@ -57,18 +63,27 @@ def planned(reading: Reading, asked: Any, where: Predicate | None) -> Planned:
     Raises ConfigError for a column that the table lacks, SchemaError for one of another type, and as
     TableView.load.
     """
+    if asks_changes(reading.query, reading.config):
+        changes = ChangeView.load(reading.table(), reading.query, reading.config)
+        names = changes.columns([field.name for field in asked])
+        _check_types(asked, pa.schema([SCHEMA.field(name) for name in names]), changes.ref.uri)
+        return Planned(*change_scan(changes, names))
     view = TableView.load(reading.table(), reading.query, reading.config, where)
     names = view.columns([field.name for field in asked], meta=True)
-    known = to_spark_schema(pa.schema([view.schema.field(name) for name in names]))
-    for field, there in zip(asked, known, strict=True):
-        given, stored = field.dataType.simpleString(), there.dataType.simpleString()
-        if given != stored:
-            raise SchemaError(
-                f"column {field.name} of {view.base_path} is {stored}, and not {given}; load the table "
-                "again, without a schema, and cast the column",
-                column=field.name,
-            )
+    _check_types(asked, pa.schema([view.schema.field(name) for name in names]), view.base_path)
     # a task needs neither what others read nor what was left out
     travels = replace(view, slices=(), steps=(), timeline=Timeline(view.base_path, (), {}))
     scan = Scan(travels, tuple(names), arrow_schema(asked))
     return Planned(scan, packed(view.slices, slice_weight))
+
+
+def _check_types(asked: Any, there: pa.Schema, base_path: str) -> None:
+    """Raises SchemaError for a field of a StructType that is of another type than the column."""
+    for field, known in zip(asked, to_spark_schema(there), strict=True):
+        given, stored = field.dataType.simpleString(), known.dataType.simpleString()
+        if given != stored:
+            raise SchemaError(
+                f"column {field.name} of {base_path} is {stored}, and not {given}; load the table again, "
+                "without a schema, and cast the column",
+                column=field.name,
+            )

@@ -14,7 +14,7 @@ from hoodie.errors import ConfigError, NotRetained
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from tests.support.arrow import arrow_schema
-from tests.support.changes import FORMAT, ask, changes
+from tests.support.changes import FORMAT, ask, changes, keeps_changes
 from tests.support.tiers import full_but
 from tests.unit.write.support import OPTIONS, PAYLOAD, PLAIN, SMALL_FILE, plain
 
@@ -28,11 +28,6 @@ SCHEMA = arrow_schema(
 )
 Row = dict[str, Any]
 State = dict[str, Row]
-
-
-def keeps_changes(path: Path) -> None:
-    """What Apache Hudi sets when it makes a table with a change log."""
-    properties.update(LocalStorage(), str(path), {properties.CDC_ENABLED: "true"})
 
 
 class History:
