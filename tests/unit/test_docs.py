@@ -16,6 +16,7 @@ import pytest
 import hoodie
 from hoodie.cli import main
 from tests.house.test_docs import PAGES, blocks, commands
+from tests.support.changes import keeps_changes
 
 NEEDS_AIRFLOW = ("ORDERS", "airflow")
 NEEDS_SPARK = ("spark=spark", 'format("hoodie")')
@@ -54,6 +55,9 @@ def test_python_runs(page: Path, tmp_path: Path) -> None:
     kind = "MERGE_ON_READ" if page.name == "merge-on-read.md" else "COPY_ON_WRITE"
     for _ in range(2):
         hoodie.write_table(orders(), table, options={**KEYS, "hoodie.datasource.write.table.type": kind})
+    if page.name == "python.md":
+        hoodie.write_table(orders(), f"{table}_with_changes", options=KEYS)
+        keeps_changes(Path(f"{table}_with_changes"))
     values: dict[str, Any] = {"hoodie": hoodie, "rows": orders(1)}
     for text in examples(page):
         exec(compile(text.replace("/data/orders", table), str(page), "exec"), values)  # noqa: S102

@@ -1,0 +1,130 @@
+"""Change data of tables that Apache Hudi 0.15.0 writes: ours equals its own, over random histories."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hoodie
+from hoodie.format.cdc import LOGGING_MODE, LoggingMode
+from tests.support.changes import FORMAT, Changed, ask, changes
+from tests.support.hudi_client import HudiServer
+from tests.support.shared_table import KEYS, OFF, PAYLOAD, TYPE, TYPES
+from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+
+pytestmark = [pytest.mark.interop, pytest.mark.full]
+
+PARTITIONS = "hoodie.datasource.write.partitions.to.delete"
+Row = dict[str, Any]
+
+
+class Logged:
+    """A table with a change log, which Apache Hudi alone writes."""
+
+    def __init__(self, path: Path, server: HudiServer, kind: str, **more: str) -> None:
+        self.path, self.server, self.version = path, server, 0
+        self.options: dict[str, Any] = {
+            **KEYS,
+            **OFF,
+            TYPE: kind,
+            "hoodie.table.name": path.name,
+            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+            "hoodie.datasource.write.payload.class": PAYLOAD,
+            "hoodie.metadata.enable": "false",
+            "hoodie.compact.inline": "false",
+            "hoodie.table.cdc.enabled": "true",
+            # else its inserts into small files keep no log, and its own query fails
+            "hoodie.merge.allow.duplicate.on.inserts": "false",
+            **more,
+        }
+
+    def write(self, operation: str, ids: list[int], **more: str) -> None:
+        self.version += 1
+        rows = small_rows(ids, self.version, ts=random.Random(self.version).randrange(5))
+        self.put(operation, rows, **more)
+
+    def put(self, operation: str, rows: list[Row], **more: str) -> None:
+        texts = {name: str(value) for name, value in {**self.options, **more}.items()}
+        self.server.write(self.path, as_table(rows, SMALL_SCHEMA), texts, operation=operation)
+
+    def service(self, kind: str) -> None:
+        if kind == "compact":
+            options = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
+            self.server.call("run_compaction", op="run", path=str(self.path), options=options)
+        else:
+            options = (
+                "hoodie.metadata.enable=false,hoodie.clustering.plan.strategy.small.file.limit=1000000000"
+            )
+            self.server.call("run_clustering", path=str(self.path), op="run", order="val", options=options)
+
+    def theirs(self, begin: str = "000") -> list[Changed]:
+        options = {
+            "hoodie.datasource.query.type": "incremental",
+            FORMAT: "cdc",
+            "hoodie.datasource.read.begin.instanttime": begin,
+        }
+        return changes(self.server.read(self.path, options=options))
+
+    def check(self, begin: str = "000") -> None:
+        ours, theirs = changes(ask(str(self.path), begin)), self.theirs(begin)
+        assert [row for row in ours if row not in theirs] == []
+        assert [row for row in theirs if row not in ours] == []
+        assert len(ours) == len(theirs)
+
+    def check_replay(self) -> None:
+        """Our changes lead from nothing to each state."""
+        state: dict[str, Row] = {}
+        found = changes(ask(str(self.path)))
+        for time in sorted({row[1] for row in found}):
+            for op, at, before, after in sorted(found, key=lambda row: "dui".index(row[0])):
+                if at == time:
+                    key = str((before or after or {})["id"])
+                    assert state.pop(key, None) == before, (op, time)
+                    if after is not None:
+                        state[key] = after
+            rows = hoodie.read_table(str(self.path), as_of=time, meta=False).to_pylist()
+            there = [{name: value for name, value in row.items() if value is not None} for row in rows]
+            assert sorted(state.values(), key=str) == sorted(there, key=str)
+
+
+@pytest.mark.parametrize("mode", LoggingMode)
+@pytest.mark.parametrize("kind", TYPES)
+def test_random_histories(tmp_path: Path, kind: str, mode: LoggingMode, hudi_015: HudiServer) -> None:
+    chance = random.Random(f"{kind} {mode}")
+    table = Logged(tmp_path / "t", hudi_015, kind, **{LOGGING_MODE: mode.value.lower()})
+    table.write("insert", list(range(30)))
+    table.write("upsert", list(range(20, 40)))
+    services = ["cluster", *(["compact"] if kind == "MERGE_ON_READ" else [])]
+    steps = ["upsert", "upsert", "delete", "insert_overwrite", "delete_partition", "insert", *services]
+    chance.shuffle(steps)
+    for step in [*steps, "upsert", "delete"]:
+        ids = chance.sample(range(60), 8)
+        if step in services:
+            table.service(step)
+        elif step == "insert":
+            table.write("insert", [100 + number for number in ids])
+        elif step == "insert_overwrite":
+            table.write(step, [number for number in range(200, 230) if number % 3 == 1])
+        elif step == "delete_partition":
+            table.put(step, small_rows([], 1), **{PARTITIONS: small_rows([2], 1)[0]["region"]})
+        else:
+            table.write(step, ids)
+    table.check()
+    times = sorted({row[1] for row in changes(ask(str(table.path)))})
+    table.check(times[len(times) // 2])
+    table.check_replay()
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_inserts_that_apache_hudi_keeps_no_log_of(tmp_path: Path, kind: str, hudi_015: HudiServer) -> None:
+    """Its own query fails on them; the rows are those of the commit in the file."""
+    table = Logged(tmp_path / "t", hudi_015, kind, **{"hoodie.merge.allow.duplicate.on.inserts": "true"})
+    table.write("insert", list(range(30)))
+    table.write("insert", list(range(30, 36)))
+    with pytest.raises(Exception, match="There should be a cdc log file"):
+        table.theirs()
+    assert [row[0] for row in changes(ask(str(table.path)))] == ["i"] * 36
+    table.check_replay()
