@@ -222,11 +222,9 @@ class _Planner:
 
     def changes(self, instant: str, commit: CommitMetadata) -> Iterator[Change]:
         """By partition and file id; of a commit that replaces file groups, the rows that are gone first."""
-        if isinstance(commit, ReplaceCommitMetadata):
-            for partition, ids in sorted(commit.partition_to_replace_file_ids.items()):
-                for file_id in sorted(ids):
-                    if self._replaced.get((partition, file_id), instant) == instant:
-                        yield self._of_replaced(instant, partition, file_id)
+        for group in _gone_by(commit):
+            if self._replaced.get(group, instant) == instant:
+                yield self._of_replaced(instant, *group)
         for partition, stats in sorted(commit.partition_to_write_stats.items()):
             merged: dict[str, list[WriteStat]] = {}
             for stat in sorted(stats, key=lambda stat: (stat.file_id, stat.path or "")):
@@ -374,28 +372,35 @@ class _Planner:
     def _replaced(self) -> dict[Group, str]:
         """The first commit that replaced each file group."""
         found: dict[Group, str] = {}
-        for instant, commit in self._commits():
-            if isinstance(commit, ReplaceCommitMetadata):
-                for partition, ids in commit.partition_to_replace_file_ids.items():
-                    for file_id in ids:
-                        found.setdefault((partition, file_id), instant.time)
+        for time, commit in self._commits():
+            for group in _gone_by(commit):
+                found.setdefault(group, time)
         return found
 
     @cached_property
     def _last_written(self) -> dict[Group, tuple[str, ...]]:
-        """What the last commit that wrote a replaced file group says of its files."""
+        """What the last commit that wrote a file group, before it was replaced, says of its files."""
         found: dict[Group, tuple[str, ...]] = {}
-        for instant, commit in self._commits():
+        replaced: set[Group] = set()
+        for _, commit in self._commits():
             for partition, stats in commit.partition_to_write_stats.items():
                 for stat in stats:
-                    group = (partition, stat.file_id)
-                    if stat.path and instant.time < self._replaced.get(group, ""):
-                        base = stat.base_file or ""
-                        names = (stat.file_name, base.rpartition("/")[2], *(stat.log_files or ()))
-                        found[group] = tuple(name for name in names if name)
+                    if stat.path and (partition, stat.file_id) not in replaced:
+                        base = (stat.base_file or "").rpartition("/")[2]
+                        names = (stat.file_name, base, *(stat.log_files or ()))
+                        found[partition, stat.file_id] = tuple(filter(None, names))
+            replaced.update(_gone_by(commit))
         return found
 
-    def _commits(self) -> Iterator[tuple[Instant, CommitMetadata]]:
+    def _commits(self) -> Iterator[tuple[str, CommitMetadata]]:
         timeline = self.table.timeline
         for instant in timeline.between(None, self.snapshot.as_of, timeline.commits()):
-            yield instant, timeline.commit(instant, self.table.storage)
+            yield instant.time, timeline.commit(instant, self.table.storage)
+
+
+def _gone_by(commit: CommitMetadata) -> Iterator[Group]:
+    """The file groups that a commit replaced, by partition and file id."""
+    if isinstance(commit, ReplaceCommitMetadata):
+        for partition, ids in sorted(commit.partition_to_replace_file_ids.items()):
+            for file_id in sorted(ids):
+                yield partition, file_id
