@@ -43,6 +43,11 @@ def _read(
     pq.write_table(frame.toArrow(), out)
 
 
+def _frame(spark: Any, path: str, out: str, arguments: dict[str, Any]) -> None:
+    """The rows of read_table, in a file."""
+    pq.write_table(hoodie.read_table(path, spark=spark, **arguments).toArrow(), out)
+
+
 def _schema(spark: Any, path: str) -> bool:
     """Is it the one of read_table."""
     same: bool = spark.read.format("hoodie").load(path).schema == hoodie.read_table(path, spark=spark).schema
@@ -76,6 +81,7 @@ def _write(
 
 _STEPS: dict[str, Callable[..., Any]] = {
     "read": _read,
+    "frame": _frame,
     "schema": _schema,
     "view": _view,
     "sql": _sql,

@@ -18,6 +18,7 @@ from scripts import environment
 from tests.house.test_docs import PAGES, blocks
 from tests.spark.answers import Servers, interpreter
 from tests.support.arrow import pc
+from tests.support.changes import FORMAT, Changed, changes
 from tests.support.rows import assert_same_rows
 from tests.unit.test_docs import KEYS as ORDERS
 from tests.unit.test_docs import orders
@@ -135,6 +136,30 @@ def test_tables_of_apache_hudi(push: bool, servers: Servers, golden_tables: Path
         file = golden_tables / "0.15.0-v6" / name / "expected" / f"{answer}.parquet"
         found = pq.read_table(tmp_path / f"{number}.parquet")
         assert_same_rows(found, pq.read_table(file), meta=True, what=f"{name} {answer}")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_change_data(mode: str, servers: Servers, golden_tables: Path, tmp_path: Path) -> None:
+    steps: list[Any] = []
+    expected: list[list[Changed]] = []
+    options = {QUERY: "incremental", BEGIN: "000", FORMAT: "cdc"}
+    for name in ("cow_cdc", "mor_cdc"):
+        folder = golden_tables / "0.15.0-v6" / name
+        told = changes(pq.read_table(folder / "expected" / "cdc_000.parquet"))
+        gone = [row for row in told if row[0] == "d"]
+        common = {"path": str(folder / "table"), "out": str(tmp_path / f"{len(steps)}.parquet")}
+        steps.append(["read", {**common, "options": options}])
+        common["out"] = str(tmp_path / f"{len(steps)}.parquet")
+        steps.append(["read", {**common, "options": options, "where": "op = 'd'", "push": True}])
+        arguments = {"query": "incremental", "begin": "earliest", "options": {FORMAT: "cdc"}}
+        common["out"] = str(tmp_path / f"{len(steps)}.parquet")
+        steps.append(["frame", {**common, "arguments": {**arguments, "where": "op = 'd'"}}])
+        common["out"] = str(tmp_path / f"{len(steps)}.parquet")
+        steps.append(["frame", {**common, "arguments": {**arguments, "begin": told[-1][1]}}])
+        expected += [told, gone, gone, []]
+    assert asked(servers, mode, steps) == [None] * len(steps)
+    for number, wanted in enumerate(expected):
+        assert changes(pq.read_table(tmp_path / f"{number}.parquet")) == wanted
 
 
 def test_filters_leave_out_files_and_row_groups(servers: Servers, tmp_path: Path) -> None:
