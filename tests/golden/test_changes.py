@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hoodie.errors import NotRetained, TableError
+import hoodie
+from hoodie.errors import HoodieError, NotRetained, TableError
 from hoodie.format.cdc import LOGGING_MODE, LoggingMode, record_schema
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import read_data_block
@@ -18,9 +19,24 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.table_schema import TableSchema
-from tests.support.changes import ask, changes, write_change_log
+from tests.support.changes import ask, changes, images, keeps_changes, replayed, write_change_log
+from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
+from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
+#: tables of which not all changes can be told, and why
+NOT_TOLD = {
+    **dict.fromkeys(["cow_archived", "mor_archived"], "are archived"),
+    **dict.fromkeys(
+        ["all_instants", "cow_clean_commits", "cow_clean_versions", "cow_savepoint", "mor_clean_commits"],
+        "can't be told any more",
+    ),
+    "cow_nometafields": "keeps no meta columns",
+}
+#: Apache Hudi merged arrays of other rows to nulls (see tests/data/golden/README.md)
+MERGED_WRONGLY = {"cow_bulk_insert_row", "cow_clustered"}
+#: logs below a pending and a done compaction; columns that were renamed, that no file holds
+REPLAYED = {"cow_droppartcol", "cow_schema_on_read", "mor_bucket_compacted", "mor_pending_compaction"}
 
 
 def _folder(golden_tables: Path, name: str) -> Path:
@@ -46,6 +62,21 @@ def test_changes_equal_what_apache_hudi_answers(golden_tables: Path, name: str) 
     assert changes(ask(path, first, second)) == [row for row in expected if row[1] == second]
     assert changes(ask(path, second)) == [row for row in expected if row[1] == third]
     assert ask(path, third).num_rows == 0
+
+
+@pytest.mark.parametrize("name", full_but(REPLAYED, [*COPY_ON_WRITE, *MERGE_ON_READ]))
+def test_changes_lead_to_what_the_table_holds(golden_tables: Path, tmp_path: Path, name: str) -> None:
+    """Of tables without a change log, too: their files are compared."""
+    path = _copy(golden_tables, tmp_path, name)
+    keeps_changes(Path(path))
+    if name in NOT_TOLD:
+        with pytest.raises(HoodieError, match=NOT_TOLD[name]):
+            ask(path)
+        return
+    props = Table.open(path).properties
+    *_, (_, last) = replayed(changes(ask(path)), [*props.record_key_fields, *props.partition_fields])
+    if name not in MERGED_WRONGLY:
+        assert last == images(hoodie.read_table(path, meta=False))
 
 
 def test_columns_and_predicates(golden_tables: Path) -> None:

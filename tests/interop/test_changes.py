@@ -10,7 +10,7 @@ import pytest
 
 import hoodie
 from hoodie.format.cdc import LOGGING_MODE, LoggingMode
-from tests.support.changes import FORMAT, Changed, ask, changes
+from tests.support.changes import FORMAT, Changed, ask, changes, images, replayed
 from tests.support.hudi_client import HudiServer
 from tests.support.shared_table import KEYS, OFF, PAYLOAD, TYPE, TYPES
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
@@ -76,18 +76,8 @@ class Logged:
 
     def check_replay(self) -> None:
         """Our changes lead from nothing to each state."""
-        state: dict[str, Row] = {}
-        found = changes(ask(str(self.path)))
-        for time in sorted({row[1] for row in found}):
-            for op, at, before, after in sorted(found, key=lambda row: "dui".index(row[0])):
-                if at == time:
-                    key = str((before or after or {})["id"])
-                    assert state.pop(key, None) == before, (op, time)
-                    if after is not None:
-                        state[key] = after
-            rows = hoodie.read_table(str(self.path), as_of=time, meta=False).to_pylist()
-            there = [{name: value for name, value in row.items() if value is not None} for row in rows]
-            assert sorted(state.values(), key=str) == sorted(there, key=str)
+        for time, rows in replayed(changes(ask(str(self.path))), ["id"]):
+            assert rows == images(hoodie.read_table(str(self.path), as_of=time, meta=False)), time
 
 
 @pytest.mark.parametrize("mode", LoggingMode)
