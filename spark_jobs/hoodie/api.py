@@ -194,7 +194,9 @@ def read_table(
     instants, or dates and times as yyyy-MM-dd HH:mm:ss in the time zone of the table's timeline.
     `reader`, with `spark`, says who reads base files on an object store: "spark" itself, by the session's
     file system, "arrow" tasks, or "auto" (hoodie.read.spark.reader).
-    `options` are settings for reading, such as hoodie.memory.merge.max.size.
+    `options` are settings for reading, such as hoodie.memory.merge.max.size. With
+    hoodie.datasource.query.incremental.format=cdc an incremental query gives changes instead of rows: op,
+    ts_ms (the commit's instant), and the row before and after as JSON.
     """
     from hoodie.read.query import Query
     from hoodie.read.settings import READER

@@ -26,6 +26,7 @@ from hoodie.read.changes import SCHEMA, Change, ChangeView, How, just_before
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.read.matching import Bools, Ints
+from hoodie.read.past import gone
 from hoodie.storage import Storage
 from hoodie.table.log_scan import scan_slice
 from hoodie.table.view import FileSlice
@@ -35,13 +36,23 @@ pc: Any = pyarrow.compute
 
 #: bytes of rows that become JSON at a time
 _PIECE = 64 << 20
+_KNOWN: Any = pa.array([op.value for op in Op])
 #: what the rows of a key are compared by, in addition to their values
 _WRITTEN = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
 
 
 def change_tables(view: ChangeView, storage: Storage, change: Change) -> Iterator[pa.Table]:
-    """The rows of one change. Raises TableError for files that contradict each other or can't be read."""
-    reader = _Reader(view, storage, change)
+    """The rows of one change. Raises TableError for files that contradict each other or can't be read,
+    NotRetained for those that were cleaned since the view was made.
+    """
+    try:
+        yield from _tables(_Reader(view, storage, change), change)
+    except FileNotFoundError as error:
+        what = f"the changes of commit {change.instant} can't be told any more"
+        raise gone(f"{what}: {error.filename or error} is gone", instant=change.instant) from None
+
+
+def _tables(reader: _Reader, change: Change) -> Iterator[pa.Table]:
     if change.how is How.LOGGED:
         yield from reader.logged()
     elif change.how is How.MERGED:
@@ -145,6 +156,9 @@ class _Reader:
         if OP not in names or (KEY not in names and AFTER not in names):
             raise self._unlike(f"a change log has the columns {', '.join(names)}")
         ops = records.column(OP).combine_chunks()
+        known = pc.fill_null(pc.is_in(ops, _KNOWN), False)
+        if not pc.all(known).as_py():
+            raise self._unlike(f"a change log has the op {ops.filter(pc.invert(known))[0].as_py()!r}")
         before: Any = self._image(records.column(BEFORE)) if BEFORE in names else None
         after: Any = self._image(records.column(AFTER)) if AFTER in names else None
         if before is None:
