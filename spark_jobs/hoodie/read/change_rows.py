@@ -23,7 +23,7 @@ from hoodie.format.log_data import read_data_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, without_meta
 from hoodie.read.changes import SCHEMA, Change, ChangeView, How, just_before
-from hoodie.read.file_slice import read_slice
+from hoodie.read.file_slice import read_slice, rows_of_keys
 from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.read.matching import Bools, Ints
 from hoodie.read.past import gone
@@ -105,7 +105,8 @@ class _Reader:
         """What became of the keys of the commit's log records: their rows before and after it, compared."""
         item = self._change.after
         assert item is not None
-        yield from self._compared(item, item, self._written_keys(item))
+        keys = self._written_keys(item)
+        yield from self._compared(*self._of_keys(item, keys, self._earlier, self._later))
 
     def rewritten(self) -> Iterator[pa.Table]:
         """The rows that the commit wrote into a base file, and those that it left out, with the earlier ones
@@ -123,12 +124,12 @@ class _Reader:
         for rows in self._rows(before, self._earlier, _WRITTEN, values=False):
             keys = rows.column(RECORD_KEY)
             changed += keys.filter(pc.invert(pc.is_in(keys, kept))).chunks
-        yield from self._compared(before, after, pa.chunked_array(changed, pa.string()))
+        keys = pa.chunked_array(changed, pa.string())
+        old, new = (before, self._earlier), (after, self._later)
+        yield from self._compared(*(next(self._of_keys(item, keys, state)) for item, state in (old, new)))
 
-    def _compared(self, earlier: FileSlice, later: FileSlice, keys: Any) -> Iterator[pa.Table]:
-        """What became of these keys: updates, deletes, then inserts."""
-        before = self._of_keys(earlier, self._earlier, keys)
-        after = self._of_keys(later, self._later, keys)
+    def _compared(self, before: pa.Table, after: pa.Table) -> Iterator[pa.Table]:
+        """What became of the rows of some keys: updates, deletes, then inserts."""
         places = paired(before.column(RECORD_KEY), after.column(RECORD_KEY))
         gone, kept = np.flatnonzero(places < 0), np.flatnonzero(places >= 0)
         for piece in _pieces(before, kept):
@@ -178,7 +179,7 @@ class _Reader:
         if len(keys):
             if item is None:
                 raise self._unlike("a change log without images is of a new file group")
-            rows = self._of_keys(item, context, keys)
+            rows = next(self._of_keys(item, keys, context))
             places = paired(keys, rows.column(RECORD_KEY))
             if (places < 0).any():
                 key = keys[int(np.flatnonzero(places < 0)[0])].as_py()
@@ -206,16 +207,13 @@ class _Reader:
         with merged_log(self._storage, scan, self._later, [RECORD_KEY]) as log:
             return pa.chunked_array([chunk for part in log.parts for chunk in part.keys.chunks], pa.string())
 
-    def _of_keys(self, item: FileSlice, context: SliceContext, keys: Any) -> pa.Table:
-        """The rows of a slice that have one of these keys."""
-        wanted = pc.unique(keys)
-        found = [
-            rows.filter(pc.is_in(rows.column(RECORD_KEY), wanted))
-            for rows in self._rows(item, context, _WRITTEN)
-        ]
+    def _of_keys(self, item: FileSlice, keys: Any, *contexts: SliceContext) -> Iterator[pa.Table]:
+        """The rows of a slice that have one of these keys, in each state."""
         names = [*_WRITTEN, *self._images.names]
-        empty = pa.schema([self._view.context.schema.field(name) for name in names]).empty_table()
-        return pa.concat_tables([empty, *found])
+        columns, schema = self._view.path_columns, self._view.context.schema
+        target = pa.schema([schema.field(name) for name in names])
+        for rows in rows_of_keys(self._storage, item, contexts, columns.stored(item.partition, names), keys):
+            yield columns.put(rows, item.partition, target)
 
     def _rows(
         self, item: FileSlice, context: SliceContext, meta: tuple[str, ...] = (), *, values: bool = True

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 from hoodie.codec.ahead import ahead
@@ -23,6 +25,9 @@ from hoodie.storage import Storage
 from hoodie.table.log_scan import SMALL, LogScan, scan_slice
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
+
+#: the stubs refuse plain values where the kernels take them
+pc: Any = pyarrow.compute
 
 #: the row groups of a base file that are to be read, by its footer
 RowGroups: TypeAlias = Callable[[pq.FileMetaData], list[int]]
@@ -58,6 +63,52 @@ def read_through(
         storage, file_slice, context, [name for name in columns if name in context.schema.names]
     ):
         pass
+
+
+def rows_of_keys(
+    storage: Storage,
+    file_slice: FileSlice,
+    contexts: Sequence[SliceContext],
+    names: Sequence[str],
+    keys: Any,
+) -> Iterator[pa.Table]:
+    """The rows of a slice that have one of these keys, in each of the contexts, which differ in their
+    snapshots only. The base file is read once, its rows first. Memory: these rows.
+    """
+    first, schema = contexts[0], contexts[0].schema
+    merged_by = [] if first.merger is None else looked_at(first.merger, schema)
+    wanted = [name for name in schema.names if name in {RECORD_KEY, *names, *merged_by}]
+    values = pc.unique(keys)
+
+    def those(rows: pa.Table) -> pa.Table:
+        return rows.filter(pc.is_in(rows.column(RECORD_KEY), values))
+
+    stored = pa.schema([schema.field(name) for name in wanted]).empty_table()
+    if file_slice.base is not None:
+        found = read_slice(storage, replace(file_slice, logs=()), first, wanted)
+        stored = pa.concat_tables([stored, *map(those, found)]).combine_chunks()
+    for context in contexts:
+        scan = scan_slice(storage, file_slice, context.snapshot, keep=min(SMALL, context.budget // _KEPT))
+        if not scan.queue:
+            yield stored.select(list(names))
+            continue
+        merger = context.merger
+        assert merger is not None
+        with merged_log(storage, scan, context, wanted) as log:
+            places = Places.looked_up(stored.column(RECORD_KEY).chunks, stored.num_rows, log.parts)
+            matches = places.between(0, stored.num_rows)
+            rows = [merge_batch(merger, merged_by, stored, matches, log.parts).rows]
+            rows += [those(live(merger, part.unmatched())) for part in log.parts]
+            columns = [[table.column(name) for table in rows] for name in names]
+            yield pa.Table.from_arrays(
+                [
+                    pa.chunked_array(
+                        [chunk for part in parts for chunk in part.chunks], schema.field(name).type
+                    )
+                    for name, parts in zip(names, columns, strict=True)
+                ],
+                schema=pa.schema([schema.field(name) for name in names]),
+            )
 
 
 class SliceReader:
