@@ -2,7 +2,8 @@
 
 A change is read from the change log that its write kept, or found by comparing the rows of its keys in the
 states of the slice before and after the commit. Memory: the changed rows of one commit in one file group,
-before and after, and what reading a slice takes.
+before and after, and what reading a slice takes; where a base file without a change log is compared with the
+one before it, the meta columns of both, too.
 """
 
 from __future__ import annotations
@@ -115,16 +116,13 @@ class _Reader:
         before, after = self._change.before, self._change.after
         assert before is not None
         assert after is not None
-        there, changed = [], []
-        for rows in self._rows(after, self._later, _WRITTEN, values=False):
-            keys = rows.column(RECORD_KEY)
-            there += keys.chunks
-            changed += keys.filter(pc.equal(rows.column(COMMIT_TIME), self._change.instant)).chunks
-        kept: Any = pa.chunked_array(there, pa.string())
-        for rows in self._rows(before, self._earlier, _WRITTEN, values=False):
-            keys = rows.column(RECORD_KEY)
-            changed += keys.filter(pc.invert(pc.is_in(keys, kept))).chunks
-        keys = pa.chunked_array(changed, pa.string())
+        empty = pa.schema([self._view.context.schema.field(name) for name in _WRITTEN]).empty_table()
+        there = pa.concat_tables([empty, *self._rows(after, self._later, _WRITTEN, values=False)])
+        was = pa.concat_tables([empty, *self._rows(before, self._earlier, _WRITTEN, values=False)])
+        kept: Any = there.column(RECORD_KEY)
+        written = kept.filter(pc.equal(there.column(COMMIT_TIME), self._change.instant))
+        gone = was.column(RECORD_KEY).filter(pc.invert(pc.is_in(was.column(RECORD_KEY), kept)))
+        keys = pa.chunked_array([*written.chunks, *gone.chunks], pa.string())
         old, new = (before, self._earlier), (after, self._later)
         yield from self._compared(*(next(self._of_keys(item, keys, state)) for item, state in (old, new)))
 

@@ -16,6 +16,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from hoodie.codec.ahead import ahead
+from hoodie.engine.packing import together
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
 from hoodie.format.by_id import stored_batches
 from hoodie.format.meta_fields import RECORD_KEY
@@ -86,7 +87,10 @@ def rows_of_keys(
     stored = pa.schema([schema.field(name) for name in wanted]).empty_table()
     if file_slice.base is not None:
         found = read_slice(storage, replace(file_slice, logs=()), first, wanted)
-        stored = pa.concat_tables([stored, *map(those, found)]).combine_chunks()
+        # each call of the kernel hashes the keys
+        groups = together(found, lambda rows: rows.num_rows, len(values))
+        stored = pa.concat_tables([stored, *(those(pa.concat_tables(group)) for group in groups)])
+        stored = stored.combine_chunks()
     for context in contexts:
         scan = scan_slice(storage, file_slice, context.snapshot, keep=min(SMALL, context.budget // _KEPT))
         if not scan.queue:

@@ -124,6 +124,23 @@ def test_rows_of_a_late_write_are_no_change(tmp_path: Path) -> None:
     assert len(changes(ask(str(path)))) == 3
 
 
+def test_a_key_that_is_stored_twice_changes_twice(tmp_path: Path) -> None:
+    path, options = tmp_path / "t", {**PLAIN, TYPE: "MERGE_ON_READ"}
+    hoodie.write_table(plain(("a", 1, "x")), str(path), operation="insert", options=options)
+    second = hoodie.write_table(plain(("a", 2, "y")), str(path), operation="insert", options=options).instant
+    third = hoodie.write_table(plain(("a", 3, "z")), str(path), options=options).instant
+    fourth = hoodie.write_table(plain(("a", 3, "")).select(["id"]), str(path), operation="delete").instant
+    keeps_changes(path)
+    x, y, z = ({"id": "a", "ts": ts, "val": val} for ts, val in ((1, "x"), (2, "y"), (3, "z")))
+    assert changes(ask(str(path)))[1:] == [
+        ("i", second, None, y),
+        ("u", third, x, z),
+        ("u", third, y, z),
+        ("d", fourth, z, None),
+        ("d", fourth, z, None),
+    ]
+
+
 def test_what_has_no_changes_to_tell(tmp_path: Path) -> None:
     path = tmp_path / "t"
     hoodie.write_table(plain(("a", 1, "a")), str(path), options=PLAIN)
