@@ -26,12 +26,11 @@ FROM_PATH = {"cow_tskeygen": "ev"}
 
 #: written with settings that later Hudi writes can't be continued by us yet: refused, see NOT_WRITABLE
 NOT_WRITABLE = {
-    "cow_cdc": "hoodie.table.cdc.enabled",
     "cow_droppartcol": "drop.partition.columns",
     "cow_nometafields": "populate.meta.fields",
 }
-CONTINUED = ["cow_archived", "cow_complex", "cow_nonpart", "cow_hive_noenc", "cow_schema_evo", "cow_types",
-             "cow_schema_on_read",
+CONTINUED = ["cow_archived", "cow_cdc", "cow_complex", "cow_nonpart", "cow_hive_noenc", "cow_schema_evo",
+             "cow_types", "cow_schema_on_read",
              "cow_insert_overwrite", "cow_delete_partition", "cow_rollback_failed", "cow_savepoint_restore",
              "idx_bloom", "mdt_full_cow"]  # fmt: skip
 

@@ -14,14 +14,12 @@ from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
 #: what there is to say beside the metadata table: check, status, and a part of the text
 SAID = {
     "all_instants": [("pending", NOTE, "a clustering's plan"), ("pending", WARNING, "a failed write")],
-    "cow_cdc": [("features", WARNING, "hoodie.table.cdc.enabled=true")],
     "cow_clustered_intdecimal": [("pending", WARNING, "a failed write")],
     "cow_droppartcol": [("features", WARNING, "drop.partition.columns=true")],
     "cow_indexing": [("pending", NOTE, "indexing requested")],
     "cow_inflight": [("pending", WARNING, "commit inflight")],
     "cow_nometafields": [("features", WARNING, "hoodie.populate.meta.fields=false")],
     "cow_pending_clustering": [("pending", NOTE, "a clustering's plan")],
-    "mor_cdc": [("features", WARNING, "hoodie.table.cdc.enabled=true")],
     "mor_inflight": [("pending", WARNING, "deltacommit inflight")],
     "mor_pending_compaction": [("pending", NOTE, "compaction requested")],
 }

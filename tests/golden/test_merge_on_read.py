@@ -26,7 +26,6 @@ REFUSED: dict[str, tuple[type[HoodieError], str]] = {
     "mor_bucket": (ConfigError, "BUCKET index"),
     "mor_bucket_compacted": (ConfigError, "BUCKET index"),
     "mor_resized_buckets": (ConfigError, "hash rings"),
-    "mor_cdc": (ConfigError, "hoodie.table.cdc.enabled"),
 }
 #: hudi-rs fails on these or answers otherwise, see readers.HUDI_RS_GAPS; on mor_parquet_logs once it has Avro
 NOT_BY_HUDI_RS = {

@@ -105,9 +105,9 @@ def test_an_interrupted_change_of_properties(table: str) -> None:
 
 
 def test_features_that_are_not_supported(table: str) -> None:
-    properties.update(STORAGE, table, {"hoodie.table.cdc.enabled": "true"})
+    properties.update(STORAGE, table, {properties.DROP_PARTITION_COLUMNS: "true"})
     [(status, text, _)] = found(table, "features")
-    assert (status, "hoodie.table.cdc.enabled=true" in text) == (WARNING, True)
+    assert (status, "drop.partition.columns=true" in text) == (WARNING, True)
 
 
 def test_the_metadata_table(table: str) -> None:

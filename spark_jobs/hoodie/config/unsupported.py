@@ -239,7 +239,6 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "hoodie.compaction.record.merger.strategy",
     ),
     "hoodie.table.base.file.format": (("parquet",), _FORMAT, ""),
-    "hoodie.table.cdc.enabled": (("false",), "a change log is not kept; query incrementally", ""),
     "hoodie.table.checksum": ((), "it is computed from the table's name; leave it out", ""),
     "hoodie.table.create.schema": ((), "the schema is that of the first rows; leave it out", ""),
     "hoodie.table.format": (("native",), "tables have Apache Hudi's own format", ""),
@@ -283,7 +282,6 @@ SILENT = frozenset(
     {
         "hoodie.avro.schema.validate",
         "hoodie.datasource.write.operation",
-        "hoodie.table.cdc.supplemental.logging.mode",
         "hoodie.write.auto.upgrade",
     }
 )

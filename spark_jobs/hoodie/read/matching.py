@@ -123,11 +123,17 @@ class Places:
 
 @dataclass(frozen=True)
 class Merged:
-    """A stored batch after the merge; `fresh` marks rows that were replaced, `deletes` counts those gone."""
+    """A stored batch after the merge; `fresh` marks rows that were replaced, `gone` those of the stored batch
+    that are not there any more.
+    """
 
     rows: pa.Table
     fresh: Bools
-    deletes: int
+    gone: Bools
+
+    @property
+    def deletes(self) -> int:
+        return int(self.gone.sum())
 
     @property
     def updates(self) -> int:
@@ -161,8 +167,8 @@ def merge_batch(
     if places:
         stored = _replace(stored, *_in_order(places, sources))
     if gone.any():
-        return Merged(stored.filter(pa.array(~gone)), fresh[~gone], int(gone.sum()))
-    return Merged(stored, fresh, 0)
+        return Merged(stored.filter(pa.array(~gone)), fresh[~gone], gone)
+    return Merged(stored, fresh, gone)
 
 
 def replacement(
@@ -173,14 +179,16 @@ def replacement(
     `stored` needs no columns but `names`.
     """
     outcomes = list(_outcomes(merger, names, stored, matches, parts))
-    deletes = sum(len(outcome.gone) for outcome in outcomes)
-    if deletes + sum(len(outcome.replaced) for outcome in outcomes) < stored.num_rows:
+    gone = np.zeros(stored.num_rows, dtype=np.bool_)
+    for outcome in outcomes:
+        gone[outcome.gone] = True
+    if gone.sum() + sum(len(outcome.replaced) for outcome in outcomes) < stored.num_rows:
         return None
     changed = [outcome for outcome in outcomes if len(outcome.replaced)]
     if not changed:
         return None
     _, rows = _in_order([outcome.replaced for outcome in changed], [outcome.rows for outcome in changed])
-    return Merged(rows, np.ones(rows.num_rows, dtype=np.bool_), deletes)
+    return Merged(rows, np.ones(rows.num_rows, dtype=np.bool_), gone)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ PRECOMBINE_FIELD = "hoodie.table.precombine.field"
 KEY_GENERATOR = "hoodie.table.keygenerator.class"
 POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
+CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
@@ -163,6 +164,11 @@ class TableProperties(Mapping[str, str]):
     @property
     def drop_partition_columns(self) -> bool:
         return self._flag(DROP_PARTITION_COLUMNS)
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Do writes log change data."""
+        return self._flag(CDC_ENABLED)
 
     @property
     def populate_meta_fields(self) -> bool:

@@ -222,7 +222,7 @@ def _delete_files(table: Table, instant: str, partitions: Iterable[str], *, logs
     """
     folders = list(partitions)
     reconcile.delete_unreported(table, instant, ())
-    files = list(reconcile.base_files_of(table, instant, folders))
+    files = list(reconcile.files_of(table, instant, folders))
     if logs_of is not None:
         files += reconcile.log_files_of(table, instant, folders, logs_of)
     table.storage.delete_many([join(table.base_path, file) for file in files])

@@ -17,6 +17,7 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.read.matching import looked_at
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
+from hoodie.write.cdc import ChangeFormat
 from hoodie.write.duplicates import Duplicates
 from hoodie.write.early import EarlyDetection
 from hoodie.write.log_output import LogFormat
@@ -48,8 +49,8 @@ class FileContext(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class WriteContext:
     """`schema` is the data columns' target schema; `index` is None when rows are inserted untagged; `logs` is
-    None in a copy-on-write table, `evolution` where columns are known by name. Rows that only name keys to
-    delete have none of the data columns.
+    None in a copy-on-write table, `evolution` where columns are known by name, `changes` where the table
+    keeps no change data. Rows that only name keys to delete have none of the data columns.
     """
 
     table: TableRef
@@ -69,6 +70,7 @@ class WriteContext:
     null_for_missing: bool
     evolution: Evolution | None = None
     early: EarlyDetection | None = None
+    changes: ChangeFormat | None = None
     #: have rows a last column of their own that says which ones delete their key
     flagged: bool = False
 

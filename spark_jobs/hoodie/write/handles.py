@@ -7,6 +7,7 @@ stored file and one row group or log block on its way out.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,7 +39,7 @@ from hoodie.format.meta_fields import (
 )
 from hoodie.format.names import BaseFileName, join, new_file_id, new_file_prefix
 from hoodie.index import PlacingIndex
-from hoodie.read.matching import Match, Part, live, merge_batch
+from hoodie.read.matching import Match, Merged, Part, live, merge_batch
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.partition import ensure_partition
@@ -46,6 +47,7 @@ from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.commit import WriteStat
 from hoodie.write.append import Append, filtered
+from hoodie.write.cdc import ChangeFormat, ChangeLog
 from hoodie.write.context import LEADING, FileContext, WriteContext
 from hoodie.write.key_positions import places_in
 from hoodie.write.late_records import judge
@@ -80,8 +82,10 @@ class OutputFile:
         base: BaseFile | None,
         summary: KeySummary,
         first_number: int,
+        changes: ChangeFormat | None = None,
     ) -> None:
-        self.name = str(BaseFileName(file_id, task.token, instant))
+        name = BaseFileName(file_id, task.token, instant)
+        self.name = str(name)
         self.file_id = file_id
         self.partition = partition
         self.counts = Counts()
@@ -97,6 +101,9 @@ class OutputFile:
         self._instant = instant
         self._task = task.partition
         self._first_number = first_number
+        self._changes: ChangeLog | None = None
+        if changes is not None:
+            self._changes = ChangeLog(changes, storage, context.base_path, partition, name)
 
     @property
     def rows(self) -> int:
@@ -114,6 +121,8 @@ class OutputFile:
         keys = rows.column(RECORD_KEY)
         self.summary.add(keys)
         self.counts.inserts += count
+        if self._changes is not None:
+            self._changes.inserted(rows)
         columns: list[Any] = [
             pa.repeat(self._instant, count),
             self._numbers(count),
@@ -123,6 +132,13 @@ class OutputFile:
             *rows.columns[LEADING:],
         ]
         self._write(columns)
+
+    def merged(self, stored: pa.Table, merged: Merged) -> None:
+        """Count, and log, what a merge did to stored rows, which `carry` is then given."""
+        self.counts.updates += merged.updates
+        self.counts.deletes += merged.deletes
+        if self._changes is not None:
+            self._changes.merged(stored, merged)
 
     def carry(self, rows: pa.Table, fresh: npt.NDArray[np.bool_]) -> None:
         """Append stored rows (`carried` columns at least); rows marked `fresh` were changed by this write."""
@@ -140,12 +156,14 @@ class OutputFile:
         names = self._writer.schema.names
         self._write([known[name] if name in known else rows.column(name) for name in names])
 
-    def close(self) -> WriteStat:
+    def close(self, deletes_keys: bool = False) -> WriteStat:
+        """`deletes_keys`: the operation is a delete."""
         size = self._writer.close(self.summary)
         counts = self.counts
         return WriteStat(
             file_id=self.file_id,
             path=self._relative,
+            cdc_stats=self._close_changes(deletes_keys),
             partition_path=self.partition,
             prev_commit=self._base.instant if self._base else "null",
             num_writes=self.rows,
@@ -158,6 +176,21 @@ class OutputFile:
 
     def abandon(self) -> None:
         self._writer.abandon()
+        if self._changes is not None:
+            self._changes.abandon()
+
+    def _close_changes(self, deletes_keys: bool) -> dict[str, int] | None:
+        """None where readers infer the changes: all rows are new, or all were deleted by a delete. (Apache
+        Hudi 0.15.0 also omits the log, and with it deletes, where an upsert deleted all stored rows.)
+        """
+        if self._changes is None:
+            return None
+        counts = self.counts
+        only_new = self.rows == counts.inserts and not counts.deletes
+        if only_new or (deletes_keys and not self.rows):
+            self._changes.abandon()
+            return None
+        return self._changes.close()
 
     def _numbers(self, count: int) -> pa.Array[Any]:
         return sequence_numbers(self._instant, self._task, self._first_number + self.rows, count)
@@ -206,17 +239,19 @@ class Handles:
         only when the file would pass the maximum clearly.
         """
         self._detect(base.partition, base.file_id)
-        limit, prefix, index = self.context.files.max_file_size * _STORED_SLACK, new_file_prefix(), 0
+        prefix, index, changes = new_file_prefix(), 0, self.context.changes
+        limit = self.context.files.max_file_size * _STORED_SLACK
+        if changes is not None:  # readers take the rows of a new file group for inserts
+            limit = sys.maxsize
         stats: list[WriteStat] = []
         names = self.context.compared
         with open_base(self.storage, base, self.context.file_schema) as reader:
             known = reader.summary(self.context.files)
             summary = known or KeySummary(self.context.files.new_filter())
-            first = output = self._open(base.partition, base.file_id, base, summary)
+            first = output = self._open(base.partition, base.file_id, base, summary, changes)
             for stored, matches in ahead(_matched(reader, base, self.context, parts)):
                 merged = merge_batch(self.context.merger, names, stored, matches, parts)
-                first.counts.updates += merged.updates
-                first.counts.deletes += merged.deletes
+                first.merged(stored, merged)
                 start = 0
                 for piece in self._pieces(merged.rows, limit):
                     if output.size >= limit:
@@ -289,7 +324,14 @@ class Handles:
         if output is not None:
             yield self._close(output)
 
-    def _open(self, partition: str, file_id: str, base: BaseFile | None, summary: KeySummary) -> OutputFile:
+    def _open(
+        self,
+        partition: str,
+        file_id: str,
+        base: BaseFile | None,
+        summary: KeySummary,
+        changes: ChangeFormat | None = None,
+    ) -> OutputFile:
         output = OutputFile(
             self.context,
             self.storage,
@@ -300,6 +342,7 @@ class Handles:
             base=base,
             summary=summary,
             first_number=self.rows,
+            changes=changes,
         )
         self._output = output
         return output
@@ -325,7 +368,7 @@ class Handles:
 
     def _close(self, output: OutputFile) -> WriteStat:
         self.rows += output.rows
-        stat = output.close()
+        stat = output.close(deletes_keys=not self.context.operation.brings_rows)
         self._output = None
         return stat
 

@@ -31,7 +31,7 @@ from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.buckets import refuse_buckets, refuse_rings
-from hoodie.table.features import ROWS, Feature, refuse
+from hoodie.table.features import ROWS, refuse
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
@@ -40,6 +40,7 @@ from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
 from hoodie.timeline.commit_details import base_file_totals
 from hoodie.timeline.instant import Action
+from hoodie.write.cdc import ChangeFormat
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import keys_to_delete
 from hoodie.write.derived import is_flagged, refuse_later
@@ -52,6 +53,8 @@ from hoodie.write.overwrite import overwriting
 from hoodie.write.settings import (
     ARCHIVE_FOLDER,
     BULK_PARALLELISM,
+    CDC_ENABLED,
+    CDC_MODE,
     DATABASE_NAME,
     DELETE_PARALLELISM,
     DROP_DUPLICATES,
@@ -217,6 +220,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         evolution=table_schema.evolution,
         early=EarlyDetection.of(config, timeline),
         flagged=is_flagged(request.derived, shape.merger, shape.schema),
+        changes=ChangeFormat.of(config, shape.schema, avro_text),
     )
     return WritePlan(
         request=request,
@@ -424,7 +428,7 @@ def _check_supported(
         check_new(config)
     if props is None or operation is Operation.DELETE_PARTITION:  # touches no rows
         return
-    refuse(props, "write", "written", *ROWS, Feature.CHANGE_DATA_CAPTURE)
+    refuse(props, "write", "written", *ROWS)
 
 
 def _check_logged(merging: Merger) -> None:
@@ -456,6 +460,8 @@ def _new_properties(config: Config, name: str, shape: _Shape, index: Index | Non
     }
     if config[PRECOMBINE_FIELD]:
         props[properties.PRECOMBINE_FIELD] = config[PRECOMBINE_FIELD] or ""
+    if config[CDC_ENABLED]:
+        props |= {properties.CDC_ENABLED: "true", properties.CDC_MODE: config[CDC_MODE].value}
     return props
 
 

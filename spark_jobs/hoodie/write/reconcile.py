@@ -1,8 +1,8 @@
 """Files that no commit reports: of retried, speculative or late attempts, of withdrawn and of killed writes.
 
-Markers name them. A base file belongs to the instant in its name. A log file is deleted only when every block
-that can be read in it is a data or delete block of that instant: storages that append hold the blocks of many
-instants in one file, and the log files of a rollback hold its command blocks.
+Markers name them. A base file and a change log belong to the instant in their names. Another log file is
+deleted only when every block that can be read in it is a data or delete block of that instant: storages that
+append hold the blocks of many instants in one file, and the log files of a rollback hold its command blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hoodie.errors import TableError
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
-from hoodie.format.names import BaseFileName, join
+from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
@@ -68,16 +68,17 @@ def sweep_attempts(table: Table, timeline: Timeline) -> bool:
 
 def paths(metadata: CommitMetadata) -> frozenset[str]:
     """Paths, in the table, of the files that a commit reports."""
-    return frozenset(stat.path for stat in metadata.write_stats if stat.path)
+    stats = [stat for stat in metadata.write_stats if stat.path]
+    return frozenset(path for stat in stats for path in (stat.path or "", *(stat.cdc_stats or ())))
 
 
-def base_files_of(table: Table, instant: str, partitions: Iterable[str]) -> Iterator[str]:
-    """Base files of one instant in these partitions, relative to the table."""
+def files_of(table: Table, instant: str, partitions: Iterable[str]) -> Iterator[str]:
+    """Base files and change logs of one instant in these partitions, relative to the table."""
     listing = table.listing()
     for partition in partitions:
         for item in listing.files(partition):
-            name = BaseFileName.parse(item.name)
-            if name is not None and name.instant == instant:
+            base, log = BaseFileName.parse(item.name), LogFileName.parse(item.name)
+            if (base and base.instant == instant) or (log and log.cdc and log.base_instant == instant):
                 yield join(partition, item.name)
 
 

@@ -54,7 +54,7 @@ from hoodie.timeline.plans import (
 from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.timeline.taken_back import TakenBack
 from hoodie.write.commit import Commits
-from hoodie.write.reconcile import base_files_of
+from hoodie.write.reconcile import files_of
 from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks
 
 #: actions whose plan outlives a rollback
@@ -150,7 +150,9 @@ def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
             instant=target.time,
         )
     markers = read_markers(table, target.time)
-    files = {marker.file for marker in markers if marker.type is not MarkerType.APPEND}
+    files = {
+        marker.file for marker in markers if marker.type is not MarkerType.APPEND or _is_changes(marker.file)
+    }
     partitions = {marker.file.rpartition("/")[0] for marker in markers}
     groups: set[tuple[str, str]] = set()
     committed: dict[tuple[str, str], frozenset[str]] = {}
@@ -165,11 +167,11 @@ def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
             groups.update(group for group in wrote.file_groups if group not in committed)
         if not partitions or (forget and not target.completed):
             partitions = set(table.listing().partitions())
-        files.update(base_files_of(table, target.time, sorted(partitions)))
+        files.update(files_of(table, target.time, sorted(partitions)))
     requests = []
     for file in sorted(files):
         partition, _, name = file.rpartition("/")
-        parsed = BaseFileName.parse(name)
+        parsed = BaseFileName.parse(name) or LogFileName.parse(name)
         requests.append(
             RollbackRequest(
                 partition_path=partition,
@@ -283,9 +285,15 @@ def _undo(
     table: Table, pending: PendingRollback, request: RollbackRequest, before: RollbackPartition
 ) -> RollbackPartition:
     """One request of the plan carried out; what it did, added to what was done in the partition `before`."""
-    for path in request.files_to_delete:
+    logs = request.log_blocks_to_delete or {}
+    changes = [path for path in logs if _is_changes(path)]  # Apache Hudi's plans have them among the logs
+    request = replace(
+        request, log_blocks_to_delete={path: logs[path] for path in logs if path not in changes}
+    )
+    gone = (*request.files_to_delete, *changes)
+    for path in gone:
         table.storage.delete(_here(table.base_path, request.partition_path, path))
-    after = replace(before, deleted=(*before.deleted, *request.files_to_delete))
+    after = replace(before, deleted=(*before.deleted, *gone))
     if not request.log_blocks_to_delete:
         return after
     path, size = void_blocks(table, pending.instant.time, pending.target.time, request)
@@ -340,6 +348,12 @@ def _named(metadata: CommitMetadata, instant: str) -> Iterator[str]:
         if stat.path and name is not None and name.instant == instant:
             yield stat.path
         yield from stat.cdc_stats or ()
+
+
+def _is_changes(path: str) -> bool:
+    """Is it a change log, which belongs to the instant in its name."""
+    name = LogFileName.parse(path.rpartition("/")[2])
+    return name is not None and name.cdc
 
 
 def _committed_logs(table: Table, metadata: CommitMetadata) -> dict[tuple[str, str], frozenset[str]]:

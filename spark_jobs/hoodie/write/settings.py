@@ -140,6 +140,29 @@ def _folder_name(text: str) -> str:
 TABLE_NAME = str_key(
     "hoodie.table.name", None, "Name of the table; default: the last part of its path.", group="table"
 )
+
+
+class CdcMode(enum.Enum):
+    OP_KEY_ONLY = "OP_KEY_ONLY"
+    DATA_BEFORE = "DATA_BEFORE"
+    DATA_BEFORE_AFTER = "DATA_BEFORE_AFTER"
+
+
+CDC_ENABLED = bool_key(
+    properties.CDC_ENABLED,
+    False,
+    "Makes a table that keeps change data: a write logs, beside each base file that it rewrites, which rows "
+    "it inserted, updated and deleted there. What the table has is not changed by a write.",
+    group="table",
+)
+CDC_MODE = enum_key(
+    properties.CDC_MODE,
+    CdcMode.DATA_BEFORE_AFTER,
+    "What change data of a new table hold beside the operation: OP_KEY_ONLY the record key, DATA_BEFORE also "
+    "the row as it was, DATA_BEFORE_AFTER the row as it was and as it is. The less is logged, the more do "
+    "queries of changes read.",
+    group="table",
+)
 DATABASE_NAME = str_key("hoodie.database.name", None, "Database the table belongs to.", group="table")
 TABLE_TYPE = enum_key(
     "hoodie.datasource.write.table.type",

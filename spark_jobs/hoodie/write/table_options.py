@@ -25,7 +25,7 @@ from hoodie.merge import MERGERS, Merger
 from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
 from hoodie.table import properties
 from hoodie.table.properties import TableProperties
-from hoodie.write.settings import DATABASE_NAME, TABLE_NAME, TABLE_TYPE
+from hoodie.write.settings import CDC_ENABLED, CDC_MODE, DATABASE_NAME, TABLE_NAME, TABLE_TYPE
 
 #: (setting, the property that persists it); settings and properties of one name need no entry
 _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
@@ -41,6 +41,8 @@ _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
     (TABLE_TYPE, properties.TYPE),
     (TABLE_NAME, properties.NAME),
     (DATABASE_NAME, properties.DATABASE),
+    (CDC_ENABLED, properties.CDC_ENABLED),
+    (CDC_MODE, properties.CDC_MODE),
 )
 #: two names of one thing: what the table has is taken over under the first
 _NOT_TAKEN = (KEYGENERATOR_TYPE, MERGE_MODE)
@@ -54,7 +56,7 @@ def merged(given: Config, props: TableProperties) -> Config:
     wrong: list[str] = []
     taken = {name: text for name, text in props.items() if name.startswith(_TIMEBASED)}
     for key, name in _PERSISTED:
-        stored = props.get(name)
+        stored = _stored(props, name)
         if stored is None or (stored == "" and key is PRECOMBINE_FIELD):
             continue
         if given.given(key):
@@ -82,6 +84,15 @@ def merged(given: Config, props: TableProperties) -> Config:
     if wrong:
         raise _mismatch(props, wrong)
     return given.merged(taken)
+
+
+def _stored(props: TableProperties, name: str) -> str | None:
+    """What the table has; None where that may be anything. Of change data it may have the defaults unsaid."""
+    if name == properties.CDC_ENABLED:
+        return props.get(name, "false")
+    if name == properties.CDC_MODE and props.keeps_changes:
+        return props.get(name, CDC_MODE.default.value)
+    return props.get(name)
 
 
 def check_new(given: Config) -> None:

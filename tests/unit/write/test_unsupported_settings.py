@@ -18,7 +18,6 @@ ROWS = as_table(small_rows(range(4), 1), SMALL_SCHEMA)
 #: (setting, value that a new table can't have, value that it has)
 MAKES_TABLES = [
     ("hoodie.populate.meta.fields", "false", "true"),
-    ("hoodie.table.cdc.enabled", "true", "false"),
     ("hoodie.datasource.write.drop.partition.columns", True, False),
     ("hoodie.table.base.file.format", "ORC", "parquet"),
     ("hoodie.base.file.format", "HFILE", "PARQUET"),
@@ -52,14 +51,14 @@ def test_settings_that_make_a_table(tmp_path: Path, name: str, other: object, ou
 
 
 def test_a_setting_is_accepted_where_a_table_of_apache_hudi_has_it(tmp_path: Path) -> None:
-    table = tmp_path / "t"
+    table, dropped = tmp_path / "t", "hoodie.datasource.write.drop.partition.columns"
     hoodie.write_table(ROWS, str(table), options=OPTIONS)
-    properties.update(storage_for(str(table)), str(table), {"hoodie.table.cdc.enabled": "true"})
-    hoodie.clean_table(str(table), options={"hoodie.table.cdc.enabled": True})
-    with pytest.raises(ConfigError, match=r"hoodie\.table\.cdc\.enabled=true, which is not written"):
-        hoodie.write_table(ROWS, str(table), options={"hoodie.table.cdc.enabled": True})
+    properties.update(storage_for(str(table)), str(table), {dropped: "true"})
+    hoodie.clean_table(str(table), options={dropped: True})
+    with pytest.raises(ConfigError, match=r"drop.partition.columns=true, which is not written"):
+        hoodie.write_table(ROWS, str(table), options={dropped: True})
     with pytest.raises(TableMismatch, match="the table has 'true'"):
-        hoodie.clean_table(str(table), options={"hoodie.table.cdc.enabled": False})
+        hoodie.clean_table(str(table), options={dropped: False})
 
 
 def test_names_of_the_tables_properties_mean_the_settings(tmp_path: Path) -> None:
