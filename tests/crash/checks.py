@@ -89,7 +89,7 @@ def leftovers(path: str | Path) -> list[str]:
     expected: dict[str, int] = {}
     for instant in timeline.commits():
         for stat in CommitMetadata.parse(timeline.read(instant, STORAGE)).write_stats:
-            expected[str(stat.path)] = stat.file_size_in_bytes
+            expected |= {str(stat.path): stat.file_size_in_bytes, **(stat.cdc_stats or {})}
     known = {ONE.name(instant) for instant in timeline} | set(timeline.mtimes) | {"hoodie.properties"}
     for folder, folders, files in os.walk(base):
         relative = os.path.relpath(folder, base)

@@ -45,6 +45,8 @@ MOR_OPTIONS = {
     "hoodie.logfile.max.size": "1000",
     "hoodie.logfile.data.block.max.size": "1000",
 }
+#: a change log beside each file that is rewritten
+CDC_OPTIONS = {**OPTIONS, "hoodie.table.cdc.enabled": "true"}
 #: a lock that expires
 LOCK_OPTIONS = {
     **OPTIONS,
@@ -183,12 +185,21 @@ def mor_rows(kit: Kit) -> list[Row]:
 
 def mor_failed(kit: Kit, path: Path) -> None:
     """Killed in the middle of the last of its log files; base files were written, too."""
-    _kill_last(kit, path, "close_output", ".log.", Phase.DURING)
+    _kill_last(kit, path, "mor_upsert", "close_output", ".log.", Phase.DURING)
+
+
+def cdc_base(kit: Kit, path: Path) -> None:
+    run(path, BASE, options=CDC_OPTIONS)
+
+
+def cdc_failed(kit: Kit, path: Path) -> None:
+    """Killed in the middle of the last of its change logs."""
+    _kill_last(kit, path, "cdc_upsert", "close_output", ".cdc", Phase.DURING)
 
 
 def mor_shared(kit: Kit, path: Path) -> None:
     """Killed before its commit; one of its logs is as on a storage that appends, in a file with others'."""
-    _kill_last(kit, path, "create", ".deltacommit", Phase.BEFORE)
+    _kill_last(kit, path, "mor_upsert", "create", ".deltacommit", Phase.BEFORE)
     marker = min(path.glob(".hoodie/.temp/*/eu/.*.log.*.marker.APPEND"))
     failed = path / "eu" / marker.name.removesuffix(".marker.APPEND")
     shared = next(path.glob("eu/.*.log.1_*"))
@@ -207,15 +218,17 @@ def _rewrite(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def _kill_last(kit: Kit, path: Path, name: str, part: str, phase: Phase) -> None:
+def _kill_last(kit: Kit, path: Path, upsert: str, name: str, part: str, phase: Phase) -> None:
     """An upsert killed at its last change of this kind."""
-    mor_base(kit, path)
+    scenario = SCENARIOS[upsert]
+    assert scenario.make is not None
+    scenario.make(kit, path)
     probe, changes = path.with_name("probe"), Faults()
     copy_table(path, probe)
-    SCENARIOS["mor_upsert"].run(probe, changes)
+    scenario.run(probe, changes)
     shutil.rmtree(probe)
     found = [n for n, change in enumerate(changes.log, 1) if change.name == name and part in change.path]
-    kit.kill(SCENARIOS["mor_upsert"], path, found[-1], phase)
+    kit.kill(scenario, path, found[-1], phase)
 
 
 def mor_logs(kit: Kit, path: Path) -> None:
@@ -399,6 +412,15 @@ SCENARIOS: dict[str, Scenario] = {
             options={},
             schema=GOLDEN_SCHEMA,
             like=("upsert",),
+        ),
+        Scenario("cdc_upsert", cdc_base, CHANGES, lambda kit: BASE, options=CDC_OPTIONS, like=("upsert",)),
+        Scenario(
+            "cdc_repair",
+            cdc_failed,
+            CHANGES,
+            lambda kit: BASE,
+            options=CDC_OPTIONS,
+            like=("repair", "cdc_upsert"),
         ),
         Scenario("mor_upsert", mor_base, CHANGES, mor_rows, options=MOR_OPTIONS, like=("upsert",)),
         Scenario(

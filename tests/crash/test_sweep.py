@@ -53,8 +53,8 @@ FAST = {
     "savepoint",
     "ledger_upsert",
 }
-#: of hash rings the fast tier kills two writers
-QUICK = [(name, Kind.KILL) for name in ("ring_split", "ring_overwrite")]
+#: of hash rings the fast tier kills two writers, of change logs one
+QUICK = [(name, Kind.KILL) for name in ("ring_split", "ring_overwrite", "cdc_upsert")]
 #: what these share with a first write or another action fails there; what is theirs is killed
 KILLED = {
     "cancel_begun_compaction",
