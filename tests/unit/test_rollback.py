@@ -198,6 +198,25 @@ def test_change_logs_that_a_commit_names_go_with_it(table: str) -> None:
     assert f"{table}/p/{name_}" in {path for request in made.requests for path in request.files_to_delete}
 
 
+def test_change_logs_of_a_failed_write_go(table: str) -> None:
+    """Those that its markers name and those in the partitions, in Apache Hudi's plans among the logs."""
+    marked, listed, older = (f".a-0_{time}.log.1_0-{n}-2.cdc" for n, time in enumerate((FAILED, FAILED, OLD)))
+    create_marker(STORAGE, table, FAILED, Marker(f"r/{marked}", MarkerType.APPEND))
+    for log in (f"r/{marked}", f"q/{listed}", f"p/{older}", f"r/{older}"):
+        STORAGE.create(f"{table}/{log}", b"log")
+    made = rollback.plan(table_at(table), Instant(FAILED, Action.COMMIT, State.INFLIGHT))
+    named = {path for request in made.requests for path in request.files_to_delete if path.endswith("cdc")}
+    assert named == {f"{table}/r/{marked}", f"{table}/q/{listed}"}
+    write_plan(table, FAILED, State.REQUESTED, log_blocks_to_delete={marked: 1})
+    (pending,) = due(table)
+    done = roll_back(table, pending).partitions["r"]
+    assert (done.deleted, done.rollback_log_files) == ((marked,), {})
+    left = {
+        str(path.relative_to(table)) for path in Path(table).rglob("*.log.*") if ".hoodie" not in str(path)
+    }
+    assert left == {f"q/{listed}", f"p/{older}", f"r/{older}"}
+
+
 def test_the_plan_of_a_service_that_is_forgotten_lists_all_partitions(table: str) -> None:
     """Its inflight file names none, and a marker only one."""
     target = Instant(FAILED, Action.REPLACECOMMIT, State.INFLIGHT)
