@@ -11,13 +11,12 @@ import pyarrow.compute as pc
 import pytest
 
 import hoodie
+from hoodie.format.cdc import LOGGING_MODE, LoggingMode, record_schema
 from hoodie.format.log_block import HeaderKey
 from hoodie.format.log_data import encode_data_block, read_data_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.settings import Codec
 from hoodie.table import properties
-from hoodie.write.cdc import change_schema
-from hoodie.write.settings import CdcMode
 from tests.support.change_logs import STORAGE, changes, expected, ordered, rows_by_key
 
 NAMES = ["cow_cdc", "mor_cdc"]
@@ -26,13 +25,13 @@ NAMES = ["cow_cdc", "mor_cdc"]
 @pytest.mark.parametrize("name", NAMES)
 def test_apache_hudis_change_logs_are_what_we_would_write(golden_tables: Path, name: str) -> None:
     table = golden_tables / "0.15.0-v6" / name / "table"
-    mode = CdcMode[properties.load(STORAGE, str(table))[properties.CDC_MODE]]
+    mode = LoggingMode[properties.load(STORAGE, str(table))[LOGGING_MODE]]
     logs = sorted(table.rglob(".*.cdc"))
     assert logs
     for log in logs:
         instant = log.name.split("_")[1].split(".")[0]
         [commit] = [*table.glob(f".hoodie/{instant}.commit"), *table.glob(f".hoodie/{instant}.deltacommit")]
-        schema = change_schema(mode, json.loads(commit.read_text())["extraMetadata"]["schema"])
+        schema = record_schema(mode, json.loads(commit.read_text())["extraMetadata"]["schema"])
         with LogFileReader(STORAGE, str(log)) as reader:
             [block] = reader.blocks()
             content = bytes(reader.content(block))
@@ -51,7 +50,7 @@ def test_its_tables_are_continued(golden_tables: Path, tmp_path: Path, name: str
     if name == "mor_cdc":
         hoodie.compact_table(str(table), options={"hoodie.compact.inline.max.delta.commits": 1})
         steps = ["upsert"]
-    mode = properties.load(STORAGE, str(table))[properties.CDC_MODE]
+    mode = properties.load(STORAGE, str(table))[LOGGING_MODE]
     rows = hoodie.read_table(str(table), meta=False)
     schema = rows.schema
     at = schema.get_field_index("ts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -32,6 +33,18 @@ def whole(values: Column) -> Array:
 def rows_of(rows: Rows, size: int) -> int:
     """How many of the rows are of about this size in memory; at least one."""
     return max(1, rows.num_rows * size // max(size, rows.nbytes))
+
+
+def halved(rows: pa.Table, most: int, beside: int) -> Iterator[pa.Table]:
+    """The rows in parts of at most so many bytes in memory, and `beside` a row, one row at least: the long
+    ones may stand together.
+    """
+    half = rows.num_rows // 2
+    if half and rows.nbytes + rows.num_rows * beside > most:
+        yield from halved(rows.slice(0, half), most, beside)
+        yield from halved(rows.slice(half), most, beside)
+    else:
+        yield rows
 
 
 def coded_texts(indices: Any, names: list[str]) -> Coded:

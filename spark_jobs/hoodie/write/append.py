@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.codec.arrays import whole
+from hoodie.codec.arrays import halved, whole
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.base_file import sequence_numbers
 from hoodie.format.log_block import BlockType
@@ -63,7 +63,7 @@ class Append:
         limit = min(self.context.logs.block_size, self.context.merge_budget // _COPIES, MAX_BLOCK_BYTES // 2)
         step = max(1, int(limit / (rows.nbytes / rows.num_rows + _META_BYTES)))
         for start in range(0, rows.num_rows, step):
-            yield from _halved(rows.slice(start, step), limit + limit // 2)
+            yield from halved(rows.slice(start, step), limit + limit // 2, _META_BYTES)
 
     def _log_rows(self, rows: pa.Table) -> None:
         """A data block. Log records have the file id for a file name (format.md 6.1)."""
@@ -96,16 +96,6 @@ class Append:
         content = encode_delete_block(DeleteRecords(keys, partitions, values))
         nothing = self.context.file_schema.empty_table()
         self.logs.append(BlockType.DELETE, content, nothing, deletes=len(keys))
-
-
-def _halved(rows: pa.Table, most: int) -> Iterator[pa.Table]:
-    """The rows in parts of at most so many bytes, one row at least: the long ones may stand together."""
-    half = rows.num_rows // 2
-    if half and rows.nbytes + rows.num_rows * _META_BYTES > most:
-        yield from _halved(rows.slice(0, half), most)
-        yield from _halved(rows.slice(half), most)
-    else:
-        yield rows
 
 
 def filtered(rows: pa.Table, mask: Bools) -> pa.Table:

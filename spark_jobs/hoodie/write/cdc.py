@@ -6,16 +6,16 @@ file's statistics names it. New file groups and logs have none: readers infer th
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from hoodie.codec.arrays import rows_of
+from hoodie.codec.arrays import halved
 from hoodie.config.key import Config
 from hoodie.config.limits import MAX_BLOCK_BYTES
+from hoodie.format.cdc import AFTER, BEFORE, KEY, OP, TS_MS, LoggingMode, Op, record_schema
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import encode_data_block
 from hoodie.format.log_file import LogFileWriter
@@ -27,48 +27,12 @@ from hoodie.read.matching import Merged
 from hoodie.read.settings import MERGE_BUDGET
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
-from hoodie.write.settings import CDC_ENABLED, CDC_MODE, CdcMode
+from hoodie.write.settings import CDC_ENABLED, CDC_MODE
 
-INSERT, UPDATE, DELETE = "i", "u", "d"
 #: encoding a block needs its rows, their columns as bytes and the block
 _COPIES = 4
-#: rows of a change log's batch take so many bytes at least, beside their images
-_LEAST_BYTES = 16
-
-_KEY_SCHEMA: dict[str, Any] = {
-    "type": "record",
-    "name": "Record",
-    "fields": [
-        {"name": "op", "type": ["string", "null"]},
-        {"name": "record_key", "type": ["string", "null"]},
-    ],
-}
-
-
-def change_schema(mode: CdcMode, avro_schema: str) -> str:
-    """The Avro schema of change records, as Apache Hudi 0.15.0 has it; `avro_schema` is the table's, without
-    meta columns.
-    """
-    if mode is CdcMode.OP_KEY_ONLY:
-        return _text(_KEY_SCHEMA)
-    record = json.loads(avro_schema)
-    space = record.pop("namespace", None)
-    # a type that is defined once is used by its name from there on
-    images = {"before": record, "after": record["name"]}
-    types: dict[str, Any] = {"op": "string"}
-    if mode is CdcMode.DATA_BEFORE:
-        types |= {"record_key": "string", "before": images["before"]}
-    else:
-        types |= {"ts_ms": "string", **images}
-    fields = [
-        {"name": name, "type": ["null", type_], "doc": "", "default": None} for name, type_ in types.items()
-    ]
-    head = {"type": "record", "name": "CDC", **({"namespace": space} if space else {})}
-    return _text({**head, "fields": fields})
-
-
-def _text(schema: dict[str, Any]) -> str:
-    return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+#: bytes of a record beside its columns: its length, and of what unions they are
+_RECORD_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -77,7 +41,7 @@ class ChangeFormat:
     `block_bytes` is what the rows of one block may take in memory.
     """
 
-    mode: CdcMode
+    mode: LoggingMode
     avro_schema: str
     columns: tuple[str, ...]
     block_bytes: int
@@ -89,22 +53,20 @@ class ChangeFormat:
             return None
         mode = config[CDC_MODE]
         limit = min(config[LOG_BLOCK_MAX_SIZE], config[MERGE_BUDGET] // _COPIES, MAX_BLOCK_BYTES // 2)
-        return cls(mode, change_schema(mode, avro_schema), tuple(schema.names), max(1, limit))
+        return cls(mode, record_schema(mode, avro_schema), tuple(schema.names), max(1, limit))
 
-    def records(self, op: str, instant: str, before: pa.Table | None, after: pa.Table | None) -> pa.Table:
+    def records(self, op: Op, instant: str, before: pa.Table | None, after: pa.Table | None) -> pa.Table:
         """Change records of rows that all had the same done to them; one of the images at least is given."""
         rows = before if before is not None else after
         assert rows is not None
-        columns: dict[str, Any] = {"op": pa.repeat(op, rows.num_rows)}
-        if self.mode is CdcMode.DATA_BEFORE_AFTER:
-            columns["ts_ms"] = pa.repeat(instant, rows.num_rows)
-        else:
-            columns["record_key"] = rows.column(RECORD_KEY)
-        if self.mode is not CdcMode.OP_KEY_ONLY:
-            columns["before"] = self._image(before, rows)
-        if self.mode is CdcMode.DATA_BEFORE_AFTER:
-            columns["after"] = self._image(after, rows)
-        return pa.table(columns)
+        columns: dict[str, Callable[[], Any]] = {
+            OP: lambda: pa.repeat(op.value, rows.num_rows),
+            TS_MS: lambda: pa.repeat(instant, rows.num_rows),
+            KEY: lambda: rows.column(RECORD_KEY),
+            BEFORE: lambda: self._image(before, rows),
+            AFTER: lambda: self._image(after, rows),
+        }
+        return pa.table({name: columns[name]() for name in self.mode.columns})
 
     def _image(self, image: pa.Table | None, rows: pa.Table) -> Any:
         if image is None:
@@ -135,7 +97,7 @@ class ChangeLog:
         self._bytes = 0
 
     def inserted(self, rows: pa.Table) -> None:
-        self._add(INSERT, None, rows)
+        self._add(Op.INSERT, None, rows)
 
     def merged(self, stored: pa.Table, merged: Merged) -> None:
         """What the merge of a stored batch came to."""
@@ -143,9 +105,9 @@ class ChangeLog:
         if merged.updates:
             fresh = pa.array(merged.fresh)
             kept = stored.filter(pa.array(~merged.gone)) if merged.deletes else stored
-            self._add(UPDATE, kept.filter(fresh), merged.rows.filter(fresh))
+            self._add(Op.UPDATE, kept.filter(fresh), merged.rows.filter(fresh))
         if merged.deletes:
-            self._add(DELETE, stored.filter(gone), None)
+            self._add(Op.DELETE, stored.filter(gone), None)
 
     def close(self) -> dict[str, int]:
         """Finish the file, which has a block even where nothing was changed: size by path in the table."""
@@ -160,21 +122,15 @@ class ChangeLog:
         if self._writer is not None:
             self._writer.abandon()
 
-    def _add(self, op: str, before: pa.Table | None, after: pa.Table | None) -> None:
-        for old, new in self._pieces((before, after)):
-            records = self._format.records(op, self._instant, old, new)
-            size = records.nbytes + records.num_rows * _LEAST_BYTES
-            if self._held and self._bytes + size > self._format.block_bytes:
+    def _add(self, op: Op, before: pa.Table | None, after: pa.Table | None) -> None:
+        limit = self._format.block_bytes
+        every = self._format.records(op, self._instant, before, after)
+        for records in halved(every, limit, _RECORD_BYTES):
+            size = records.nbytes + records.num_rows * _RECORD_BYTES
+            if self._held and self._bytes + size > limit:
                 self._flush()
             self._held.append(records)
             self._bytes += size
-
-    def _pieces(self, images: Sequence[pa.Table | None]) -> Iterator[list[pa.Table | None]]:
-        """The images in pieces that together fit into a block."""
-        given = [image for image in images if image is not None]
-        step = min(rows_of(image, self._format.block_bytes // len(given)) for image in given)
-        for start in range(0, given[0].num_rows, step):
-            yield [None if image is None else image.slice(start, step) for image in images]
 
     def _flush(self) -> None:
         """Write what is held as a block."""

@@ -16,6 +16,7 @@ from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
+from hoodie.format.cdc import LOGGING_MODE
 from hoodie.format.evolution import evolve
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import canonical, record_full_name, to_avro_text
@@ -461,7 +462,7 @@ def _new_properties(config: Config, name: str, shape: _Shape, index: Index | Non
     if config[PRECOMBINE_FIELD]:
         props[properties.PRECOMBINE_FIELD] = config[PRECOMBINE_FIELD] or ""
     if config[CDC_ENABLED]:
-        props |= {properties.CDC_ENABLED: "true", properties.CDC_MODE: config[CDC_MODE].value}
+        props |= {properties.CDC_ENABLED: "true", LOGGING_MODE: config[CDC_MODE].value}
     return props
 
 

@@ -16,6 +16,7 @@ from hoodie.config.key import (
     paths_key,
     str_key,
 )
+from hoodie.format.cdc import LOGGING_MODE, LoggingMode
 from hoodie.table import properties
 from hoodie.table.properties import TableType
 
@@ -142,12 +143,6 @@ TABLE_NAME = str_key(
 )
 
 
-class CdcMode(enum.Enum):
-    OP_KEY_ONLY = "OP_KEY_ONLY"
-    DATA_BEFORE = "DATA_BEFORE"
-    DATA_BEFORE_AFTER = "DATA_BEFORE_AFTER"
-
-
 CDC_ENABLED = bool_key(
     properties.CDC_ENABLED,
     False,
@@ -156,8 +151,8 @@ CDC_ENABLED = bool_key(
     group="table",
 )
 CDC_MODE = enum_key(
-    properties.CDC_MODE,
-    CdcMode.DATA_BEFORE_AFTER,
+    LOGGING_MODE,
+    LoggingMode.DATA_BEFORE_AFTER,
     "What change data of a new table hold beside the operation: OP_KEY_ONLY the record key, DATA_BEFORE also "
     "the row as it was, DATA_BEFORE_AFTER the row as it was and as it is. The less is logged, the more do "
     "queries of changes read.",

@@ -10,6 +10,7 @@ from hoodie.config.key import Config, Key, keys
 from hoodie.config.plugins import Plugins
 from hoodie.config.unsupported import UNSUPPORTED
 from hoodie.errors import ConfigError, SchemaError, TableMismatch
+from hoodie.format.cdc import LOGGING_MODE
 from hoodie.format.schema import type_text
 from hoodie.index.settings import BUCKET_ENGINE, BUCKETS, HASH_FIELDS, INDEX_TYPE, BucketEngine, IndexType
 from hoodie.keygen import KEY_GENERATORS, KeyGenerator
@@ -42,7 +43,7 @@ _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
     (TABLE_NAME, properties.NAME),
     (DATABASE_NAME, properties.DATABASE),
     (CDC_ENABLED, properties.CDC_ENABLED),
-    (CDC_MODE, properties.CDC_MODE),
+    (CDC_MODE, LOGGING_MODE),
 )
 #: two names of one thing: what the table has is taken over under the first
 _NOT_TAKEN = (KEYGENERATOR_TYPE, MERGE_MODE)
@@ -90,7 +91,7 @@ def _stored(props: TableProperties, name: str) -> str | None:
     """What the table has; None where that may be anything. Of change data it may have the defaults unsaid."""
     if name == properties.CDC_ENABLED:
         return props.get(name, "false")
-    if name == properties.CDC_MODE and props.keeps_changes:
+    if name == LOGGING_MODE and props.keeps_changes:
         return props.get(name, CDC_MODE.default.value)
     return props.get(name)
 
