@@ -165,11 +165,6 @@ class TableProperties(Mapping[str, str]):
         return self._flag(DROP_PARTITION_COLUMNS)
 
     @property
-    def keeps_changes(self) -> bool:
-        """Do writes log change data."""
-        return self._flag(CDC_ENABLED)
-
-    @property
     def populate_meta_fields(self) -> bool:
         return self._flag(POPULATE_META_FIELDS, default=True)
 

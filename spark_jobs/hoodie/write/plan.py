@@ -193,12 +193,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     _refuse_buckets(storage, props, timeline, snapshot, operation, index)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
-    if operation.brings_rows:
-        shape = _of_rows(config, props, stored, incoming, derived=request.derived is not None)
-    elif props is not None:
-        shape = _of_keys(config, props, stored, incoming, operation)
-    else:
-        raise TableNotFound(f"{path} is no Hudi table and has nothing to delete; check the path", path=path)
+    shape = _shape(path, request, config, props, stored, incoming)
     full_name = record_full_name(table_schema.avro) if table_schema.avro else None
     avro_text = to_avro_text(shape.schema, name, full_name=full_name)
     table_schema = table_schema.extended(shape.schema)
@@ -334,6 +329,22 @@ def _written(timeline: Timeline, storage: Storage) -> Iterator[tuple[int, int]]:
     for instant in reversed(timeline.commits()[-_LOOKED_AT:]):
         with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, TypeError):
             yield base_file_totals(timeline.read(instant, storage))
+
+
+def _shape(
+    path: str,
+    request: WriteRequest,
+    config: Config,
+    props: TableProperties | None,
+    stored: pa.Schema | None,
+    incoming: pa.Schema,
+) -> _Shape:
+    operation = request.operation
+    if operation.brings_rows:
+        return _of_rows(config, props, stored, incoming, derived=request.derived is not None)
+    if props is not None:
+        return _of_keys(config, props, stored, incoming, operation)
+    raise TableNotFound(f"{path} is no Hudi table and has nothing to delete; check the path", path=path)
 
 
 def _of_rows(

@@ -89,11 +89,16 @@ def merged(given: Config, props: TableProperties) -> Config:
 
 def _stored(props: TableProperties, name: str) -> str | None:
     """What the table has; None where that may be anything. Of change data it may have the defaults unsaid."""
-    if name == properties.CDC_ENABLED:
-        return props.get(name, "false")
-    if name == LOGGING_MODE and props.keeps_changes:
-        return props.get(name, CDC_MODE.default.value)
-    return props.get(name)
+    stored = props.get(name)
+    if stored is None and name == properties.CDC_ENABLED:
+        return "false"
+    if (
+        stored is None
+        and name == LOGGING_MODE
+        and (props.get(properties.CDC_ENABLED) or "").lower() == "true"
+    ):
+        return str(CDC_MODE.default.value)
+    return stored
 
 
 def check_new(given: Config) -> None:
