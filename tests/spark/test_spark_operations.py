@@ -12,6 +12,7 @@ import pytest
 
 import hoodie
 from tests.spark.answers import Servers
+from tests.support.change_logs import CDC, MODE, MODES, changes, expected, ordered, rows_by_key
 from tests.support.oracle import Model
 from tests.support.readers import read_hudi_rs
 from tests.support.record_index import FEW_GROUPS, has_record_index, misplaced
@@ -169,3 +170,31 @@ def test_records_move_between_partitions(
     assert shown["region"].to_pylist() == shown["_hoodie_partition_path"].to_pylist()
     assert has_record_index(tmp_path / "t") == (index == "RECORD_INDEX")
     assert misplaced(tmp_path / "t") == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES)
+def test_change_logs(tmp_path: Path, servers: Servers, mode: str) -> None:
+    """What each write did to the rows of base files is in its change logs: files and DataFrames."""
+    steps: list[Step] = [
+        ("upsert", "file", small_rows(range(60), 1)),
+        ("upsert", "frame", [*small_rows(range(40, 90), 3), *small_rows(range(5), 3, ts=1)]),
+        ("upsert", "file", small_rows(range(30, 50), 4, deleted=True)),
+        ("delete", "frame", small_rows(range(10, 25), 1)),
+    ]
+    table, requests = tmp_path / "t", list[Any]()
+    for number, (operation, how, rows) in enumerate(steps):
+        file = tmp_path / f"{number}-{how}.parquet"
+        pq.write_table(as_table(rows, KEYS if operation == "delete" else SMALL_SCHEMA), file)
+        requests.append([str(table), operation, str(file), {**OPTIONS, **CDC, MODE: mode}])
+    servers.ask("operations", "classic", requests)
+    first, *later = sorted(item["instant"] for item in hoodie.instants(str(table)))
+    before = rows_by_key(table, as_of=first)
+    assert changes(table, first) == []
+    assert len(later) == 3
+    for instant in later:
+        after = rows_by_key(table, as_of=instant)
+        found = ordered(changes(table, instant))
+        assert found == expected(mode, instant, before, after)
+        assert found
+        before = after

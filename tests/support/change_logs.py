@@ -51,8 +51,10 @@ def changes(table: Path, instant: str) -> list[dict[str, Any]]:
     return found
 
 
-def rows_by_key(table: Path, schema: pa.Schema = SMALL_SCHEMA) -> dict[str, dict[str, Any]]:
-    rows = hoodie.read_table(str(table), meta=False).select(schema.names).to_pylist()
+def rows_by_key(
+    table: Path, schema: pa.Schema = SMALL_SCHEMA, as_of: str | None = None
+) -> dict[str, dict[str, Any]]:
+    rows = hoodie.read_table(str(table), meta=False, as_of=as_of).select(schema.names).to_pylist()
     return {row["id"]: row for row in rows}
 
 

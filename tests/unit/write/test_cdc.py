@@ -13,7 +13,10 @@ import hoodie
 from hoodie.errors import ConfigError, TableMismatch
 from hoodie.format.cdc import LOGGING_MODE
 from hoodie.format.log_file import LogFileReader
+from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.table import MetadataTable
 from hoodie.table import properties
+from hoodie.table.handle import Table
 from tests.support.change_logs import (
     CDC,
     CDC_NAME,
@@ -221,24 +224,32 @@ def test_a_merge_on_read_table(tmp_path: Path) -> None:
     assert disagreements(table) == []
 
 
+def logs(table: Path) -> set[str]:
+    """The instants of the change logs in a table without partitions, which its metadata table lists."""
+    found = {path.name: path.stat().st_size for path in table.glob(".*.cdc")}
+    metadata = MetadataTable.open(Table.open(str(table)))
+    assert metadata is not None
+    listed = MetadataListing(metadata, str(table)).files("")
+    assert {item.name: item.size for item in listed if item.name.endswith(".cdc")} == found
+    assert disagreements(table) == []
+    return {name.split("_")[1].split(".")[0] for name in found}
+
+
 def test_rollback_restore_and_clean_delete_change_logs(tmp_path: Path) -> None:
+    """A restore makes the metadata table anew, from the files."""
     table = tmp_path / "t"
     keep = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": 2}
-    manual = {"hoodie.clean.automatic": False}
-    put(table, ("a", 1, "x"), **manual)
-    instants = [put(table, ("a", number, "y"), **manual).instant for number in range(2, 7)]
-    assert len(list(table.glob(".*.cdc"))) == 5
+    options = {"hoodie.clean.automatic": False, "hoodie.metadata.enable": True}
+    put(table, ("a", 1, "x"), **options)
+    instants = [put(table, ("a", number, "y"), **options).instant for number in range(2, 7)]
+    assert logs(table) == set(instants)
     hoodie.rollback_table(str(table), instants[4])
-    assert changes(table, instants[3])
-    assert len(list(table.glob(".*.cdc"))) == 4
+    assert logs(table) == set(instants[:4])
     hoodie.restore_table(str(table), instants[2])
-    assert changes(table, instants[2])
-    assert len(list(table.glob(".*.cdc"))) == 3
-    assert disagreements(table) == []
+    assert logs(table) == set(instants[:3])
     hoodie.clean_table(str(table), options=keep)
-    left = {path.name.split(".log.")[0].split("_")[1] for path in table.glob(".*.cdc")}
-    assert left == set(instants[1:3])
-    assert disagreements(table) == []
+    assert logs(table) == set(instants[1:3])
+    assert short(table, instants[2]) == [("u", "y", "y")]
 
 
 def test_the_logs_of_attempts_that_no_task_reports_go(tmp_path: Path) -> None:
