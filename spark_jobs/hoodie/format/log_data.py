@@ -126,6 +126,11 @@ def encode_data_block(rows: pa.Table, avro_schema: str, kind: BlockType, codec: 
     return [sink.getvalue()]
 
 
+def records_content(count: int, records: Sequence[Buffer]) -> list[Buffer]:
+    """The content of a block of so many records, which `encode_records` has made."""
+    return [_HEAD.pack(CONTENT_VERSION, count), *records]
+
+
 def _read(block: LogBlock, view: memoryview, columns: Sequence[str] | None) -> tuple[pa.Table, pa.Schema]:
     """(the rows' columns that the block has, its whole schema)"""
     if block.headers.get(IS_PARTIAL) == "true":

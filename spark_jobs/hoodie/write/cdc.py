@@ -13,24 +13,24 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.codec.arrays import halved
+from hoodie.codec.arrow_avro import encode_records
 from hoodie.config.key import Config
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.cdc import AFTER, BEFORE, KEY, OP, TS_MS, LoggingMode, Op, record_schema
-from hoodie.format.log_block import BlockType, HeaderKey
-from hoodie.format.log_data import encode_data_block
+from hoodie.format.log_block import BlockType, Buffer, HeaderKey
+from hoodie.format.log_data import records_content
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import BaseFileName, LogFileName, join
-from hoodie.format.schema import from_avro
-from hoodie.format.settings import LOG_BLOCK_MAX_SIZE, Codec
+from hoodie.format.settings import LOG_BLOCK_MAX_SIZE
 from hoodie.read.matching import Merged
 from hoodie.read.settings import MERGE_BUDGET
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.write.settings import CDC_ENABLED, CDC_MODE
 
-#: encoding a block needs its rows, their columns as bytes and the block
-_COPIES = 4
+#: share of the memory of a merge that the rows of a block may take
+_SHARE = 4
 #: bytes of a record beside its columns: its length, and of what unions they are
 _RECORD_BYTES = 16
 
@@ -52,7 +52,7 @@ class ChangeFormat:
         if not config[CDC_ENABLED]:
             return None
         mode = config[CDC_MODE]
-        limit = min(config[LOG_BLOCK_MAX_SIZE], config[MERGE_BUDGET] // _COPIES, MAX_BLOCK_BYTES // 2)
+        limit = min(config[LOG_BLOCK_MAX_SIZE], config[MERGE_BUDGET] // _SHARE, MAX_BLOCK_BYTES // 2)
         return cls(mode, record_schema(mode, avro_schema), tuple(schema.names), max(1, limit))
 
     def records(self, op: Op, instant: str, before: pa.Table | None, after: pa.Table | None) -> pa.Table:
@@ -93,8 +93,9 @@ class ChangeLog:
         name = LogFileName(base_name.file_id, base_name.instant, 1, base_name.token, cdc=True)
         self._relative = join(partition, str(name))
         self._writer: LogFileWriter | None = None
-        self._held: list[pa.Table] = []
-        self._bytes = 0
+        #: records of the next block, as bytes; how many, and what they took as rows
+        self._held: list[Buffer] = []
+        self._count = self._bytes = 0
 
     def inserted(self, rows: pa.Table) -> None:
         self._add(Op.INSERT, None, rows)
@@ -111,7 +112,7 @@ class ChangeLog:
 
     def close(self) -> dict[str, int]:
         """Finish the file, which has a block even where nothing was changed: size by path in the table."""
-        if self._held or self._writer is None:
+        if self._count or self._writer is None:
             self._flush()
         assert self._writer is not None
         return {self._relative: self._writer.close()}
@@ -127,21 +128,19 @@ class ChangeLog:
         every = self._format.records(op, self._instant, before, after)
         for records in halved(every, limit, _RECORD_BYTES):
             size = records.nbytes + records.num_rows * _RECORD_BYTES
-            if self._held and self._bytes + size > limit:
+            if self._count and self._bytes + size > limit:
                 self._flush()
-            self._held.append(records)
+            self._held += encode_records(records, self._format.avro_schema)
+            self._count += records.num_rows
             self._bytes += size
 
     def _flush(self) -> None:
         """Write what is held as a block."""
         if self._writer is None:
             self._writer = self._begin()
-        schema = self._format.avro_schema
-        headers = {HeaderKey.INSTANT_TIME: self._instant, HeaderKey.SCHEMA: schema}
-        rows = pa.concat_tables(self._held) if self._held else from_avro(schema).empty_table()
-        content = encode_data_block(rows, schema, BlockType.CDC_DATA, Codec.UNCOMPRESSED)
-        self._writer.append(BlockType.CDC_DATA, headers, content)
-        self._held, self._bytes = [], 0
+        headers = {HeaderKey.INSTANT_TIME: self._instant, HeaderKey.SCHEMA: self._format.avro_schema}
+        self._writer.append(BlockType.CDC_DATA, headers, records_content(self._count, self._held))
+        self._held, self._count, self._bytes = [], 0, 0
 
     def _begin(self) -> LogFileWriter:
         marker = Marker(self._relative, MarkerType.APPEND)
