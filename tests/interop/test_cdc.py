@@ -11,9 +11,10 @@ import pytest
 
 import hoodie
 from tests.support.change_logs import CDC, MODE, MODES, rows_by_key
+from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer
 from tests.support.shared_table import KEYS, OFF, PAYLOAD, TYPE, TYPES
-from tests.support.tables import SMALL_SCHEMA, as_table, small_rows, without
+from tests.support.tables import SMALL_SCHEMA, as_table, key, small_rows, without
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
@@ -32,9 +33,12 @@ class Table:
         self.changes: dict[str, list[Change]] = {}
 
     def ours(self, rows: list[dict[str, Any]], operation: str = "upsert") -> None:
+        self.write(rows, operation)
+        self._note({row["region"] for row in rows} if operation == "insert_overwrite" else frozenset())
+
+    def write(self, rows: list[dict[str, Any]], operation: str = "upsert") -> None:
         table = as_table(rows, SCHEMA)
         hoodie.write_table(table, str(self.path), operation=operation, options=self.options)
-        self._note({row["region"] for row in rows} if operation == "insert_overwrite" else frozenset())
 
     def theirs(self, server: HudiServer, rows: list[dict[str, Any]], operation: str = "upsert") -> None:
         settings = {
@@ -102,6 +106,7 @@ def test_hudi_reads_our_changes(tmp_path: Path, hudi_015: HudiServer, kind: str,
     table = Table(tmp_path / f"changes_{kind[:1].lower()}_{mode.lower()}", kind, mode)
     table.ours(small_rows(range(30), 1))
     table.ours([*small_rows(range(20, 40), 2), *small_rows(range(5), 2, ts=1)])
+    table.ours(small_rows(range(5), 2, ts=1))
     table.ours(small_rows(range(10, 15), 3), "delete")
     table.theirs(hudi_015, small_rows(range(25, 50), 4))
     table.theirs(hudi_015, small_rows(range(30, 33), 5), "delete")
@@ -118,3 +123,18 @@ def test_hudi_reads_what_empties_files_and_partitions(tmp_path: Path, hudi_015: 
     table.ours(small_rows(range(20, 26), 2))
     table.ours([row for row in small_rows(range(26), 3) if row["region"] == "us"], "insert_overwrite")
     table.check(hudi_015)
+
+
+def test_hudi_takes_back_a_write_that_died_in_a_change_log(tmp_path: Path, hudi_015: HudiServer) -> None:
+    table = Table(tmp_path / "died", TYPES[0], MODES[2])
+    table.ours(small_rows(range(30), 1))
+    die_at(
+        table.path,
+        lambda _: table.write(small_rows(range(30), 2)),
+        lambda change: change.name == "close_output" and change.path.endswith(".cdc"),
+        nth=2,
+    )
+    table.theirs(hudi_015, small_rows(range(20, 40), 3))
+    table.ours(small_rows(range(10, 25), 4))
+    table.check(hudi_015)
+    assert table.state.keys() == {key(number) for number in range(40)}
