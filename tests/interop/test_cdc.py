@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import hoodie
+from hoodie.timeline.active import Timeline
 from tests.support.change_logs import CDC, MODE, MODES, rows_by_key
 from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer
@@ -54,12 +55,13 @@ class Table:
 
     def _note(self, replaced: Collection[str] = ()) -> None:
         """The changes of the newest commit; all rows of partitions that it `replaced` are gone, and new."""
-        instant = max(item["instant"] for item in hoodie.instants(str(self.path)))
+        commits = Timeline.load(str(self.path)).commits()
+        instant = max(item.time for item in commits)
         before, self.state = self.state, rows_by_key(self.path, SCHEMA)
         assert instant not in self.changes
         self.changes[instant] = []
-        for key in before.keys() | self.state.keys():
-            old, new = before.get(key), self.state.get(key)
+        for name in before.keys() | self.state.keys():
+            old, new = before.get(name), self.state.get(name)
             pairs = [(old, new)]
             if (old or new or {})["region"] in replaced:
                 pairs = [(old, None), (None, new)]
