@@ -25,7 +25,7 @@ from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.model.flavor import ODD, Row
-from tests.model.steps import KINDS, SERVICES, Refused, Step, draw, told
+from tests.model.steps import KINDS, SERVICES, TABLE, Refused, Step, draw, told
 from tests.model.world import Rows, World, counted, counted_table
 from tests.support.archives import archive_folder
 from tests.support.faults import Faults, Phase, injected
@@ -38,6 +38,7 @@ STORAGE = LocalStorage()
 #: the metadata table is compacted often
 KEPT = {**ENABLED, "hoodie.metadata.compact.max.delta.commits": "3"}
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+CHANGES = {"hoodie.table.cdc.enabled": "true"}
 #: operations of commits that change no row
 _SERVICE_COMMITS = {"COMPACT", "CLUSTER"}
 
@@ -83,6 +84,8 @@ class Machine:
     odd: bool = False
     #: is the metadata table kept up to date
     kept: bool = False
+    #: are change logs written
+    changes: bool = False
     crash_rate: float = 0.2
     thorough: int = 10
     world: World = field(default_factory=World)
@@ -160,9 +163,10 @@ class Machine:
         def name() -> uuid.UUID:
             return uuid.UUID(int=chance.getrandbits(128), version=4)
 
-        more = KEPT if self.kept else {}
+        kept = mock.patch.dict(SERVICES, KEPT if self.kept else {})
+        changes = mock.patch.dict(TABLE, CHANGES if self.changes else {})
         one_thread = mock.patch.object(clean_execution, "_THREADS", 1)
-        with mock.patch("uuid.uuid4", name), one_thread, mock.patch.dict(SERVICES, more):
+        with mock.patch("uuid.uuid4", name), one_thread, kept, changes:
             yield
 
     def _reconcile(self, step: Step, before: set[str], sure: bool) -> None:
@@ -200,6 +204,8 @@ class Machine:
         if not self.world.versions and not self._exists():
             return
         self._check_metadata_table()
+        if self.changes:
+            self._check_change_logs()
         expected = counted(self.world.rows)
         try:
             rows = self._read()
@@ -224,6 +230,22 @@ class Machine:
             if sure and not Timeline.load(str(self.path)).pending():
                 assert disagreements(self.path) == []
                 self._count("tables with a metadata table" if has_metadata_table(self.path) else "without")
+
+    def _check_change_logs(self) -> None:
+        """A file has its change log as long as it is there; no others are left by steps that did not fail."""
+        timeline, named = Timeline.load(str(self.path)), dict[str, int]()
+        for instant in timeline.commits():
+            for stat in timeline.commit(instant).write_stats:
+                if stat.path and (self.path / stat.path).exists():
+                    named |= stat.cdc_stats or {}
+        if self.world.restoring is None:
+            assert {path: (self.path / path).stat().st_size for path in named} == named
+        self._count("change logs", len(named))
+        if "CRASH" not in self.steps[-1] and not timeline.pending():
+            paths = [path.relative_to(self.path) for path in self.path.glob("*/.*.cdc")]
+            oldest = min((instant.time for instant in timeline.commits()), default="")
+            young = {str(path) for path in paths if path.name.partition(".log.")[0][-17:] >= oldest}
+            assert young <= named.keys(), "change logs of no commit"
 
     def _check_past(self, chance: random.Random, timeline: Timeline) -> None:
         """Kept commits as of their time, what was written since each, and between it and a later one."""
@@ -285,8 +307,8 @@ class Machine:
                 return str(CommitMetadata.parse(timeline.read(commit)).operation_type)
         return next(commits[time] for commits in self._archived.values() if time in commits)
 
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def _count(self, what: str, times: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + times
 
     def _story(self, error: Exception) -> str:
         kind = ("mor" if self.merge_on_read else "cow") + " --odd" * self.odd

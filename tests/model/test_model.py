@@ -52,3 +52,12 @@ def test_a_difference_is_told_with_the_steps_that_lead_to_it(memory_path: Path) 
     assert "python -m tests.bench model --type cow --seed 3 --steps 3" in text
     assert text.splitlines()[-3].startswith("  1 upsert ")
     assert len(Timeline.load(str(machine.path)).commits()) >= 2
+
+
+@pytest.mark.full
+@pytest.mark.crash
+@pytest.mark.parametrize("merge_on_read", [False, True], ids=["cow", "mor"])
+def test_change_logs_stay_as_long_as_their_files(memory_path: Path, merge_on_read: bool) -> None:
+    machine = Machine(memory_path / f"logs-{merge_on_read}", 10, merge_on_read, kept=True, changes=True)
+    machine.run(STEPS // 2)
+    assert machine.counts["change logs"] > STEPS
