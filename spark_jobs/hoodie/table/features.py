@@ -12,6 +12,7 @@ from hoodie.table.properties import TableProperties
 class Feature(Enum):
     NO_META_COLUMNS = "no meta columns"
     PARTITION_COLUMNS_DROPPED = "partition columns dropped"
+    CHANGE_DATA_CAPTURE = "change data capture"
     OTHER_BASE_FILES = "base files other than Parquet"
 
 
@@ -28,6 +29,11 @@ def features(props: TableProperties) -> dict[Feature, str]:
             Feature.PARTITION_COLUMNS_DROPPED,
             f"{properties.DROP_PARTITION_COLUMNS}=true",
             props.drop_partition_columns,
+        ),
+        (
+            Feature.CHANGE_DATA_CAPTURE,
+            f"{properties.CDC_ENABLED}=true",
+            (props.get(properties.CDC_ENABLED) or "").lower() == "true",
         ),
         (
             Feature.OTHER_BASE_FILES,
