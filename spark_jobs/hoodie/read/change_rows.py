@@ -156,7 +156,7 @@ class _Reader:
             raise self._unlike(f"a change log has the columns {', '.join(names)}")
         ops = records.column(OP).combine_chunks()
         known = pc.fill_null(pc.is_in(ops, _KNOWN), False)
-        if not pc.all(known).as_py():
+        if not pc.all(known, min_count=0).as_py():
             raise self._unlike(f"a change log has the op {ops.filter(pc.invert(known))[0].as_py()!r}")
         before: Any = self._image(records.column(BEFORE)) if BEFORE in names else None
         after: Any = self._image(records.column(AFTER)) if AFTER in names else None

@@ -22,6 +22,7 @@ TYPE = "hoodie.datasource.write.table.type"
 #: of a merge-on-read table whose updates and deletes go to logs
 LOGS: dict[str, Any] = {**OPTIONS, TYPE: "MERGE_ON_READ", "hoodie.clean.automatic": "false"}
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}
+LOGGED, MODE = {"hoodie.table.cdc.enabled": "true"}, "hoodie.table.cdc.supplemental.logging.mode"
 EVENT_TIME = {PAYLOAD: "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
 SCHEMA = arrow_schema(
     [("id", pa.string()), ("ts", pa.int64()), ("region", pa.string()), ("val", pa.list_(pa.float64()))]
@@ -97,8 +98,16 @@ class History:
 
 @pytest.mark.parametrize(
     "more",
-    [{}, BUCKETS, {SMALL_FILE: 0, **EVENT_TIME}, {TYPE: "COPY_ON_WRITE"}],
-    ids=["merge_on_read", "buckets", "late", "copy_on_write"],
+    [
+        {},
+        BUCKETS,
+        {SMALL_FILE: 0, **EVENT_TIME},
+        {TYPE: "COPY_ON_WRITE"},
+        {TYPE: "COPY_ON_WRITE", **LOGGED},
+        {**LOGGED, MODE: "DATA_BEFORE"},
+        {TYPE: "COPY_ON_WRITE", **EVENT_TIME, **LOGGED, MODE: "OP_KEY_ONLY"},
+    ],
+    ids=["merge_on_read", "buckets", "late", "copy_on_write", "logged", "logged before", "logged keys"],
 )
 @pytest.mark.parametrize("seed", full_but({1}, range(12)))
 def test_changes_lead_from_state_to_state(tmp_path: Path, more: dict[str, Any], seed: int) -> None:
@@ -122,6 +131,14 @@ def test_rows_of_a_late_write_are_no_change(tmp_path: Path) -> None:
     image = {"id": "b", "ts": 5, "val": "b"}
     assert changes(ask(str(path)))[-1] == ("u", second, image, {**image, "ts": 6})
     assert len(changes(ask(str(path)))) == 3
+
+
+def test_a_change_log_without_records(tmp_path: Path) -> None:
+    path, options = tmp_path / "t", {**PLAIN, **EVENT_TIME, **LOGGED}
+    first = hoodie.write_table(plain(("a", 5, "a")), str(path), options=options).instant
+    hoodie.write_table(plain(("a", 1, "late")), str(path), options=options)
+    assert list(path.glob(".*.cdc"))
+    assert [row[:2] for row in changes(ask(str(path)))] == [("i", first)]
 
 
 def test_a_key_that_is_stored_twice_changes_twice(tmp_path: Path) -> None:
