@@ -138,7 +138,8 @@ class ChangeLog:
         """Write what is held as a block."""
         if self._writer is None:
             self._writer = self._begin()
-        headers = {HeaderKey.INSTANT_TIME: self._instant, HeaderKey.SCHEMA: self._format.avro_schema}
+        schema = self._format.avro_schema
+        headers: dict[int, str] = {HeaderKey.INSTANT_TIME: self._instant, HeaderKey.SCHEMA: schema}
         self._writer.append(BlockType.CDC_DATA, headers, records_content(self._count, self._held))
         self._held, self._count, self._bytes = [], 0, 0
 
