@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,7 +218,8 @@ def test_a_clean_that_is_planned_meanwhile_gives_way(tmp_path: Path, monkeypatch
 
 
 def test_deleting_one_leaves_the_metadata_table_of_its_commit(history: History) -> None:
-    path, kept = str(history.path), {"hoodie.metadata.enable": True}
+    path = str(history.path)
+    kept: dict[str, Any] = {"hoodie.metadata.enable": True}
     history.write(small_rows(range(3), 9), **kept)
     newest = history.commits()[-1]
     before = hoodie.read_table(path).num_rows

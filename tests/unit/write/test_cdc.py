@@ -127,7 +127,8 @@ def test_stored_rows_stay_in_a_file_that_grows_beyond_its_maximum(tmp_path: Path
     text = "long" * 50
     wide = [(key, 2, f"{text}{key}{number}") for number, (key, *_) in enumerate(rows)]
     new = [(f"n{number:04}", 2, f"{text}{number}") for number in range(200)]
-    result = put(table, *wide, *new, **{MAX_FILE: 3000, SMALL_FILE: 2000, RECORD_SIZE: 1})
+    sizes: dict[str, Any] = {MAX_FILE: 3000, SMALL_FILE: 2000, RECORD_SIZE: 1}
+    result = put(table, *wide, *new, **sizes)
     written = stats(table, result.instant)
     assert [stat["numUpdateWrites"] for stat in written if stat["cdcStats"]] == [400]
     others = [stat for stat in written if not stat["cdcStats"]]
@@ -142,8 +143,9 @@ def test_blocks_are_bounded(tmp_path: Path) -> None:
     table, rows = tmp_path / "t", [(f"k{number:04}", 1, "v" * 50) for number in range(300)]
     put(table, *rows)
     limit = 4000
+    bounded: dict[str, Any] = {"hoodie.logfile.data.block.max.size": limit}
     later = [(key, 2, "w" * 50) for key, *_ in rows]
-    instant = put(table, *later, **{"hoodie.logfile.data.block.max.size": limit}).instant
+    instant = put(table, *later, **bounded).instant
     [(path, size)] = next(stat["cdcStats"] for stat in stats(table, instant)).items()
     found = change_blocks(table / path)
     assert sum(rows.num_rows for _, rows in found) == 300
@@ -239,7 +241,7 @@ def test_rollback_restore_and_clean_delete_change_logs(tmp_path: Path) -> None:
     """A restore makes the metadata table anew, from the files."""
     table = tmp_path / "t"
     keep = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": 2}
-    options = {"hoodie.clean.automatic": False, "hoodie.metadata.enable": True}
+    options: dict[str, Any] = {"hoodie.clean.automatic": False, "hoodie.metadata.enable": True}
     put(table, ("a", 1, "x"), **options)
     instants = [put(table, ("a", number, "y"), **options).instant for number in range(2, 7)]
     assert logs(table) == set(instants)
