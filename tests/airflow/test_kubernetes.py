@@ -144,14 +144,14 @@ class ApiServer:
             }
         elif method == "DELETE":
             self.killed.append(name)
-            self.delete()
+            self.delete(name)
         return 200, known[name]
 
 
 def handler(server: ApiServer) -> type[Answering]:
     class Handler(Answering):
         def do_GET(self) -> None:
-            body = self.body() if int(self.headers["Content-Length"] or 0) else None
+            body = self.body()
             authorization = self.headers["Authorization"] or ""
             status, value = server.answer(self.command, self.path, authorization, body)
             self.answer(status, value)

@@ -14,13 +14,15 @@ from tests.support.hdfs.process import jvm
 
 
 def main(settings: dict[str, str], folder: str, classpath: str) -> None:
-    yarn = jvm(folder, classpath).yarn
-    conf = yarn.conf.YarnConfiguration()
+    hadoop = jvm(folder, classpath)
+    hadoop.metrics2.lib.DefaultMetricsSystem.setMiniClusterMode(True)  # for two servers in one JVM
+    servers = hadoop.yarn.server
+    conf = hadoop.yarn.conf.YarnConfiguration()
     for name, value in settings.items():
         conf.set(name, value)
-    cluster = yarn.server.MiniYARNCluster("yarn", 1, 1, 1)
-    cluster.init(conf)
-    cluster.start()
+    for server in (servers.resourcemanager.ResourceManager(), servers.nodemanager.NodeManager()):
+        server.init(conf)
+        server.start()
     sys.stdin.read()
     os._exit(0)
 

@@ -44,8 +44,9 @@ class Yarn(JavaServer):
             **self._addresses,
             **{f"yarn.nodemanager.{name}address": "127.0.0.1:0" for name in ("", "localizer.", "webapp.")},
             "yarn.resourcemanager.scheduler.class": scheduler,  # the others need a file with queues
-            "yarn.minicluster.fixed.ports": "true",
-            "yarn.minicluster.yarn.nodemanager.resource.memory-mb": "4096",
+            **{f"yarn.nodemanager.{name}-dirs": str(self.folder / name) for name in ("local", "log")},
+            "yarn.nodemanager.resource.memory-mb": "4096",
+            "hadoop.tmp.dir": str(self.folder / "tmp"),
             "yarn.scheduler.minimum-allocation-mb": "256",
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
