@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from airflow.models.trigger import Trigger
 from airflow.sdk.exceptions import TaskDeferred
 
@@ -47,15 +46,9 @@ class Answering(http.server.BaseHTTPRequestHandler):
     """A handler whose answers are JSON."""
 
     def body(self) -> Any:
-        """Of the request, in JSON or YAML."""
-        if self.headers["Transfer-Encoding"] != "chunked":
-            return yaml.safe_load(self.rfile.read(int(self.headers["Content-Length"] or 0)))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return yaml.safe_load(b"".join(parts))
+        """Of the request; None where it has none."""
+        content = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        return json.loads(content) if content else None
 
     def answer(self, status: int, value: Any) -> None:
         body = json.dumps(value).encode()

@@ -9,7 +9,6 @@ import asyncio
 import base64
 import datetime as dt
 import json
-import os
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +30,6 @@ from airflow_hoodie.exceptions import (
     HoodieJobError,
     HoodieJobKilledError,
 )
-from tests.conftest import require
 from tests.support.http_server import Server, serving
 
 from .detached import TOKEN, Answering, DetachedTask, run
@@ -102,8 +100,8 @@ class ApiServer:
     def says(self, phase: str, *containers: Any, name: str = POD, **status: Any) -> None:
         self.pods[name]["status"] = {"phase": phase, "containerStatuses": list(containers), **status}
 
-    def delete(self) -> None:
-        self.pods[POD]["metadata"].update(
+    def delete(self, name: str = POD) -> None:
+        self.pods[name]["metadata"].update(
             deletionTimestamp="2026-11-24T12:09:00Z", deletionGracePeriodSeconds=30
         )
 
@@ -129,11 +127,9 @@ class ApiServer:
             label, _, value = parse_qs(url.query)["labelSelector"][0].partition("=")
             items = [one for one in known.values() if one["metadata"]["labels"].get(label) == value]
             return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
-        if method == "PATCH" and "fieldManager=" in url.query:
-            known[name] = body  # server-side apply
-        elif name not in known:
+        if name not in known:
             return failure(404, "NotFound", f'{kind} "{name}" not found')
-        elif method == "PATCH":
+        if method == "PATCH":
             known[name]["metadata"].update(body["metadata"])
         elif method == "DELETE" and kind == "secrets":
             return 200, {
@@ -661,54 +657,3 @@ def test_the_event_of_a_trigger_that_may_not_look(task: Task) -> None:
     assert run(deferral.trigger)["state"] == "lost"
     with pytest.raises(HoodieJobError, match=r"may be running still: .*HTTP 403 .*A retry waits for it"):
         task.resumed(deferral)
-
-
-# --- the real spark-submit --------------------------------------------------------------------------------
-
-
-def really_deferred(task: Task, **arguments: Any) -> tuple[TaskDeferred, dict[str, Any], Path]:
-    """With the driver's pod, and the folder of uploads."""
-    home = os.environ.get("SPARK_HOME")
-    require(home, "no SPARK_HOME")
-    (task.folder / "token").write_text(BEARER)  # Spark takes the whole file
-    uploads = task.folder / "uploads"
-    conf = {
-        **task.conf,
-        "spark.kubernetes.file.upload.path": uploads.as_uri(),
-        "spark.kubernetes.container.image": "spark:test",
-    }
-    deferral = task.deferred(conf=conf, spark_binary=f"{home}/bin/spark-submit", **arguments)
-    [pod] = task.api.pods.values()
-    return deferral, pod, uploads
-
-
-@pytest.mark.full
-@pytest.mark.spark
-def test_the_real_spark_submit_makes_a_pod_with_the_secret(task: Task) -> None:
-    """It returns once the pod is there, which has the tag; the request is not among the uploads."""
-    deferral, pod, uploads = really_deferred(task, options=SECRET)
-    name, labels = pod["metadata"]["name"], pod["metadata"]["labels"]
-    assert deferral.trigger.serialize()[1]["application_id"] == name
-    [driver] = pod["spec"]["containers"]
-    assert (driver["name"], labels["spark-role"]) == ("spark-kubernetes-driver", "driver")
-    assert driver["args"][-2:] == ["--request", f"@{MOUNT}/request.json"]
-    assert MOUNT in [mount["mountPath"] for mount in driver["volumeMounts"]]
-    assert labels[LABEL] in [volume.get("secret", {}).get("secretName") for volume in pod["spec"]["volumes"]]
-    assert labels[LABEL] in task.api.secrets
-    assert {path.suffix for path in uploads.rglob("[!.]*") if path.is_file()} == {".py", ".zip"}
-    task.commit()
-    task.api.says("Succeeded", container(terminated={"exitCode": 0}), name=name)
-    assert task.resumed(deferral)["status"] == "committed"
-
-
-@pytest.mark.full
-@pytest.mark.spark
-def test_the_real_spark_submit_uploads_a_request_without_secrets(task: Task) -> None:
-    """As one of `spark.files`, which Spark puts into the driver's working folder."""
-    _, pod, uploads = really_deferred(task)
-    [request] = uploads.rglob("*.json")
-    assert pod["spec"]["containers"][0]["args"][-2:] == ["--request", f"@{request.name}"]
-    assert json.loads(request.read_text())["token"] == TOKEN
-    maps = task.api.objects["configmaps"].values()
-    [properties] = [found for each in maps if (found := each["data"].get("spark.properties"))]
-    assert request.name in next(line for line in properties.splitlines() if line.startswith("spark.files="))

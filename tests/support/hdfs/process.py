@@ -50,28 +50,22 @@ def settings(folder: str) -> dict[str, str]:
     }
 
 
-def jvm(folder: str, classpath: str) -> Any:
-    """Classes of Hadoop in a JVM that ends with this process; it writes `jvm.log`."""
-    Path(folder, "log4j.properties").write_text(LOGGING)
-    java_home = os.environ.get("JAVA_HOME")
-    log = open(f"{folder}/jvm.log", "w", buffering=1)  # noqa: SIM115  the JVM's, until it ends
-    port, token = launch_gateway(
-        classpath=f"{folder}:{classpath}",
-        die_on_exit=True,
-        enable_auth=True,
-        java_path=f"{java_home}/bin/java" if java_home else "java",
-        cwd=folder,
-        redirect_stdout=log,
-        redirect_stderr=log,
-        javaopts=[*OPTIONS, f"-Djava.io.tmpdir={folder}", f"-Dtest.build.data={folder}/data"],
-    )
-    gateway: Any = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
-    return gateway.jvm.org.apache.hadoop
-
-
 class Cluster:
     def __init__(self, ports: list[int], folder: str, classpath: str) -> None:
-        self.hdfs = jvm(folder, classpath).hdfs
+        java_home = os.environ.get("JAVA_HOME")
+        log = open(f"{folder}/jvm.log", "w", buffering=1)  # noqa: SIM115  the JVM's, until it ends
+        port, token = launch_gateway(
+            classpath=f"{folder}:{classpath}",
+            die_on_exit=True,
+            enable_auth=True,
+            java_path=f"{java_home}/bin/java" if java_home else "java",
+            cwd=folder,
+            redirect_stdout=log,
+            redirect_stderr=log,
+            javaopts=[*OPTIONS, f"-Djava.io.tmpdir={folder}", f"-Dtest.build.data={folder}/data"],
+        )
+        gateway: Any = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+        self.hdfs = gateway.jvm.org.apache.hadoop.hdfs
         conf = self.hdfs.HdfsConfiguration()
         for name, value in settings(folder).items():
             conf.set(name, value)
@@ -98,6 +92,7 @@ class Cluster:
 
 
 def main(ports: list[int], folder: str, classpath: str) -> None:
+    Path(folder, "log4j.properties").write_text(LOGGING)
     cluster = Cluster(ports, folder, classpath)
     for number, line in enumerate(sys.stdin):
         name, *arguments = line.split()
