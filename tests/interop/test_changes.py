@@ -51,14 +51,16 @@ class Logged:
         self.server.write(self.path, as_table(rows, SMALL_SCHEMA), texts, operation=operation)
 
     def service(self, kind: str) -> None:
-        if kind == "compact":
-            options = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
-            self.server.call("run_compaction", op="run", path=str(self.path), options=options)
-        else:
-            options = (
-                "hoodie.metadata.enable=false,hoodie.clustering.plan.strategy.small.file.limit=1000000000"
-            )
-            self.server.call("run_clustering", path=str(self.path), op="run", order="val", options=options)
+        settings = {
+            "hoodie.metadata.enable": "false",
+            "hoodie.datasource.write.row.writer.enable": "false",
+            "hoodie.compact.inline.max.delta.commits": "1",
+        }
+        options = ",".join(f"{name}={value}" for name, value in settings.items())
+        common: dict[str, Any] = {"path": str(self.path), "op": "scheduleAndExecute", "options": options}
+        if kind == "cluster":
+            common["order"] = "name"
+        self.server.call("run_clustering" if kind == "cluster" else "run_compaction", **common)
 
     def theirs(self, begin: str = "000") -> list[Changed]:
         options = {
