@@ -51,16 +51,14 @@ class Logged:
         self.server.write(self.path, as_table(rows, SMALL_SCHEMA), texts, operation=operation)
 
     def service(self, kind: str) -> None:
-        settings = {
-            "hoodie.metadata.enable": "false",
-            "hoodie.datasource.write.row.writer.enable": "false",
-            "hoodie.compact.inline.max.delta.commits": "1",
+        """One of ours: its own clustering fails on some of these tables."""
+        options = {
+            **OFF,
+            "hoodie.compact.inline.max.delta.commits": 1,
+            "hoodie.clustering.plan.strategy.sort.columns": "name",
         }
-        options = ",".join(f"{name}={value}" for name, value in settings.items())
-        common: dict[str, Any] = {"path": str(self.path), "op": "scheduleAndExecute", "options": options}
-        if kind == "cluster":
-            common["order"] = "name"
-        self.server.call("run_clustering" if kind == "cluster" else "run_compaction", **common)
+        run = hoodie.cluster_table if kind == "cluster" else hoodie.compact_table
+        run(str(self.path), options=options)
 
     def theirs(self, begin: str = "000") -> list[Changed]:
         options = {
@@ -90,14 +88,12 @@ def test_random_histories(tmp_path: Path, kind: str, mode: LoggingMode, hudi_015
     table.write("insert", list(range(30)))
     table.write("upsert", list(range(20, 40)))
     services = ["cluster", *(["compact"] if kind == "MERGE_ON_READ" else [])]
-    steps = ["upsert", "upsert", "delete", "insert_overwrite", "delete_partition", "insert", *services]
+    steps = ["upsert", "delete", "insert_overwrite", "delete_partition", *services]
     chance.shuffle(steps)
-    for step in [*steps, "upsert", "delete"]:
+    for step in [*steps, "upsert"]:
         ids = chance.sample(range(60), 8)
         if step in services:
             table.service(step)
-        elif step == "insert":
-            table.write("insert", [100 + number for number in ids])
         elif step == "insert_overwrite":
             table.write(step, [number for number in range(200, 230) if number % 3 == 1])
         elif step == "delete_partition":
