@@ -48,8 +48,6 @@ class Logged:
     def write(self, operation: str, ids: list[int], **more: str) -> None:
         self.version += 1
         rows = small_rows(ids, self.version, ts=random.Random(self.version).randrange(5))
-        # Apache Hudi's images of base files have 0 and false for numbers and booleans that are null
-        rows = [{**row, "val": row["val"] or 1, "_hoodie_is_deleted": False} for row in rows]
         self.put(operation, rows, **more)
 
     def put(self, operation: str, rows: list[Row], **more: str) -> None:
