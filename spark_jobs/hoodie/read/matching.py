@@ -203,18 +203,19 @@ class _Outcome:
 def _outcomes(
     merger: Merger, names: list[str], stored: pa.Table, matches: Iterable[Match], parts: Sequence[Part]
 ) -> Iterator[_Outcome]:
+    there = frozenset(stored.column_names)
+    # a table without columns forgets how many rows it has when rows are taken from it
+    known = [name for name in names if name in there]
     for match in matches:
         part = parts[match.part]
         part.used[match.incoming] = True
         deleted = match.incoming >= part.rows.num_rows
-        here, there = match.stored[~deleted], match.incoming[~deleted]
+        here, ours = match.stored[~deleted], match.incoming[~deleted]
         if not len(here):
             yield _Outcome(match.stored, here, part.rows.slice(0, 0))
             continue
-        incoming = part.rows.take(there)
+        incoming = part.rows.take(ours)
         after = incoming.select(names)
-        # a table without columns forgets how many rows it has when rows are taken from it
-        known = [name for name in names if name in stored.column_names]
         before = stored.select(known).take(here) if known else after
         outcome = merger.merge(before, after)
         replaced = outcome.take & ~outcome.delete

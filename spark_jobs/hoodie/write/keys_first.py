@@ -96,11 +96,11 @@ def _checked(context: WriteContext) -> tuple[str, ...] | None:
 
 def _as_stored(incoming: pa.Schema, schema: pa.Schema) -> bool:
     """Does every value that comes fit."""
-    stored = canonical(incoming)
+    stored, types = canonical(incoming), {field.name: field.type for field in schema}
     return always_fits(stored, schema) and all(
-        schema.field(field.name).type == field.type and not _nanoseconds(incoming.field(field.name).type)
-        for field in stored
-        if field.name in schema.names
+        types[field.name] == field.type and not _nanoseconds(given.type)
+        for field, given in zip(stored, incoming, strict=True)
+        if field.name in types
     )
 
 
