@@ -34,7 +34,7 @@ from hoodie.read.settings import (
 from hoodie.read.table_view import check_mergeable, chosen, read_schema, table_merger
 from hoodie.storage import FileInfo
 from hoodie.table import properties
-from hoodie.table.features import Feature, features
+from hoodie.table.features import keeps_changes
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.properties import TableProperties
 from hoodie.table.table_schema import TableSchema
@@ -167,17 +167,16 @@ def just_before(instant: str) -> str:
 
 def check_keeps_changes(props: TableProperties) -> None:
     """Raises ConfigError for a table whose changes are not told."""
-    has = features(props)
-    if Feature.CHANGE_DATA_CAPTURE not in has:
+    if not keeps_changes(props):
         raise ConfigError(
             f"table {props.name} keeps no change log ({properties.CDC_ENABLED}=false), so that it has no "
             f"queries of change data; leave out {INCREMENTAL_FORMAT.name} for the rows that were written",
             table=props.name,
         )
-    if Feature.NO_META_COLUMNS in has:
+    if not props.populate_meta_fields:
         raise ConfigError(
-            f"table {props.name} keeps no meta columns ({has[Feature.NO_META_COLUMNS]}), so that rows before "
-            "and after a change can't be matched; it has no queries of change data",
+            f"table {props.name} keeps no meta columns ({properties.POPULATE_META_FIELDS}=false), so that "
+            "rows before and after a change can't be matched; it has no queries of change data",
             table=props.name,
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hoodie.errors import HoodieError
 from hoodie.table import properties
-from hoodie.table.features import Feature, features
+from hoodie.table.features import features
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.markers import marker_instants
@@ -74,9 +74,7 @@ class Examination:
 
 
 def check_features(table: Examination) -> Iterator[Finding]:
-    for feature, setting in features(table.props).items():
-        if feature is Feature.CHANGE_DATA_CAPTURE:
-            continue  # it is written and read
+    for setting in features(table.props).values():
         yield Finding(
             "features",
             WARNING,

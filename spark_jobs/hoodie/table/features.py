@@ -12,7 +12,6 @@ from hoodie.table.properties import TableProperties
 class Feature(Enum):
     NO_META_COLUMNS = "no meta columns"
     PARTITION_COLUMNS_DROPPED = "partition columns dropped"
-    CHANGE_DATA_CAPTURE = "change data capture"
     OTHER_BASE_FILES = "base files other than Parquet"
 
 
@@ -31,17 +30,17 @@ def features(props: TableProperties) -> dict[Feature, str]:
             props.drop_partition_columns,
         ),
         (
-            Feature.CHANGE_DATA_CAPTURE,
-            f"{properties.CDC_ENABLED}=true",
-            (props.get(properties.CDC_ENABLED) or "").lower() == "true",
-        ),
-        (
             Feature.OTHER_BASE_FILES,
             f"{properties.BASE_FILE_FORMAT}={base_files}",
             base_files != "PARQUET",
         ),
     )
     return {feature: setting for feature, setting, present in has if present}
+
+
+def keeps_changes(props: TableProperties) -> bool:
+    """Do writes to the table log change data."""
+    return (props.get(properties.CDC_ENABLED) or "").lower() == "true"
 
 
 def refuse(props: TableProperties, verb: str, done: str, *unsupported: Feature) -> None:

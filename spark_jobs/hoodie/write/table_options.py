@@ -25,6 +25,7 @@ from hoodie.keygen.settings import (
 from hoodie.merge import MERGERS, Merger
 from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
 from hoodie.table import properties
+from hoodie.table.features import keeps_changes
 from hoodie.table.properties import TableProperties
 from hoodie.write.settings import CDC_ENABLED, CDC_MODE, DATABASE_NAME, TABLE_NAME, TABLE_TYPE
 
@@ -92,11 +93,7 @@ def _stored(props: TableProperties, name: str) -> str | None:
     stored = props.get(name)
     if stored is None and name == properties.CDC_ENABLED:
         return "false"
-    if (
-        stored is None
-        and name == LOGGING_MODE
-        and (props.get(properties.CDC_ENABLED) or "").lower() == "true"
-    ):
+    if stored is None and name == LOGGING_MODE and keeps_changes(props):
         return str(CDC_MODE.default.value)
     return stored
 
