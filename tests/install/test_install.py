@@ -141,7 +141,7 @@ common = {"task_id": "t", "table": HoodieTable(name="orders", path=path, record_
 first = UpsertOperator(**common, source=source, engine="local").execute({})
 tasks = [
     SavepointOperator(**common, user="me", comments="none"),
-    IndexOperator(**common, mode="create", indexes="files"),
+    IndexOperator(**common, mode="create", indexes="column_stats"),
     DeleteOperator(**common, source=source, engine="local"),
     RestoreOperator(**common, instant=first["instant"]),
     CleanOperator(**common),
