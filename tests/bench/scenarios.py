@@ -262,6 +262,8 @@ SCENARIOS = {
         Scenario("memory", 4_000_000, ("ours",), _memory),
         Scenario("indexed_upsert", 4_000_000, METADATA, _upsert),
         Scenario("looked_up", 4_000_000, LOOK_UPS, _upsert),
-        Scenario("queries", 4_000_000, ("ours-indexed", "hudi-0.15.0-indexed"), _queries),
+        Scenario(
+            "queries", 4_000_000, ("ours-indexed", "ours-indexed-local", "hudi-0.15.0-indexed"), _queries
+        ),
     )
 }

@@ -356,9 +356,9 @@ def test_listings_in_pages_and_deletes_in_batches(store: Store, storage: Storage
     assert not store.objects
 
 
-def test_a_large_file_is_sent_in_parts_of_8_mib(store: Store, storage: Storage) -> None:
+def test_a_file_of_more_than_16_mib_is_sent_in_parts(store: Store, storage: Storage) -> None:
     storage.create(f"{TABLE}/first", b"x")  # the store's conditions are tried once
-    for size, requests in ((8 << 20, {"PUT": 1}), (17 << 20, _PARTS)):
+    for size, requests in ((16 << 20, {"PUT": 1}), (17 << 20, _PARTS)):
         store.requests.clear()
         output = storage.output(f"{TABLE}/file")
         output.write(b"x" * size)

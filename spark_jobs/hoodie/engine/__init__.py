@@ -157,6 +157,12 @@ class Engine(ABC):
         """
         return self
 
+    def for_storage(self, *, local: bool) -> Engine:
+        """An engine of the same frames for tasks that read and write files of a storage. One that is not
+        local lets them wait most of the time: where they share a process, more of them run at once.
+        """
+        return self
+
     def task_memory(self, memory: int) -> int:
         """What each task may hold where tasks are allowed so many bytes: of all of them together where they
         share a process.

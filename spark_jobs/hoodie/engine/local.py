@@ -30,6 +30,8 @@ BATCH_ROWS = 65536
 _VALUE_BYTES = 1 << 20
 #: a task is worth a thread where it may hold so much, beside what every task needs
 _TASK_BYTES = 32 << 20
+#: tasks that wait for a network: so many a processor, as long as they are not more than these
+_WAITING, _MOST_WAITING = 4, 16
 _T = TypeVar("_T")
 Source = Callable[[], Iterator[pa.RecordBatch]]
 
@@ -83,6 +85,12 @@ class LocalEngine(Engine):
         engine = copy.copy(self)
         engine._parallelism = max(1, min(self._parallelism, memory // _TASK_BYTES))
         engine._room = Room(memory // 2, folder, refusal)
+        return engine
+
+    def for_storage(self, *, local: bool) -> LocalEngine:
+        engine = copy.copy(self)
+        if not local:
+            engine._parallelism = max(self._parallelism, min(_WAITING * self._parallelism, _MOST_WAITING))
         return engine
 
     def task_memory(self, memory: int) -> int:

@@ -31,8 +31,9 @@ COMMIT_TIMES, COLUMN_STATS = "commit times", "column stats"
 BLOOM_FILTERS, RECORD_INDEX = "bloom filters", "record index"
 #: keys of a query that the record index is asked for, at most
 _MOST_KEYS = 10_000
-#: keys for each slice from which on most slices have one, if the keys are spread evenly
-_MANY = 4
+#: keys for each slice from which on most slices have one, if the keys are spread evenly; and how many of them
+#: show whether they are
+_MANY, _SAMPLE = 4, 24
 
 
 @dataclass(frozen=True)
@@ -112,15 +113,16 @@ class Skipping:
 
     def _by_record_index(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
         """A key that the index does not know may be new to it. Of many keys for few slices some are looked up
-        first: where most slices have one of those, the others would rule hardly any out.
+        first: where they lie in more slices than if half of all had them, others would rule out hardly any.
         """
         keys = possible_keys(self.node, self.table.properties)
         if not keys or len(keys) > _MOST_KEYS or not slices:
             return list(slices)
         wanted = sorted(keys)
         if len(wanted) > _MANY * len(slices):
-            places = self._places(wanted[:: len(wanted) // len(slices)])
-            if places is None or len(places) > len(slices) // 2:
+            some = wanted[:: -(-len(wanted) // _SAMPLE)]
+            places, half = self._places(some), len(slices) / 2
+            if places is None or len(places) > half * (1 - (1 - 1 / half) ** len(some)):
                 return list(slices)
         places = self._places(wanted)
         return [item for item in slices if places is None or (item.partition, item.file_id) in places]

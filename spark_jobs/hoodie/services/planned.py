@@ -277,7 +277,10 @@ class RewriteService(PlannedService[P, RewrittenPlan[P]]):
         progress: ProgressCallback = silent,
     ) -> None:
         super().__init__(target, progress)
-        self.engine = engine
+        self._engine = engine
+
+    def started(self) -> Engine:
+        return self._engine().for_storage(local=self.target.storage.local)
 
     def schedule(self) -> ScheduledPlan[P]:
         self.progress("schedule", f"{self.name} of {self.target.base_path}")

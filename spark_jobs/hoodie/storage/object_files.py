@@ -12,8 +12,8 @@ from hoodie.storage.object_client import Client
 from hoodie.storage.ranged import TAIL_BYTES, RangedInput
 from hoodie.storage.sent import SentOutput
 
-#: a smaller file is one PUT; a larger one is sent in parts of this size, some at a time
-PART_BYTES = 8 << 20
+#: what is not larger is one PUT; a larger file is sent in parts of this size, some at a time
+_WHOLE_BYTES, PART_BYTES = 16 << 20, 8 << 20
 _PARTS = 3
 
 
@@ -74,7 +74,7 @@ class ObjectOutput(SentOutput):
         self._upload: Any = None
 
     def _take(self, view: memoryview) -> None:
-        if self._small is not None and len(self._small) + len(view) <= PART_BYTES:
+        if self._small is not None and len(self._small) + len(view) <= _WHOLE_BYTES:
             self._small += view
         else:
             self._send(view)

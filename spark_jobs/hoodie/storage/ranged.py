@@ -15,7 +15,7 @@ from hoodie.errors import StorageError
 TAIL_BYTES = 1 << 20
 _BLOCK = 1 << 20
 #: a file's blocks in memory, and how many are read ahead where reading goes on
-_BLOCKS, _AHEAD = 16, 8
+_BLOCKS, _AHEAD = 16, 12
 #: read without being kept
 _LARGE = 4 << 20
 
@@ -90,7 +90,7 @@ class RangedInput(io.BufferedIOBase):
 
     def _load(self, first: int, last: int) -> dict[int, bytes]:
         """The blocks, and those after them where reading goes on; all of what is small."""
-        self._ahead = min(_AHEAD, 2 * self._ahead or 1) if first == self._next else 0
+        self._ahead = min(_AHEAD, 4 * self._ahead or 1) if first == self._next else 0
         if self._tail_at <= _LARGE:
             first, last = 0, (self._tail_at - 1) // _BLOCK
         start = first * _BLOCK

@@ -75,7 +75,8 @@ class FirstPass:
         """Both within the memory that the settings allow, which all attempts share."""
         memory, context = plan.config[MERGE_BUDGET], plan.context
         if self._limited is None:
-            self._limited = self.engine.limited(memory, context.spill_path, spill_error)
+            engine = self.engine.for_storage(local=context.table.storage().local)
+            self._limited = engine.limited(memory, context.spill_path, spill_error)
         context = replace(context, merge_budget=self._limited.task_memory(memory))
         return self._limited, replace(plan, context=context)
 

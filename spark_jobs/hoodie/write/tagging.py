@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hoodie.config.cores import usable_cores
 from hoodie.engine import Engine, Frame
 from hoodie.engine.local import LocalEngine
 from hoodie.index import Index, Scope
@@ -118,10 +117,10 @@ def tagged(
     summaries = raise_errors(rows)
     key_bytes = sum(summary["key_bytes"] for summary in summaries)
     work = _Work(context, profile, slices, groups, key_bytes, profile.partitions)
-    cores, tasks = usable_cores(), len(summaries)
+    local = LocalEngine().for_storage(local=context.table.storage().local)
+    cores, tasks = local.parallelism, len(summaries)
     here = not any(summary["more_keys"] for summary in summaries)
     if here and work.seconds(cores) <= work.seconds(engine.parallelism) + _JOB_SECONDS:
-        local = LocalEngine()
         keys = pa.Table.from_pylist([row for row in rows if row["kind"] == KEYS], STAGED_SCHEMA)
         found = local.collect(work.plan(cores, tasks).run(local, local.frame(keys)))
         _count(profile, context, slices, raise_errors(found))

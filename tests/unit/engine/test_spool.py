@@ -74,3 +74,12 @@ def test_fewer_tasks_run_at_once_where_memory_is_little() -> None:
         limited = engine.limited(memory, "", spill_error)
         assert limited.parallelism == tasks
         assert limited.task_memory(memory) * tasks <= memory // 2
+
+
+def test_more_tasks_run_at_once_where_they_wait_for_a_storage() -> None:
+    for cores, tasks in ((1, 4), (2, 8), (4, 16), (8, 16), (32, 32)):
+        engine = LocalEngine(cores)
+        assert engine.for_storage(local=True).parallelism == cores
+        waiting = engine.for_storage(local=False)
+        assert (waiting.parallelism, engine.parallelism) == (tasks, cores)
+        assert waiting.limited(128 << 20, "", spill_error).parallelism == min(tasks, 4)

@@ -58,7 +58,7 @@ class Clustering(RewriteService[ClusteringPlan]):
         return RequestedReplace(OPERATION, plan.to_record(), dict(self.target.extra), 1).to_bytes()
 
     def execute(self, instant: Instant) -> RewrittenPlan[ClusteringPlan]:
-        return execute(self.engine(), self.target, instant, self.progress)
+        return execute(self.started(), self.target, instant, self.progress)
 
 
 def cluster(request: RewriteRequest) -> ClusteringResult:

@@ -54,7 +54,7 @@ class Compaction(RewriteService[CompactionPlan]):
         return replace(plan, extra_metadata=self.target.extra or None).to_bytes()
 
     def execute(self, instant: Instant) -> RewrittenPlan[CompactionPlan]:
-        return execute(self.engine(), self.target, instant, self.progress)
+        return execute(self.started(), self.target, instant, self.progress)
 
 
 def compact(request: RewriteRequest) -> CompactionResult:
