@@ -88,9 +88,10 @@ class LocalEngine(Engine):
         return engine
 
     def for_storage(self, *, local: bool) -> LocalEngine:
+        if local:
+            return self
         engine = copy.copy(self)
-        if not local:
-            engine._parallelism = max(self._parallelism, min(_WAITING * self._parallelism, _MOST_WAITING))
+        engine._parallelism = max(self._parallelism, min(_WAITING * self._parallelism, _MOST_WAITING))
         return engine
 
     def task_memory(self, memory: int) -> int:
