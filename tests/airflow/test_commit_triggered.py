@@ -130,6 +130,7 @@ def example(
     return dags
 
 
+@pytest.mark.full
 def test_a_commit_starts_a_run_for_each_changed_partition(example: dict[str, Any], home: Path) -> None:
     require(find_spec("duckdb"), "no duckdb, which reads for the example")
     first = write(home, {"2013-01-05": "scheduled", "2013-01-06": "scheduled"}, 1)

@@ -104,6 +104,7 @@ def test_below_the_address_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert links.timeline_url("/lake/o").startswith("https://host/airflow/hoodie/")
 
 
+@pytest.mark.full
 def test_airflow_finds_the_links_of_a_run(
     load_dag: Callable[[str], Any], fake: FakeSubmit, tmp_path: Path
 ) -> None:

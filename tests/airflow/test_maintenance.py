@@ -141,6 +141,7 @@ def test_the_names_are_those_of_the_services() -> None:
     assert airflow_hoodie.MaintenanceOperator is MaintenanceOperator
 
 
+@pytest.mark.full
 def test_the_example_looks_after_all_tables(
     load_dag: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

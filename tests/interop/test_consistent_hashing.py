@@ -89,6 +89,7 @@ def compact(table: Ringed) -> None:
     hoodie.compact_table(str(table.path), options={"hoodie.compact.inline.max.delta.commits": 1})
 
 
+@pytest.mark.full
 def test_rings_and_hashes_are_those_of_apache_hudi(hudi_015: HudiServer) -> None:
     rng = random.Random(11)
     letters = "abkz019_-:,.é日\U0001d11e "

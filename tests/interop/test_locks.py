@@ -41,6 +41,7 @@ def age(path: Path) -> None:
     os.utime(path / ".hoodie/lock", (then, then))
 
 
+@pytest.mark.full
 def test_the_providers_exclude_each_other(tmp_path: Path, hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     for server in (hudi_015, hudi_12):
         path = tmp_path / server.version

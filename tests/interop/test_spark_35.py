@@ -24,6 +24,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.full
 def test_upserts_beside_apache_hudi(tmp_path: Path, hudi_015: HudiServer) -> None:
     """Of files that executors read, and of a DataFrame."""
     path, model, asked = tmp_path / "t", Model(["id"], ["region"], "ts"), list[Any]()

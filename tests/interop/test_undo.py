@@ -21,7 +21,6 @@ from tests.support.metadata import disagreements
 from tests.support.oracle import Model
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import OFF, TYPES, Table
-from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.interop
 
@@ -192,7 +191,8 @@ def _restore(path: Path) -> tuple[RestorePlan, RestoreMetadata]:
     return plan, RestoreMetadata.from_bytes(done.read_bytes())
 
 
-@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, TYPES))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
 def test_apache_hudi_finishes_our_restore(tmp_path: Path, kind: str, hudi_015: HudiServer) -> None:
     history = History(tmp_path / f"killed_{kind.lower()}", kind)
     table, path = history.table, str(history.table.path)

@@ -44,13 +44,6 @@ BOOTSTRAPPED = ("mixed", "mor", "updated")
 ANSWERS[:0] = [(name, "snapshot") for name in BOOTSTRAPPED]
 #: columns renamed, moved and retyped by schema-on-read evolution; one has files that are the newest's already
 EVOLVED = ["evolved_cow", "evolved_mor"]
-FEW = {
-    ("mor", "snapshot"),
-    ("updated", "snapshot"),
-    ("mor_logs", "snapshot"),
-    ("all_instants", "inc_000_20261121005926757"),
-    ("cow_hive_urlenc", "snapshot"),
-}
 #: predicates on partitions by a decimal, a point in time and a date, and the rows that they find
 TYPED = {
     "c > -1 OR c IS NULL": 4,
@@ -129,27 +122,17 @@ def _typed_partitions(folder: Path) -> list[Any]:
     return asked
 
 
-@pytest.mark.parametrize(
-    ("mode", "few"),
-    [
-        pytest.param("classic", True, id="classic, few"),
-        pytest.param("classic", False, id="classic", marks=pytest.mark.full),
-        pytest.param("connect", False, id="connect", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_queries_equal_what_apache_hudi_answers(
-    golden_tables: Path, evolved_tables: Path, tmp_path: Path, servers: Servers, mode: str, few: bool
+    golden_tables: Path, evolved_tables: Path, tmp_path: Path, servers: Servers, mode: str
 ) -> None:
-    """`few`: one table of each way to read slices."""
     asked: list[tuple[Path, Path, dict[str, Any], str]] = []
-    assert set(ANSWERS) >= FEW
     bootstrapped = unpacked(tmp_path / "bootstrapped")
-    for name in EVOLVED[few:]:
+    for name in EVOLVED:
         file = evolved_tables / f"{name}_answers" / "snapshot.parquet"
         asked.append((evolved_tables / name, file, {}, str(tmp_path / name)))
     for number, (name, answer) in enumerate(ANSWERS):
-        if few and (name, answer) not in FEW:
-            continue
         folder = bootstrapped if name in BOOTSTRAPPED else golden_tables / "0.15.0-v6"
         file = folder / name / "expected" / f"{answer}.parquet"
         more: dict[str, Any] = {}
@@ -160,8 +143,6 @@ def test_queries_equal_what_apache_hudi_answers(
             more["options"] = allowed(table)
         asked.append((table, file, {**_arguments(answer), **more}, str(tmp_path / f"{name}-{answer}")))
     named = [*_odd_names(tmp_path, mode), *_typed_partitions(tmp_path)]
-    if few:
-        del named[1:3], named[-2:]
     questions = [[str(table), arguments, out] for table, _, arguments, out in asked]
     damaged = shutil.copytree(golden_tables / "0.15.0-v6" / "cow_types" / "table", tmp_path / "damaged")
     torn = max(damaged.glob("eu/*.parquet"), key=lambda file: file.name.rpartition("_")[2])
