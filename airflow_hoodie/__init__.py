@@ -127,4 +127,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     import importlib
 
+    import airflow
+
+    from airflow_hoodie.compat.airflow_version import check_airflow
+
+    check_airflow(airflow.__version__)
     return getattr(importlib.import_module(home), name)

@@ -67,4 +67,6 @@ with DAG(
     upsert = UpsertOperator(
         task_id="upsert", table=FLIGHTS, source=feed(), wait_for_writer=timedelta(hours=1)
     )
+    # [START howto_backfill_maintenance_operator]
     upsert >> BackfillMaintenanceOperator(task_id="maintenance", table=FLIGHTS, engine="local")
+    # [END howto_backfill_maintenance_operator]

@@ -34,8 +34,10 @@ FLIGHTS = HoodieTable(
 COMMON = {"start_date": datetime(2013, 1, 1, tzinfo=timezone.utc), "tags": ["hoodie", "example"]}
 
 with DAG("flights_changed", schedule=[FLIGHTS.commits()], doc_md=__doc__, **COMMON) as changed:
+    # [START howto_partition_relay_operator]
     # keys="value": the partition flight_date=2013-01-08 is told as 2013-01-08
     PartitionRelayOperator(task_id="relay", table=FLIGHTS, keys="value")
+    # [END howto_partition_relay_operator]
 
 with DAG(
     "day_report", schedule=PartitionedAssetTimetable(assets=FLIGHTS.partitions), doc_md=__doc__, **COMMON

@@ -72,10 +72,15 @@ with DAG(
         return "upsert" if after else "bulk_insert"
 
     delivered = feed()
+    # [START howto_bulk_insert_operator]
+    # [START howto_upsert_operator]
     writes = [
         BulkInsertOperator(task_id="bulk_insert", table=FLIGHTS, source=delivered["path"]),
         UpsertOperator(task_id="upsert", table=FLIGHTS, source=delivered["path"]),
     ]
+    # [END howto_upsert_operator]
+    # [END howto_bulk_insert_operator]
+    # [START howto_commit_sensor]
     committed = CommitSensor(
         task_id="committed",
         table=FLIGHTS,
@@ -84,6 +89,7 @@ with DAG(
         poke_interval=5,
         timeout=600,
     )
+    # [END howto_commit_sensor]
 
     @task
     def changes(commit: dict[str, str]) -> dict[str, Any]:

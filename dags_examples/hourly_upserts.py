@@ -79,6 +79,7 @@ with DAG(
     doc_md=__doc__,
     tags=["hoodie", "example"],
 ) as nightly:
+    # [START howto_compaction_operator]
     compact = CompactionOperator(
         task_id="compact",
         table=FLIGHTS,
@@ -86,6 +87,7 @@ with DAG(
         # however few upserts there were since the last night
         options={"hoodie.compact.inline.max.delta.commits": 1},
     )
+    # [END howto_compaction_operator]
 
     @task
     def report(result: dict[str, Any]) -> str:

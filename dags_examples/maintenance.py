@@ -47,6 +47,7 @@ with DAG(
         listed: list[dict[str, Any]] = json.loads(TABLES.read_text())
         return listed
 
+    # [START howto_maintenance_operator]
     services = MaintenanceOperator.partial(
         task_id="services",
         engine=ENGINE,
@@ -54,6 +55,7 @@ with DAG(
         options={"hoodie.compact.inline.max.delta.commits": 1},
         max_active_tis_per_dagrun=2,
     ).expand(table=tables())
+    # [END howto_maintenance_operator]
 
     @task
     def report(results: list[dict[str, Any]]) -> list[str]:

@@ -79,6 +79,10 @@ class ClusterManager:
         """Of the application."""
         raise NotImplementedError
 
+    def ui(self, application_id: str) -> str:
+        """Address at which people see the application, running or ended; "" where there is none."""
+        return ""
+
     def kill(self, application_id: str) -> None:
         """Ask the cluster to end the application; one that has ended, or is unknown, is no error."""
         raise NotImplementedError

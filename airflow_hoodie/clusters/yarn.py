@@ -62,6 +62,12 @@ class Yarn(ClusterManager):
             found = _STATES.get(state, State.RUNNING)
         return Status(found, shown(app.get("diagnostics")))
 
+    def ui(self, application_id: str) -> str:
+        """By YARN's proxy: the Spark UI, then what the application left, its history or YARN's page of it."""
+        answer = self._ask("GET", f"apps/{quote(application_id)}") or {}
+        found = str((answer.get("app") or {}).get("trackingUrl") or "")
+        return found if found.startswith(("http://", "https://")) else ""
+
     def kill(self, application_id: str) -> None:
         self._ask("PUT", f"apps/{quote(application_id)}/state", {"state": "KILLED"})
 

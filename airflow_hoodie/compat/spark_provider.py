@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.providers.apache.spark.operators import spark_submit as spark_submit_operator
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 __all__ = ["DEFAULT_SPARK_BINARY", "SubmitHook", "SubmitOperator", "has_kubernetes", "installed_spark_home"]
@@ -155,8 +156,17 @@ class SubmitOperator(SparkSubmitOperator):
         self._hook = None
         super().execute(context)
 
+    def add_lineage(self, context: Any) -> None:
+        """Adds to `conf` what `openlineage_inject_parent_job_info` and its like ask for, as `submit` does."""
+        if self._openlineage_inject_parent_job_info:
+            inject = spark_submit_operator.inject_parent_job_information_into_spark_properties
+            self.conf = inject(self.conf or {}, context)
+        if self._openlineage_inject_transport_info:
+            inject = spark_submit_operator.inject_transport_information_into_spark_properties
+            self.conf = inject(self.conf or {}, context)
+
     def submit_by(self, hook: SparkSubmitHook) -> None:
-        """Runs this hook's spark-submit to its end, whatever the deploy mode is."""
+        """Runs this hook's spark-submit to its end, whatever the deploy mode is; see `add_lineage`."""
         self._hook = hook
         hook.submit(self.application)
 

@@ -39,6 +39,7 @@ from airflow_hoodie.options import kept_options, known_options, option_texts
 from airflow_hoodie.paths import is_later, is_template
 from airflow_hoodie.preflight import check_master, check_source
 from airflow_hoodie.secrets import hide
+from airflow_hoodie.subclasses import check_templates
 from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.tokens import run_metadata
 from hoodie.bundle import bundle_zip, job_script
@@ -166,6 +167,10 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         self._memory()
         if not (isinstance(engine, str) and is_template(engine)):
             self._check_engine()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_templates(cls)
 
     def request(self) -> dict[str, Any]:
         """The job's request, from the rendered fields."""

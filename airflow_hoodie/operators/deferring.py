@@ -16,8 +16,6 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk.configuration import conf
-
 from airflow_hoodie import stats
 from airflow_hoodie.clusters import ClusterManager, State
 from airflow_hoodie.clusters.choice import MASTERS, cluster_at, has_cluster
@@ -30,12 +28,14 @@ from airflow_hoodie.exceptions import (
     from_error,
 )
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.operators.base import APPLICATION_KEY, push
+from airflow_hoodie.links.hoodie import SparkUILink
+from airflow_hoodie.operators.base import APPLICATION_KEY, leave_link, push
 from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.paths import is_template
+from airflow_hoodie.polling import default_deferrable
 from airflow_hoodie.secrets import any_secret
 from airflow_hoodie.tokens import commit_of
-from airflow_hoodie.triggers.application import LOST, TIMED_OUT, ApplicationTrigger
+from airflow_hoodie.triggers.application import EVENT_FIELDS, LOST, TIMED_OUT, ApplicationTrigger
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize
 from hoodie.timeline.tokens import TokenCommit
@@ -91,6 +91,7 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
 
     deferrable: bool | None = None
     poll_interval: float = 30.0
+    cancel_on_kill: bool = True
     exactly_once: bool
     token: str | None
 
@@ -102,13 +103,17 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
         """What is known of deferrable=True when the DAG is read. Raises HoodieConfigurationError."""
         if self.deferrable and (wrong := self._not_deferrable()):
             raise HoodieConfigurationError(f"deferrable=True {wrong}, or leave deferrable out")
+        if not (self.cancel_on_kill or self.deferrable):
+            raise HoodieConfigurationError(
+                "cancel_on_kill=False leaves an application on a cluster running; without deferrable=True "
+                "the job ends with the task, so use deferrable=True, or leave cancel_on_kill out"
+            )
 
     def may_defer(self) -> bool:
         """By the argument, else by Airflow's setting where nothing that is known here is against it."""
         if self.deferrable is not None:
             return self.deferrable
-        asked: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
-        return asked and not self._not_deferrable()
+        return default_deferrable() and not self._not_deferrable()
 
     def _not_deferrable(self) -> str:
         """The reason, as the end of a sentence; "" where nothing is against it."""
@@ -157,6 +162,7 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
                 self._defer(context, cluster, found, note.before)
             self._tried(partial(note.forget, cluster))
         before = self._commit()
+        self.add_lineage(context)
         note = _Note(
             tag=_TAG + secrets.token_hex(16),
             before=before.instant if before else "",
@@ -208,6 +214,7 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
 
     def _defer(self, context: Context, cluster: ClusterManager, application: str, before: str) -> NoReturn:
         push(context, APPLICATION_KEY, application)
+        self._leave_ui(context, cluster, application)
         self.log.info("%s is on the cluster; the task waits for its end in the triggerer", application)
         timeout: timedelta | None = self.execution_timeout
         self.defer(
@@ -216,25 +223,42 @@ class HoodieDeferringOperator(HoodieEmittingOperator):
                 application_id=application,
                 before=before,  # dag.test() hands over no arguments but the event
                 poll_interval=self.poll_interval,
+                cancel_on_kill=self.cancel_on_kill,
             ),
             method_name="execute_complete",
             timeout=timeout,
         )
         raise AssertionError("defer raises")
 
-    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+    def _leave_ui(self, context: Context, cluster: ClusterManager, application: str) -> None:
+        """The link to what the cluster shows of the application: its Spark UI, or its history."""
+        try:
+            self.spark_ui = cluster.ui(application)
+        except HoodieException as error:
+            self.log.warning("There is no link to the Spark UI: %s", error.message)
+        if self.spark_ui:
+            leave_link(context, SparkUILink(), self)
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """After the trigger's event: the result as of `execute`, from the commit in the table.
 
         The event's `before` is the instant of the commit that the token had when the job was submitted, ""
         for none. A job that failed after its commit has made it: the commit stays.
         """
+        if event is None or not set(event) >= EVENT_FIELDS:
+            raise HoodieException(
+                f"the trigger ended with {event!r}, which names no application; clear the task: it finds an "
+                "application that runs, and a commit that was made"
+            )
         application, before = str(event["application"]), str(event["before"])
         self.resolve()
         self.take_token(context)
         state, said = str(event["state"]), str(event["said"])
         cluster, note = cluster_at(event["cluster"]), _Note.of(context)
-        if state != LOST and note is not None:
-            self._tried(partial(note.forget, cluster))
+        if state != LOST:
+            self._leave_ui(context, cluster, application)
+            if note is not None:
+                self._tried(partial(note.forget, cluster))
         found = self._commit()
         made = found is not None and found.instant != before
         if found is None or not (made or state == State.SUCCEEDED.value):

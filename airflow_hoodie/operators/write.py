@@ -52,6 +52,9 @@ class HoodieCommitOperator(HoodieDeferringOperator):
         the table. Needs `exactly_once` or a token. Default: Airflow's setting
         `[operators] default_deferrable`, where that works.
     :param poll_interval: seconds between the triggerer's looks at a deferred job. Default: 30.
+    :param cancel_on_kill: killing or clearing a task that waits in the triggerer kills its application. With
+        False, which needs `deferrable=True`, it runs on: the next try of the task waits for its end.
+        `execution_timeout` kills it in either case.
     """
 
     operation: str
@@ -71,6 +74,7 @@ class HoodieCommitOperator(HoodieDeferringOperator):
         max_write_amplification: float | None = None,
         deferrable: bool | None = None,
         poll_interval: float | None = None,
+        cancel_on_kill: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
@@ -84,8 +88,11 @@ class HoodieCommitOperator(HoodieDeferringOperator):
         # an attribute of an operator is dear where a DAG file is parsed, and most have none of these
         if poll_interval is not None:
             self.poll_interval = poll_interval
+        if not cancel_on_kill:
+            self.cancel_on_kill = False
         if deferrable is not None:
             self.deferrable = deferrable
+        if deferrable is not None or not cancel_on_kill:
             self.check_deferrable()
 
     def take_token(self, context: Context) -> None:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.configuration import conf
 from airflow.triggers.base import StartTriggerArgs
 
 from airflow_hoodie.commits import TableReader
@@ -15,7 +14,9 @@ from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.hooks.hoodie import located, resolved_path
 from airflow_hoodie.paths import check_path, is_absolute, is_template, table_path
+from airflow_hoodie.polling import default_deferrable
 from airflow_hoodie.storage_conn import trigger_storage
+from airflow_hoodie.subclasses import check_templates
 from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.triggers.condition import ConditionTrigger, look, value_of
 from hoodie.errors import HoodieError
@@ -52,7 +53,7 @@ class TimelineSensor(BaseSensorOperator):
         *,
         table: HoodieTable | Mapping[str, Any] | str,
         missing: Literal["wait", "fail"] = "wait",
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        deferrable: bool | None = None,
         start_from_trigger: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -61,12 +62,16 @@ class TimelineSensor(BaseSensorOperator):
             table if isinstance(table, str) or hasattr(table, "resolve") else HoodieTable.of(table).to_dict()
         )
         self.missing = missing
-        self.deferrable = deferrable
+        self.deferrable = default_deferrable() if deferrable is None else deferrable
         self.start_from_trigger = start_from_trigger
         if isinstance(self.table, str):
             check_path(self.table)
         if missing not in ("wait", "fail"):
             raise HoodieConfigurationError(f"missing is {missing!r}; use 'wait' or 'fail'")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_templates(cls)
 
     def _declared(self) -> None:
         """To be called at the end of `__init__`: what can be checked and prepared without rendering."""

@@ -11,16 +11,15 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hoodie.clusters import State, Status
 from airflow_hoodie.clusters.choice import cluster_at
-from airflow_hoodie.deadline import seconds_left
 from airflow_hoodie.exceptions import HoodieException, HoodieJobError
+from airflow_hoodie.polling import MAX_FAILURES, pause
 
-#: so many polls in a row may fail before the task does; pauses are doubled meanwhile, up to a longest one
-MAX_FAILURES, _LONGEST = 10, 300.0
 #: an application is killed so much before Airflow ends the task's deferral
 _BEFORE_TIMEOUT = timedelta(seconds=5)
-_SHORTEST_WAIT = 0.05
 #: state of the event of a trigger whose time was over, and of one that could not ask the cluster
 TIMED_OUT, LOST = "timed_out", "lost"
+#: of the event
+EVENT_FIELDS = frozenset({"state", "said", "application", "cluster", "before"})
 
 
 class ApplicationTrigger(BaseTrigger):
@@ -29,12 +28,13 @@ class ApplicationTrigger(BaseTrigger):
     Its one event is {"state": ..., "said": text, "application": id, "cluster", "before": as given}. The state
     is `succeeded`, `failed`, `killed` or `unknown`;
     `timed_out` where the task's time was over, and the application was killed; `lost` where the cluster
-    could not be asked, and the application may run. Killing the deferred task kills the application.
+    could not be asked, and the application may run.
 
     :param cluster: where it runs: ClusterManager.place().
     :param application_id: the cluster's id of the application.
     :param before: what the task that is resumed has to know.
     :param poll_interval: seconds between polls.
+    :param cancel_on_kill: killing or clearing the deferred task kills the application. Otherwise it runs on.
     """
 
     def __init__(
@@ -44,12 +44,14 @@ class ApplicationTrigger(BaseTrigger):
         application_id: str,
         before: str = "",
         poll_interval: float = 30.0,
+        cancel_on_kill: bool = True,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.cluster = dict(cluster)
         self.application_id = application_id
         self.before = before
         self.poll_interval = poll_interval
+        self.cancel_on_kill = cancel_on_kill
         self.timeout_after: datetime | None = None  # the triggerer sets it
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -60,6 +62,7 @@ class ApplicationTrigger(BaseTrigger):
                 "application_id": self.application_id,
                 "before": self.before,
                 "poll_interval": self.poll_interval,
+                "cancel_on_kill": self.cancel_on_kill,
             },
         )
 
@@ -72,12 +75,19 @@ class ApplicationTrigger(BaseTrigger):
         else:
             if status is None:
                 self.log.error("The task's time is over; killing %s", self.application_id)
-                await self.on_kill()
+                await self._kill()
                 yield self._event(TIMED_OUT, "")
             else:
                 yield self._event(status.state.value, status.said)
 
     async def on_kill(self) -> None:
+        """Airflow calls it when a person ends the deferred task, and not when a triggerer stops."""
+        if self.cancel_on_kill:
+            await self._kill()
+        else:
+            self.log.info("%s runs on; a retry of the task waits for its end", self.application_id)
+
+    async def _kill(self) -> None:
         """Kill the application; a failure is logged."""
         try:
             await asyncio.to_thread(cluster_at(self.cluster).kill, self.application_id)
@@ -104,19 +114,10 @@ class ApplicationTrigger(BaseTrigger):
                 if failures >= MAX_FAILURES:
                     raise
                 self.log.warning("Poll %d of %s failed: %s", failures, self.application_id, error.message)
-            wait = self._pause(failures)
+            wait = pause(self.poll_interval, failures, self.timeout_after, _BEFORE_TIMEOUT)
             if wait is None:
                 return None
             await asyncio.sleep(wait)
-
-    def _pause(self, failures: int) -> float | None:
-        """Seconds until the next poll; None where the task's time is over."""
-        wait = max(float(self.poll_interval), _SHORTEST_WAIT)
-        wait = min(wait * float(2**failures), max(wait, _LONGEST))
-        left = seconds_left(self.timeout_after, _BEFORE_TIMEOUT)
-        if left is None:
-            return wait
-        return None if left <= 0 else min(wait, left)
 
     def _event(self, state: str, said: str) -> TriggerEvent:
         payload = {

@@ -28,6 +28,7 @@ from airflow_hoodie.conditions import COMMITS, CommitFilter, Since
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.hooks.hoodie import storage_options
 from airflow_hoodie.paths import is_template, table_path
+from airflow_hoodie.polling import backoff
 from airflow_hoodie.storage_conn import trigger_storage
 from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.errors import HoodieError, TableNotFound
@@ -42,9 +43,6 @@ OFFSET_KEY = "hoodie.place"
 EVENTS_KEY = "hoodie.events"
 #: field of an event's payload: the watcher of the asset that emitted it, for the listener
 WATCHER = "watcher"
-
-_LONGEST_PAUSE = 300.0
-_SHORTEST_PAUSE = 0.05
 
 
 class CommitEventTrigger(BaseEventTrigger):
@@ -208,25 +206,26 @@ class TableStream(SharedStreamProducer):
         options: Mapping[str, str] | None = None,
     ) -> None:
         self._path = normalize(path)
-        self._interval = max(float(interval), _SHORTEST_PAUSE)
+        self._interval = float(interval)
         self._conn_id, self._options = hoodie_conn_id, dict(options or {})
         self._reader: TableReader | None = None
 
     async def open_stream(self) -> AsyncIterator[tuple[Poll, Poll]]:
-        pause = self._interval
+        failures = 0
         while True:
             try:
                 reader = await self._opened()
                 timeline = await asyncio.to_thread(_timeline, reader)
             except (OSError, HoodieError, HoodieConfigurationError, AirflowRuntimeError) as error:
                 self._reader = None  # its credentials may be others by now
-                pause = min(pause * 2, max(_LONGEST_PAUSE, self._interval))
-                log.warning("%s can't be read, again in %g s: %s", self._path, pause, visible(error))
+                failures += 1
+                wait = backoff(self._interval, failures)
+                log.warning("%s can't be read, again in %g s: %s", self._path, wait, visible(error))
             else:
-                pause = self._interval
+                failures = 0
                 poll = Poll(reader, timeline)
                 yield poll, poll
-            await asyncio.sleep(pause)
+            await asyncio.sleep(backoff(self._interval, failures))
 
     async def _opened(self) -> TableReader:
         if self._reader is None:

@@ -17,19 +17,16 @@ from airflow.triggers.base import (
 
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
-from airflow_hoodie.deadline import seconds_left
 from airflow_hoodie.exceptions import HoodieException, from_error, from_report
 from airflow_hoodie.hooks.hoodie import storage_options
 from airflow_hoodie.paths import table_path
+from airflow_hoodie.polling import MAX_FAILURES, pause
 from hoodie.errors import ConfigError, HoodieError, TableNotFound
 from hoodie.storage import normalize
 from hoodie.text import visible
 
-#: so many polls in a row may fail before the task does
-MAX_FAILURES = 10
 #: a task that ends in the triggerer times out so much before Airflow would wake it on a worker to say so
 _BEFORE_TIMEOUT = timedelta(seconds=1)
-_SHORTEST_WAIT = 0.05
 
 
 class _TimedOut(Exception):
@@ -38,6 +35,9 @@ class _TimedOut(Exception):
 
 class ConditionTrigger(BaseTrigger):
     """Polls until the condition holds; its arguments are its only state, so that it survives any restart.
+
+    Polls that fail are tried again after growing pauses, up to five minutes; the tenth in a row is the task's
+    failure.
 
     :param kind: see `airflow_hoodie.conditions.condition`.
     :param arguments: the condition's. They are attributes too, which Airflow renders when the task starts
@@ -139,17 +139,11 @@ class ConditionTrigger(BaseTrigger):
                     reader = None  # its credentials may be others by now
             if found is not None:
                 return found
-            await asyncio.sleep(self._pause())
-
-    def _pause(self) -> float:
-        """Seconds until the next poll."""
-        wait = max(float(self.poke_interval), _SHORTEST_WAIT)
-        left = seconds_left(self.timeout_after, _BEFORE_TIMEOUT) if self.end_task else None
-        if left is not None:
-            if left <= 0:
+            end = self.timeout_after if self.end_task else None
+            wait = pause(self.poke_interval, failures, end, _BEFORE_TIMEOUT)
+            if wait is None:
                 raise _TimedOut
-            wait = min(wait, left)
-        return wait
+            await asyncio.sleep(wait)
 
 
 def look(reader: TableReader, wanted: Condition, missing: str) -> dict[str, Any] | None:

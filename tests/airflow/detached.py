@@ -67,9 +67,11 @@ class Store(dict[str, Any]):
     set = dict.__setitem__
 
 
-def context_of(store: Store) -> Any:
-    """Airflow's context of the task `write`, whose state this is."""
+def context_of(store: Store, pushed: list[tuple[str, str]] | None = None) -> Any:
+    """Airflow's context of the task `write`, whose state this is; `pushed` notes its XComs."""
+    noted = [] if pushed is None else pushed
     ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="manual__1", map_index=-1)
+    ti.xcom_push = lambda key, value: noted.append((key, value))
     run = SimpleNamespace(run_id="manual__1", data_interval_start=None, data_interval_end=None)
     return {"ti": ti, "dag_run": run, "task_state_store": store}
 
@@ -85,6 +87,7 @@ class DetachedTask:
     timeline: WrittenTimeline
     folder: Path
     store: Store = field(default_factory=Store)
+    pushed: list[tuple[str, str]] = field(default_factory=list)
 
     def submitter(self) -> str:
         """Path of spark-submit."""
@@ -104,7 +107,7 @@ class DetachedTask:
 
     @property
     def context(self) -> Any:
-        return context_of(self.store)
+        return context_of(self.store, self.pushed)
 
     def deferred(self, **arguments: Any) -> TaskDeferred:
         with pytest.raises(TaskDeferred) as caught:

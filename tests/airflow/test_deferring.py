@@ -18,7 +18,7 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.observability import stats
 
-from airflow_hoodie import HoodieTable
+from airflow_hoodie import HoodieTable, polling
 from airflow_hoodie.clusters import State, Status
 from airflow_hoodie.clusters.yarn import Yarn
 from airflow_hoodie.exceptions import (
@@ -28,7 +28,6 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
 )
 from airflow_hoodie.operators.write import DeletePartitionOperator
-from airflow_hoodie.triggers import application as module
 from tests.support.http_server import Server, serving
 
 from .conftest import FakeSubmit
@@ -40,6 +39,7 @@ APP = "application_1784000000000_0007"
 REPORT = {
     "id": APP, "user": "airflow", "name": "dag/write/run", "queue": "default", "state": "RUNNING",
     "finalStatus": "UNDEFINED", "progress": 10.0, "trackingUI": "ApplicationMaster", "diagnostics": "",
+    "trackingUrl": f"http://resource-manager:8088/proxy/{APP}/",
     "applicationType": "SPARK", "applicationTags": "", "startedTime": 1784000000123, "finishedTime": 0,
 }  # fmt: skip
 
@@ -240,6 +240,34 @@ def test_a_dag_whose_write_is_deferred(task: Task, load_dag: Callable[[str], Any
     assert [extra["instant"] for extra in extras] == task.timeline.commits
 
 
+def test_links_and_lineage_are_those_of_other_jobs(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application's page, before the task waits and after; Spark's own events name the task."""
+    from airflow.providers.apache.spark.operators import spark_submit
+
+    def inject(properties: dict[str, Any], context: Any) -> dict[str, Any]:
+        return {**properties, "spark.openlineage.parentJobName": "dag.task"}
+
+    monkeypatch.setattr(spark_submit, "inject_parent_job_information_into_spark_properties", inject)
+    deferral = task.deferred(openlineage_inject_parent_job_info=True)
+    assert task.call()["conf"]["spark.openlineage.parentJobName"] == "dag.task"
+    proxied, history = str(REPORT["trackingUrl"]), "http://history:18080/history/app/"
+    assert [value for key, value in task.pushed if key == "_link_SparkUILink"] == [proxied]
+    task.commit()
+    task.yarn.end("FINISHED", "SUCCEEDED")
+    task.yarn.apps[APP]["trackingUrl"] = history
+    task.resumed(deferral)
+    assert [value for key, value in task.pushed if key == "_link_SparkUILink"] == [proxied, history]
+    task.yarn.apps[APP]["trackingUrl"] = "N/A"
+    assert Yarn(task.yarn.address).ui(APP) == ""
+
+
+@pytest.mark.parametrize("event", [None, {}, {"state": "succeeded", "application": APP}])
+def test_an_event_that_is_no_event(event: Any, task: Task) -> None:
+    """As of a trigger that another release left in Airflow's database."""
+    with pytest.raises(HoodieException, match=r"the trigger ended with .*clear the task"):
+        task.operator().execute_complete(task.context, event)
+
+
 # --- tries ------------------------------------------------------------------------------------------------
 
 
@@ -293,6 +321,26 @@ def test_killing_the_task_kills_the_application(task: Task) -> None:
     assert task.yarn.killed == [APP, APP]
 
 
+def test_an_application_that_outlives_its_task(task: Task) -> None:
+    """cancel_on_kill=False: it runs on, and the next try waits for it; a time-out ends it all the same."""
+    deferral = task.deferred(cancel_on_kill=False)
+    asyncio.run(deferral.trigger.on_kill())
+    assert task.yarn.killed == []
+    task.forget()
+    assert task.deferred(cancel_on_kill=False).trigger.serialize() == deferral.trigger.serialize()
+    assert not task.submitted
+    deferral.trigger.timeout_after = datetime.now(timezone.utc)
+    with pytest.raises(HoodieJobKilledError, match="execution_timeout is over"):
+        task.resumed(deferral)
+    assert task.yarn.killed == [APP]
+
+
+@pytest.mark.parametrize("deferrable", [None, False])
+def test_a_job_of_the_task_itself_ends_with_it(deferrable: bool | None, task: Task) -> None:
+    with pytest.raises(HoodieConfigurationError, match=r"cancel_on_kill=False .*use deferrable=True"):
+        task.operator(cancel_on_kill=False, deferrable=deferrable)
+
+
 def test_a_submission_that_is_killed_leaves_no_application(task: Task) -> None:
     """spark-submit hands the application over while the task is being killed."""
     operator = task.operator()
@@ -320,12 +368,12 @@ def test_the_trigger_outlives_a_cluster_that_does_not_answer(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nine failed polls in a row are borne, a tenth is not."""
-    monkeypatch.setattr(module, "_LONGEST", 0.05)
+    monkeypatch.setattr(polling, "LONGEST", 0.05)
     deferral = task.deferred()
     task.yarn.end("FINISHED", "SUCCEEDED")
-    task.yarn.broken = module.MAX_FAILURES - 1
+    task.yarn.broken = polling.MAX_FAILURES - 1
     assert run(deferral.trigger)["state"] == "succeeded"
-    task.yarn.broken = module.MAX_FAILURES
+    task.yarn.broken = polling.MAX_FAILURES
     with pytest.raises(HoodieJobError, match=r"may be running still: .*HTTP 503"):
         task.resumed(deferral)
 

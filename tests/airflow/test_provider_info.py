@@ -9,11 +9,15 @@ import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import airflow
 import jsonschema
 import pytest
+import tomllib
 
 import airflow_hoodie
+from airflow_hoodie.compat import airflow_version
 from airflow_hoodie.get_provider_info import get_provider_info
 from scripts.environment import ROOT
 
@@ -47,15 +51,78 @@ def test_names_every_module_of_its_kind() -> None:
         assert set(entry["python-modules"]) == public - {"airflow_hoodie.hooks.process_group"}
 
 
+def named(name: str) -> Any:
+    """What a dotted name stands for."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
 def test_names_every_notifier() -> None:
     from airflow.sdk import BaseNotifier
 
     for name in get_provider_info()["notifications"]:
-        module, _, kind = name.rpartition(".")
-        assert issubclass(getattr(importlib.import_module(module), kind), BaseNotifier)
+        assert issubclass(named(name), BaseNotifier)
     folder = Path(ROOT, "airflow_hoodie", "notifications")
     public = {f"airflow_hoodie.notifications.{path.stem}" for path in folder.glob("[a-z]*.py")}
     assert public == {name.rpartition(".")[0] for name in get_provider_info()["notifications"]}
+
+
+def test_airflow_finds_what_it_names() -> None:
+    """Links, commands, settings and assets are there, and Airflow takes them over."""
+    from airflow.providers_manager import ProvidersManager
+    from airflow.sdk import BaseOperatorLink
+
+    info, manager = get_provider_info(), ProvidersManager()  # type: ignore[no-untyped-call]
+    assert set(info["extra-links"]) <= set(manager.extra_links_class_names)
+    for name in info["extra-links"]:
+        assert issubclass(named(name), BaseOperatorLink)
+    for name in info["cli"]:
+        assert [command.name for command in named(name)()] == ["hoodie"]
+    [uris] = info["asset-uris"]
+    assert all(callable(named(uris[key])) for key in ("handler", "factory", "to_openlineage_converter"))
+    assert {"hoodie", "hoodie_lock"} <= set(manager.hooks)
+    options = info["config"]["hoodie"]["options"]
+    assert set(options) == {"tables", "tables_of_assets"}
+    from airflow.configuration import conf
+
+    assert all(conf.get("hoodie", name) == str(options[name]["default"]) for name in options)
+
+
+#: arguments by trigger
+TRIGGERS: dict[str, dict[str, Any]] = {
+    "airflow_hoodie.triggers.application.ApplicationTrigger": {
+        "cluster": {"address": "a:1"},
+        "application_id": "app",
+        "cancel_on_kill": False,
+    },
+    "airflow_hoodie.triggers.commits.CommitEventTrigger": {
+        "table": "/lake/orders",
+        "start": "earliest",
+        "partition": ["a"],
+    },
+    "airflow_hoodie.triggers.condition.ConditionTrigger": {
+        "kind": "commits",
+        "table": "/lake/orders",
+        "after": "20260101",
+    },
+}
+
+
+def test_every_trigger_survives_the_database() -> None:
+    from airflow.models.trigger import Trigger
+    from airflow.triggers.base import BaseTrigger
+
+    [entry] = get_provider_info()["triggers"]
+    modules = [importlib.import_module(name) for name in entry["python-modules"]]
+    kinds = [cls for module in modules for cls in vars(module).values() if isinstance(cls, type)]
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in kinds if issubclass(cls, BaseTrigger)}
+    assert {name for name in names if name.startswith("airflow_hoodie.")} == set(TRIGGERS)
+    for name, arguments in TRIGGERS.items():
+        classpath, kwargs = named(name)(**arguments).serialize()
+        assert classpath == name
+        assert arguments.items() <= kwargs.items()
+        again = named(name)(**Trigger._decrypt_kwargs(Trigger(classpath, kwargs).encrypted_kwargs))
+        assert again.serialize() == (classpath, kwargs)
 
 
 def test_airflow_finds_it() -> None:
@@ -72,6 +139,22 @@ def test_the_short_names() -> None:
         assert isinstance(found, dict) or found.__name__ == name
     with pytest.raises(AttributeError, match="UpsertOperater"):
         _ = airflow_hoodie.UpsertOperater
+
+
+def test_an_airflow_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names both versions and what to install; Airflow's lists of providers pass the error by."""
+    from airflow.sdk.exceptions import AirflowOptionalProviderFeatureException
+
+    extras = tomllib.loads(Path(ROOT, "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    [needed] = [text for text in extras["airflow"] if text.startswith("apache-airflow>")]
+    oldest = ".".join(map(str, airflow_version.OLDEST))
+    assert needed.startswith(f"apache-airflow>={oldest},")
+    for version in ("2.11.0", "3.2.2rc1"):
+        monkeypatch.setattr(airflow, "__version__", version)
+        with pytest.raises(AirflowOptionalProviderFeatureException, match=rf"{oldest} or later.*{version};"):
+            _ = airflow_hoodie.UpsertOperator
+    for version in (f"{oldest}.0", "4.0.0"):
+        airflow_version.check_airflow(version)
 
 
 def test_the_package_imports_the_standard_library_only() -> None:

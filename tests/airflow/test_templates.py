@@ -15,6 +15,7 @@ from airflow.sdk import DAG, BaseOperator
 
 import airflow_hoodie
 from airflow_hoodie import HoodieTable
+from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.get_provider_info import get_provider_info
 
 #: arguments of the classes that need more than a table, by parameter
@@ -94,6 +95,15 @@ def test_fields_exist_and_render(kind: type[BaseOperator]) -> None:
 @pytest.mark.parametrize("kind", list(classes()), ids=lambda kind: kind.__name__)
 def test_what_the_documentation_calls_templated_is(kind: type[BaseOperator]) -> None:
     assert promised(kind) <= set(kind.template_fields)
+
+
+@pytest.mark.parametrize("kind", [airflow_hoodie.UpsertOperator, airflow_hoodie.CommitSensor])
+def test_a_class_of_ones_own_renders_what_its_base_does(kind: type[Any]) -> None:
+    own = type("Own", (kind,), {"template_fields": (*kind.template_fields, "owner")})
+    assert own.template_fields[-1] == "owner"
+    assert type("Own", (kind,), {}).template_fields == kind.template_fields
+    with pytest.raises(HoodieConfigurationError, match=rf"Own.*has not .*table.*\*{kind.__name__}\."):
+        type("Own", (kind,), {"template_fields": ("owner",)})
 
 
 @pytest.mark.parametrize("kind", CONCRETE, ids=lambda kind: kind.__name__)

@@ -18,7 +18,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent
 
-from airflow_hoodie import CommitSensor, FreshnessSensor, HoodieTable, PartitionSensor
+from airflow_hoodie import CommitSensor, FreshnessSensor, HoodieTable, PartitionSensor, polling
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import condition
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException, HoodieTableNotFoundError
@@ -176,7 +176,8 @@ def test_a_missing_table(table: WrittenTimeline, tmp_path: Path) -> None:
 def test_hiccups_are_borne_and_a_dead_storage_is_not(
     table: WrittenTimeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failures = [module.MAX_FAILURES - 1]
+    monkeypatch.setattr(polling, "LONGEST", 0.05)
+    failures = [polling.MAX_FAILURES - 1]
     poll = TableReader.poll
 
     def flaky(self: Any) -> Any:
@@ -193,6 +194,40 @@ def test_hiccups_are_borne_and_a_dead_storage_is_not(
     with pytest.raises(HoodieException, match=r"orders can't be read: stale file handle") as caught:
         sensor(table).execute_complete({}, run(revived(trigger)))
     assert caught.value.code == "storage"
+
+
+def test_pauses_grow_while_polls_fail_and_end_with_the_task(
+    table: WrittenTimeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Doubled up to five minutes, or the sensor's own interval where that is longer."""
+    minute = [polling.backoff(60, failures) for failures in range(5)]
+    assert minute == [60, 120, 240, 300, 300]
+    assert [polling.backoff(900, failures) for failures in (0, 9, 5000)] == [900, 900, 900]
+    left = datetime.now(timezone.utc) + timedelta(seconds=100)
+    assert 80 < (polling.pause(60, 4, left, timedelta(seconds=10)) or 0) <= 90
+    assert polling.pause(60, 0, left, timedelta(seconds=100)) is None
+    asked: list[int] = []
+    monkeypatch.setattr(module, "pause", lambda interval, failures, *_: asked.append(failures) or 0.0)
+    monkeypatch.setattr(TableReader, "poll", lambda self: iter(()).throw(OSError("stale file handle")))
+    assert run(ConditionTrigger(kind="commits", table=table.path))["status"] == "error"
+    assert asked == list(range(1, polling.MAX_FAILURES))
+
+
+def test_an_event_that_is_no_event(table: WrittenTimeline) -> None:
+    """As of a trigger that another release left in Airflow's database."""
+    for event in (None, {}, {"status": "done"}):
+        with pytest.raises(HoodieException, match="the trigger ended with"):
+            sensor(table).execute_complete({}, event)
+
+
+def test_airflows_default_makes_sensors_deferrable(
+    table: WrittenTimeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not CommitSensor(task_id="wait", table=table.path).deferrable
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
+    assert CommitSensor(task_id="wait", table=table.path).deferrable
+    assert not CommitSensor(task_id="wait", table=table.path, deferrable=False).deferrable
+    deferred(CommitSensor(task_id="wait", table=table.path))
 
 
 def test_a_text_of_the_table_begins_no_line_of_the_log(

@@ -13,7 +13,7 @@ import pytest
 from airflow.models.trigger import Trigger
 from airflow.triggers.shared_stream import SharedStreamManager
 
-from airflow_hoodie import CommitEventTrigger
+from airflow_hoodie import CommitEventTrigger, polling
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException
 from airflow_hoodie.triggers import commits as module
@@ -374,7 +374,7 @@ def test_assets_that_share_a_trigger_share_its_offset(table: WrittenTimeline) ->
 def test_a_table_that_comes_later_and_a_storage_that_hiccups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(polling, "LONGEST", 0.05)
     poll = TableReader.poll
     failures = [3]
 

@@ -28,13 +28,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
-def test_the_wheel_holds_both_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_holds_both_packages_their_docs_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     expected = {
         str(file.relative_to(home))
         for home, package in ((ROOT, "airflow_hoodie"), (ROOT / "spark_jobs", "hoodie"))
         for file in (home / package).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
+    expected |= {f"airflow_hoodie/docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert held == expected
     assert {"hoodie/py.typed", "airflow_hoodie/py.typed", "hoodie/serve/static/index.html"} <= held
