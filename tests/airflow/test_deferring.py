@@ -28,6 +28,8 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
 )
 from airflow_hoodie.operators.write import DeletePartitionOperator
+from hoodie.source.fingerprint import fingerprint
+from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 from tests.support.http_server import Server, serving
 
 from .conftest import FakeSubmit
@@ -238,6 +240,18 @@ def test_a_dag_whose_write_is_deferred(task: Task, load_dag: Callable[[str], Any
             select(AssetEvent.extra).where(AssetEvent.source_run_id == done.run_id)
         ).all()
     assert [extra["instant"] for extra in extras] == task.timeline.commits
+
+
+def test_a_commit_that_is_there_defers_nothing(task: Task) -> None:
+    """One of the same source: neither spark-submit nor a trigger is started."""
+    source = task.folder / "in.csv"
+    source.write_text("id\n1\n")
+    described = task.operator(source=str(source)).described()
+    extra = {TOKEN_KEY: TOKEN, FINGERPRINT_KEY: fingerprint("upsert", described)}
+    instant = task.timeline.commit(extra=extra)
+    result = task.operator(source=str(source)).execute(task.context)
+    assert (result["status"], result["instant"]) == ("already_committed", instant)
+    assert not task.submitted
 
 
 def test_links_and_lineage_are_those_of_other_jobs(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
