@@ -213,7 +213,7 @@ def test_a_long_timeline(browser: Browser, site: Site) -> None:
         browser.click("#older")
         browser.until(f"{MARKS} === {200 * number}")
     assert browser.run("document.querySelector('#older').disabled")
-    assert browser.run("document.querySelectorAll('.list tbody tr').length") == 1200
+    assert browser.run("document.querySelector('.list').getAttribute('aria-rowcount')") == "1201"
     browser.run("document.querySelector('.mark[tabindex=\"0\"]').focus()")
     browser.press("Home")
     assert focused(browser) == f"{order[0]}/commit"
@@ -235,6 +235,69 @@ def test_a_long_timeline(browser: Browser, site: Site) -> None:
     lefts = browser.run("[...document.querySelectorAll('.mark')].map((mark) => mark.offsetLeft)")
     assert all(later - earlier >= 17 for earlier, later in itertools.pairwise(lefts))
     assert browser.errors == []
+
+
+#: rows and marks that were made since
+COUNTED = """window.made = 0; new MutationObserver((changes) => {
+  for (const node of changes.flatMap((change) => [...change.addedNodes]))
+    window.made += node.nodeType === 1 && node.matches('tr[data-key], .mark');
+}).observe(document.body, {childList: true, subtree: true}); 0"""
+#: the row in the middle of the list: its key, and which one it is by what assistive technology is told
+MIDDLE = """new Promise(requestAnimationFrame).then(() => {
+  const r = document.querySelector('#list').getBoundingClientRect();
+  const row = document.elementFromPoint(r.x + 20, r.y + r.height / 2)?.closest('tr');
+  return [row?.dataset.key, Number(row?.ariaRowIndex)];
+})"""
+
+
+def test_of_a_long_list_what_is_seen_is_drawn(browser: Browser, tmp_path: Path) -> None:
+    """Wherever it is scrolled to, and without what has the focus, or is chosen, being lost."""
+    table = WrittenTimeline.create(tmp_path)
+    table.fill(1200)
+    newest = [f"{time}/commit" for time in reversed(table.commits)]
+    rows = "document.querySelectorAll('.list tbody tr[data-key]').length"
+    with PageServer(Page(lambda: {"orders": table.path}, examiner=Planned())) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        browser.open(f"{server.url}?table=orders&instant={table.commits[2]}")
+        browser.until("document.querySelector('#details h2')")
+        browser.until("document.querySelector('.tile')")
+        assert browser.run(MARKS) == 1200
+        assert 0 < browser.run(rows) < 150
+        assert browser.run("document.querySelector('tr[aria-current]').dataset.key") == newest[1197]
+        height = browser.run("document.querySelector('tr[aria-current]').getBoundingClientRect().height")
+        for place in (1190, 600, 30, 0, 900):
+            browser.run(f"document.querySelector('#list').scrollTop = {place * height}; 0")
+            key, index = browser.run(MIDDLE)
+            assert key == newest[index - 2]
+            assert place <= index - 2 <= min(place + 30, 1199)
+            assert browser.run(rows) < 150
+        assert browser.run("document.querySelector('tr[aria-current]').ariaRowIndex") == "1199"
+        browser.run(f"document.querySelector('tr[data-key=\"{key}\"] button').focus()")
+        place = newest.index(key)
+        browser.press(*["ArrowDown"] * 60)
+        assert focused(browser) == newest[place + 60]
+        browser.run("document.querySelector('#list').scrollTop = 0; 0")
+        browser.run(MIDDLE)
+        assert focused(browser) == newest[place + 60], "it is out of sight, and has the focus"
+        browser.press("ArrowUp")
+        assert focused(browser) == newest[place + 59]
+        browser.run("document.querySelector('#list').scrollTop = 9000; 0")
+        key, _ = browser.run(MIDDLE)
+        top = f"document.querySelector('tr[data-key=\"{key}\"]').getBoundingClientRect().top"
+        before = browser.run(top)
+        browser.run(COUNTED)
+        table.commit()
+        browser.run("document.querySelector('#refresh').click()")
+        browser.until(f"{MARKS} === 1201")
+        assert abs(browser.run(top) - before) < 1.5
+        assert focused(browser) == newest[place + 59]
+        assert browser.run("window.made") <= 4, "a refresh makes what is new"
+        browser.run("window.made = 0; document.querySelector('#search').focus()")
+        browser.press("0")
+        browser.until("document.querySelector('#count').innerText.includes('found')")
+        assert browser.run("window.made") < 150, "a keystroke makes what is seen"
+        assert browser.errors == []
+        server.shutdown()
 
 
 @pytest.mark.full
@@ -423,9 +486,10 @@ def test_older_instants_are_read_again_where_they_changed(browser: Browser, tmp_
         table.fill(250)
         browser.click("#refresh")
         browser.until(f"{MARKS} === 700")
-        row = f"document.querySelector('tr[data-key=\"{begun.time}/commit\"]').innerText"
-        browser.until(f"{row}.includes('completed')")
-        assert browser.run(ROWS) == sorted((f"{time}/commit" for time in table.commits[1:]), reverse=True)
+        mark = f"document.querySelector('.mark[data-key=\"{begun.time}/commit\"]').ariaLabel"
+        browser.until(f"{mark}.includes('completed')")
+        marks = "[...document.querySelectorAll('.mark')].map((mark) => mark.dataset.key)"
+        assert browser.run(marks) == sorted(f"{time}/commit" for time in table.commits[1:])
         assert browser.errors == []
         server.shutdown()
 

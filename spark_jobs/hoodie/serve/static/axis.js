@@ -38,11 +38,16 @@ export class Axis {
     this.lanes.addEventListener("click", (event) => this.#clicked(event));
     for (const name of ["focusin", "pointerover"]) this.lanes.addEventListener(name, (event) => this.#look(event));
     this.lanes.addEventListener("pointerleave", () => this.#lookAt(this.active));
-    new ResizeObserver(() => this.#place()).observe(this.plot);
+    this.#measure();
+    new ResizeObserver(() => {
+      this.#measure();
+      this.#place();
+    }).observe(this.plot);
   }
 
   // items: oldest first. atEnd: show the newest. keep: what is seen stays where it is, and so does the focus.
   show(items, { atEnd = true, keep = false } = {}) {
+    this.#measure();
     const seen = keep ? this.#seen() : null;
     const focused = keep && this.lanes.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     this.items = items;
@@ -61,6 +66,11 @@ export class Axis {
     if (seen?.atEnd ?? atEnd) this.toEnd();
     else if (this.marks.has(seen?.id)) this.plot.scrollLeft += this.marks.get(seen.id).offsetLeft - seen.left;
     if (focused && document.activeElement?.dataset.key !== focused) this.marks.get(focused)?.focus({ preventScroll: true });
+  }
+
+  // Before marks change: to ask afterwards lays all of them out, and once more when they are placed
+  #measure() {
+    this.across = this.plot.clientWidth;
   }
 
   // The mark at the left edge; or the newest end is in sight
@@ -117,15 +127,16 @@ export class Axis {
   // Marks of instants that say the same as before are taken over
   #lane(lane, before) {
     const found = [...this.lanes.children].find((other) => other.ariaLabel === lane);
-    const made = found ?? element("div.lane", { role: "group", "aria-label": lane });
+    const made = found ?? element(`div.lane.${lane}`, { role: "group", "aria-label": lane });
     const marks = [];
     for (const item of this.byLane.get(lane)) {
       const id = key(item);
       const says = sentence(item);
       const looks = `mark ${lane} ${item.status}${item.archived ? " archived" : ""}`;
       let mark = before.get(id);
-      if (mark?.ariaLabel !== says || mark.className !== looks) {
-        mark = element("div", { class: looks, role: "option", "aria-label": says, "data-key": id }, GLYPHS[item.status] ?? "");
+      if (mark?.ariaLabel !== says || mark.dataset.looks !== looks) {
+        const more = { role: "option", "aria-label": says, "aria-selected": "false", tabindex: -1, "data-key": id, "data-looks": looks };
+        mark = element("div", { class: looks, ...more }, GLYPHS[item.status] ?? "");
       }
       const tall = item.num_writes ? Math.log1p(item.num_writes) / Math.log1p(this.most) : 0.25;
       mark.style.height = `${Math.round(10 + 16 * tall)}px`;
@@ -136,11 +147,14 @@ export class Axis {
     return made;
   }
 
+  // Tab leads to one mark; one may be chosen
   #mark() {
-    for (const [id, mark] of this.marks) {
-      mark.tabIndex = id === this.active ? 0 : -1;
-      mark.setAttribute("aria-selected", String(id === this.selected));
-    }
+    this.reached?.setAttribute("tabindex", -1);
+    this.reached = this.marks.get(this.active);
+    this.reached?.setAttribute("tabindex", 0);
+    this.picked?.setAttribute("aria-selected", "false");
+    this.picked = this.marks.get(this.selected);
+    this.picked?.setAttribute("aria-selected", "true");
   }
 
   #span() {
@@ -151,7 +165,7 @@ export class Axis {
   }
 
   #width() {
-    const window = Math.max(200, this.plot.clientWidth);
+    const window = Math.max(200, this.across);
     if (this.byTime) return Math.min(window * this.zoom, 8_000_000);
     return Math.max(window, 2 * EDGE + this.items.length * ORDER_STEP * this.zoom);
   }
@@ -170,8 +184,10 @@ export class Axis {
       const long = this.byTime ? Math.max(SLIM, (item.elapsed_ms ?? 0) * perMs) : Math.max(6, step - 5);
       mark.style.left = `${this.at(item).toFixed(1)}px`;
       mark.style.width = `${long.toFixed(1)}px`;
-      const waited = this.byTime && item.waited_ms && item.elapsed_ms ? item.waited_ms / item.elapsed_ms : 0;
-      mark.style.setProperty("--waited", `${Math.round(100 * waited)}%`);
+      if (item.waited_ms && item.elapsed_ms) {
+        mark.classList.toggle("waited", this.byTime);
+        mark.style.setProperty("--waited", `${Math.round((100 * item.waited_ms) / item.elapsed_ms)}%`);
+      }
     }
     for (const items of this.byLane.values()) this.#count(items);
     for (const part of [this.lanes, this.ticks]) part.style.width = `${width}px`;

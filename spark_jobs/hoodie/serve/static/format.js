@@ -97,13 +97,22 @@ export function takenBack(what) {
   return `${named}: ${rows}${what.planned ? " (planned; it did not end)" : ""}`;
 }
 
+// What is made of an item once, as items never change
+function once(make) {
+  const known = new WeakMap();
+  return (item) => {
+    if (!known.has(item)) known.set(item, make(item));
+    return known.get(item);
+  };
+}
+
 // All that a search looks through
-export const words = (item) =>
+export const words = once((item) =>
   [item.instant, kind(item), item.action, item.operation, item.state, item.status, seconds(item.start_ms, ""), runText(item.run), item.run?.run_id, interval(item.run),
-    item.taken_back?.instant, runText(item.taken_back?.run), item.writer?.owner, item.archived ? "archived" : ""].filter(Boolean).join(" ").toLowerCase();
+    item.taken_back?.instant, runText(item.taken_back?.run), item.writer?.owner, item.archived ? "archived" : ""].filter(Boolean).join(" ").toLowerCase());
 
 // One line for a mark: what is seen, read out
-export function sentence(item) {
+export const sentence = once((item) => {
   const parts = [`${kind(item)} ${seconds(item.start_ms, item.instant)}`, STATUS[item.status]];
   if (item.archived) parts.push("archived");
   if (item.operation && item.operation !== "cluster" && item.operation !== "compact") parts.push(item.operation);
@@ -124,7 +133,7 @@ export function sentence(item) {
   if (item.run) parts.push(`by ${runText(item.run)}`);
   if (item.run?.stands_for) parts.push(`for ${interval(item.run)}`);
   return parts.join("; ");
-}
+});
 
 // DOM -----------------------------------------------------------------------------------------------
 

@@ -210,7 +210,8 @@ const searched = (all) => {
   return asked.length ? all.filter((item) => asked.every((word) => words(item).includes(word))) : all;
 };
 
-function show({ atEnd, keep = false }) {
+// typing: the axis follows in a task of its own, so that keys are not kept waiting
+function show({ atEnd, keep = false, typing = false }) {
   const { table } = state;
   at("message").hidden = true;
   at("timeline").hidden = false;
@@ -220,9 +221,11 @@ function show({ atEnd, keep = false }) {
   const found = searched(loaded);
   const drawn = JSON.stringify(found);
   if (!keep || drawn !== state.shown) {
-    axis.show(found, { atEnd, keep });
-    list.show(found, { keep });
     state.shown = drawn;
+    list.show(found, { keep });
+    const draw = () => state.shown === drawn && axis.show(found, { atEnd, keep });
+    if (typing) setTimeout(draw);
+    else draw();
   }
   const parts = [`${number(state.active.length)} of ${plural(state.total, "instant")}`];
   if (state.search.trim()) parts.unshift(`${number(found.length)} found`);
@@ -339,7 +342,7 @@ at("search").addEventListener("input", () => {
   clearTimeout(searching);
   searching = setTimeout(() => {
     state.search = at("search").value;
-    if (state.table) show({ atEnd: true });
+    if (state.table) show({ atEnd: true, typing: true });
   }, 120);
 });
 
