@@ -208,7 +208,11 @@ def test_pauses_grow_while_polls_fail_and_end_with_the_task(
     assert polling.pause(60, 0, left, timedelta(seconds=100)) is None
     asked: list[int] = []
     monkeypatch.setattr(module, "pause", lambda interval, failures, *_: asked.append(failures) or 0.0)
-    monkeypatch.setattr(TableReader, "poll", lambda self: iter(()).throw(OSError("stale file handle")))
+
+    def broken(self: TableReader) -> Any:
+        raise OSError("stale file handle")
+
+    monkeypatch.setattr(TableReader, "poll", broken)
     assert run(ConditionTrigger(kind="commits", table=table.path))["status"] == "error"
     assert asked == list(range(1, polling.MAX_FAILURES))
 
