@@ -158,12 +158,11 @@ class SubmitOperator(SparkSubmitOperator):
 
     def add_lineage(self, context: Any) -> None:
         """Adds to `conf` what `openlineage_inject_parent_job_info` and its like ask for, as `submit` does."""
+        module: Any = spark_submit_operator
         if self._openlineage_inject_parent_job_info:
-            inject = spark_submit_operator.inject_parent_job_information_into_spark_properties
-            self.conf = inject(self.conf or {}, context)
+            self.conf = module.inject_parent_job_information_into_spark_properties(self.conf or {}, context)
         if self._openlineage_inject_transport_info:
-            inject = spark_submit_operator.inject_transport_information_into_spark_properties
-            self.conf = inject(self.conf or {}, context)
+            self.conf = module.inject_transport_information_into_spark_properties(self.conf or {}, context)
 
     def submit_by(self, hook: SparkSubmitHook) -> None:
         """Runs this hook's spark-submit to its end, whatever the deploy mode is; see `add_lineage`."""

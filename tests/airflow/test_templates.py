@@ -99,9 +99,10 @@ def test_what_the_documentation_calls_templated_is(kind: type[BaseOperator]) -> 
 
 @pytest.mark.parametrize("kind", [airflow_hoodie.UpsertOperator, airflow_hoodie.CommitSensor])
 def test_a_class_of_ones_own_renders_what_its_base_does(kind: type[Any]) -> None:
-    own = type("Own", (kind,), {"template_fields": (*kind.template_fields, "owner")})
+    own: Any = type("Own", (kind,), {"template_fields": (*kind.template_fields, "owner")})
     assert own.template_fields[-1] == "owner"
-    assert type("Own", (kind,), {}).template_fields == kind.template_fields
+    own = type("Own", (kind,), {})
+    assert own.template_fields == kind.template_fields
     with pytest.raises(HoodieConfigurationError, match=rf"Own.*has not .*table.*\*{kind.__name__}\."):
         type("Own", (kind,), {"template_fields": ("owner",)})
 

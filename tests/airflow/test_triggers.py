@@ -207,7 +207,12 @@ def test_pauses_grow_while_polls_fail_and_end_with_the_task(
     assert 80 < (polling.pause(60, 4, left, timedelta(seconds=10)) or 0) <= 90
     assert polling.pause(60, 0, left, timedelta(seconds=100)) is None
     asked: list[int] = []
-    monkeypatch.setattr(module, "pause", lambda interval, failures, *_: asked.append(failures) or 0.0)
+
+    def noted(interval: float, failures: int, *_: Any) -> float:
+        asked.append(failures)
+        return 0.0
+
+    monkeypatch.setattr(module, "pause", noted)
 
     def broken(self: TableReader) -> Any:
         raise OSError("stale file handle")
