@@ -14,7 +14,7 @@ SECRETS = ("AKIAPLANTED7EXAMPLE0", "planted/secret+of=glue")
 REGION = "eu-west-1"
 
 #: the body of a request -> status and answer, None for moto's own
-Answer = Callable[[dict[str, Any]], "tuple[int, dict[str, Any]] | None"]
+Answer = Callable[[dict[str, Any]], "tuple[int, Any] | None"]
 
 
 @dataclass

@@ -16,7 +16,7 @@ import pytest
 
 import hoodie
 from hoodie.config.key import Config
-from hoodie.errors import ConfigError, StorageError
+from hoodie.errors import ConfigError, ServiceError, StorageError
 from hoodie.services.sync.run import SyncResult
 from hoodie.sync.hive.changes import EntryChange
 from hoodie.sync.hive.glue import GlueCatalog
@@ -323,6 +323,47 @@ def test_what_glue_does_not_do_is_done_by_the_next_sync(lake: Lake) -> None:
         lake.sync()
     assert lake.sync().entries[0]["status"] == "changed"
     assert lake.sync().change_requests == 0
+
+
+@pytest.mark.parametrize(
+    ("operation", "answer"),
+    [
+        ("GetDatabase", {}),  # a page of a proxy is read as an answer without anything
+        ("GetTable", {}),
+        ("GetTable", []),
+        ("GetTable", {"Table": {"Name": "orders", "StorageDescriptor": {"Columns": [{"Type": "int"}]}}}),
+        ("GetPartitions", {"Partitions": [{}]}),
+        ("GetPartitions", {"Partitions": "text"}),
+        ("GetPartitions", {"Partitions": [], "NextToken": "same"}),
+    ],
+)
+def test_answers_that_are_none(lake: Lake, operation: str, answer: Any) -> None:
+    """They are errors of the sync, and of a write that syncs."""
+    lake.write("1")
+    lake.sync()
+    everything = {"hoodie.meta.sync.incremental": "false"}
+    with (
+        lake.glue.answering(operation, lambda body: (200, answer)),
+        pytest.raises(StorageError, match=r"AWS Glue in eu-west-1 .*(no answer of Glue's|names itself)"),
+    ):
+        lake.sync(everything)
+    assert lake.sync(everything).change_requests == 0
+
+
+def test_a_sync_that_fails_in_an_unforeseen_way_is_an_error_of_the_write(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr("hoodie.sync.hive.hook.sync", fails)
+    on = {**BY_DAY, **lake.glue.options, "hoodie.datasource.meta.sync.enable": "true"}
+    rows = pa.table({"id": ["1"], "day": ["1"]})
+    with pytest.raises(ServiceError, match=r"the rows are committed at .*RuntimeError: unforeseen"):
+        hoodie.write_table(rows, lake.path, options=on)
+    ignored = {**on, "hoodie.datasource.hive_sync.ignore_exceptions": "true"}
+    (warning,) = hoodie.write_table(rows, lake.path, options=ignored).warnings
+    assert "the sync with AWS Glue failed: RuntimeError: unforeseen" in warning
 
 
 @pytest.mark.full

@@ -9,37 +9,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
-from hoodie.aws.client import Library, Service, check_keys, client, library, mask, region_around
-from hoodie.aws.settings import AWS_ACCESS_KEY
 from hoodie.config.key import Config
-from hoodie.errors import ConfigError, StorageError
-from hoodie.mask import Mask, masked
+from hoodie.errors import StorageError
 from hoodie.sync.hive.catalog import Catalog, batches
 from hoodie.sync.hive.changes import EntryChange, Stored, Values
+from hoodie.sync.hive.glue_requests import LEFT_OUT, NOT_THERE, THERE, TITLE, Requests, check
 from hoodie.sync.hive.wanted import OUTPUT, SERDE, Column, Entry
 from hoodie.sync.settings import (
-    ANSWER_MS,
     BATCH,
     GLUE_ALL_READS,
-    GLUE_CATALOG,
     GLUE_CHANGES,
-    GLUE_ENDPOINT,
     GLUE_LISTING,
     GLUE_READS,
-    GLUE_REGION,
     GLUE_SKIP_ARCHIVE,
-    TOOL,
 )
 
 T = TypeVar("T")
 
-_WANTED = f"{TOOL.name}=glue"
-_TITLE = "AWS Glue"
-_CONNECT_S, _ATTEMPTS = 1, 4
 #: of one request
 _MOST_CHANGED, _MOST_DROPPED, _MOST_READ = 100, 25, 1000
 #: how often keys that Glue left out of an answer are asked for again
@@ -47,29 +36,18 @@ _ROUNDS = 5
 _LONGEST_COMMENT = 255
 #: what Athena goes by
 _LISTING = "hudi.metadata-listing-enabled"
-#: what an entry and a partition are changed by; what is asked for has more
+#: what an entry is changed by, and a partition beside its values; what is asked for has more
 _TABLE_INPUT = (
     "Name", "Description", "Owner", "LastAccessTime", "LastAnalyzedTime", "Retention", "StorageDescriptor",
     "PartitionKeys", "ViewOriginalText", "ViewExpandedText", "TableType", "Parameters", "TargetTable",
 )  # fmt: skip
-_PARTITION_INPUT = ("Values", "LastAccessTime", "StorageDescriptor", "Parameters", "LastAnalyzedTime")
-
-_THERE, _NOT_THERE = "AlreadyExistsException", "EntityNotFoundException"
-_LEFT_OUT = "UnprocessedKeys"
-_LATER = {
-    "ThrottlingException", "ThrottledException", "TooManyRequestsException", "OperationTimeoutException",
-    "InternalServiceException", "InternalFailure", "ServiceUnavailable", "ConcurrentModificationException",
-    "ConcurrentRunsExceededException", "ResourceNotReadyException", _LEFT_OUT,
-}  # fmt: skip
-_NO_RIGHTS = ("AccessDeniedException", "AccessDenied", "GlueEncryptionException")
-_NO_KEYS = ("UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException",
-            "InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignature")  # fmt: skip
+_PARTITION_INPUT = ("LastAccessTime", "StorageDescriptor", "Parameters", "LastAnalyzedTime")
 
 
 class GlueCatalog(Catalog):
-    title = _TITLE
+    title = TITLE
 
-    def __init__(self, requests: _Requests, config: Config) -> None:
+    def __init__(self, requests: Requests, config: Config) -> None:
         super().__init__()
         self._requests = requests
         self._size = config[BATCH]
@@ -81,14 +59,13 @@ class GlueCatalog(Catalog):
 
     @classmethod
     def check(cls, config: Config) -> None:
-        check_keys(config)
-        _address(config, library(_WANTED, "glue"))
+        check(config)
 
     @classmethod
     @contextlib.contextmanager
     def opened(cls, config: Config) -> Iterator[GlueCatalog]:
         """Asks nothing yet: Glue has requests, and no connection."""
-        requests = _Requests.of(config)
+        requests = Requests.of(config)
         try:
             yield cls(requests, config)
         finally:
@@ -109,35 +86,27 @@ class GlueCatalog(Catalog):
         )
 
     def has_database(self, database: str) -> bool:
-        return self._found("get_database", Name=database) is not None
+        answer = self._found("get_database", Name=database)
+        with self._requests.reading("get_database"):
+            return answer is not None and bool(answer["Database"])
 
     def create_database(self, database: str) -> None:
         given = {"Name": database, "Description": "automatically created by hoodie"}
         try:
             self._change("create_database", f"create database {database}", DatabaseInput=given)
         except StorageError as error:
-            if error.values.get("kind") != _THERE:
+            if error.values.get("kind") != THERE:
                 raise
 
     def entry(self, database: str, name: str) -> Stored | None:
         answer = self._found("get_table", DatabaseName=database, Name=name)
         if answer is None:
             return None
-        found = answer["Table"]
+        with self._requests.reading("get_table"):
+            found = answer["Table"]
+            stored = _stored(found)
         self._raw[database, name] = {key: found[key] for key in _TABLE_INPUT if key in found}
-        sd = found.get("StorageDescriptor") or {}
-        serde = sd.get("SerdeInfo") or {}
-        return Stored(
-            location=sd.get("Location") or "",
-            columns=tuple(map(_column, sd.get("Columns") or ())),
-            partition_columns=tuple(map(_column, found.get("PartitionKeys") or ())),
-            input_format=sd.get("InputFormat") or "",
-            output_format=sd.get("OutputFormat") or "",
-            serde=serde.get("SerializationLibrary") or "",
-            parameters=found.get("Parameters") or {},
-            serde_parameters=serde.get("Parameters") or {},
-            catalog=self.title,
-        )
+        return stored
 
     def create(self, database: str, entry: Entry, more: Mapping[str, str]) -> None:
         made = {
@@ -170,17 +139,22 @@ class GlueCatalog(Catalog):
 
     def _follow(self, database: str, entry: Entry, columns: list[Any]) -> None:
         """All partitions of the entry get its columns."""
-        inputs = [
-            {
-                **{key: item[key] for key in _PARTITION_INPUT if key in item},
-                "StorageDescriptor": {**item["StorageDescriptor"], "Columns": columns},
-            }
-            for item in self._listed(database, entry)
-        ]
+        listed = self._listed(database, entry)
+        with self._requests.reading("get_partitions"):
+            inputs = [
+                {
+                    **{key: item[key] for key in _PARTITION_INPUT if key in item},
+                    "Values": item["Values"],
+                    "StorageDescriptor": {**item["StorageDescriptor"], "Columns": columns},
+                }
+                for item in listed
+            ]
         self._update(f"change columns of partitions of {database}.{entry.name}", database, entry, inputs)
 
     def partitions(self, database: str, entry: Entry) -> dict[Values, str]:
-        return dict(map(_located, self._listed(database, entry)))
+        listed = self._listed(database, entry)
+        with self._requests.reading("get_partitions"):
+            return dict(map(_located, listed))
 
     def _listed(self, database: str, entry: Entry) -> list[dict[str, Any]]:
         """All partitions, without their columns."""
@@ -194,9 +168,12 @@ class GlueCatalog(Catalog):
             while True:
                 answer = self._read("get_partitions", **given, **part, **token)
                 found += answer.get("Partitions") or ()
-                if not answer.get("NextToken"):
+                following = answer.get("NextToken")
+                if not following:
                     return found
-                token = {"NextToken": answer["NextToken"]}
+                if following == token.get("NextToken"):
+                    raise self._requests.refused("answer", "NextToken", "a page names itself as the next one")
+                token = {"NextToken": following}
 
         return [item for found in _each(pages, range(count), count) for item in found]
 
@@ -211,11 +188,12 @@ class GlueCatalog(Catalog):
                     TableName=entry.name,
                     PartitionsToGet=keys,
                 )
-                found |= dict(map(_located, answer.get("Partitions") or ()))
+                with self._requests.reading("batch_get_partition"):
+                    found |= dict(map(_located, answer.get("Partitions") or ()))
                 keys = answer.get("UnprocessedKeys") or []
                 if not keys:
                     return found
-            raise self._requests.refused("answer", _LEFT_OUT, f"{len(keys)} partitions are left out")
+            raise self._requests.refused("answer", LEFT_OUT, f"{len(keys)} partitions are left out")
 
         size = min(self._size, _MOST_READ)
         answers: dict[Values, str] = {}
@@ -235,7 +213,7 @@ class GlueCatalog(Catalog):
                 TableName=entry.name,
                 PartitionInputList=some,
             )
-            self._refuse(what, answer, _THERE)
+            self._refuse(what, answer, THERE)
 
         self._every(add, inputs, _MOST_CHANGED)
 
@@ -267,7 +245,7 @@ class GlueCatalog(Catalog):
                 TableName=entry.name,
                 PartitionsToDelete=[{"Values": list(values)} for values in some],
             )
-            self._refuse(what, answer, _NOT_THERE)
+            self._refuse(what, answer, NOT_THERE)
 
         self._every(drop, list(partitions), _MOST_DROPPED)
 
@@ -299,7 +277,7 @@ class GlueCatalog(Catalog):
         try:
             return self._read(operation, **arguments)
         except StorageError as error:
-            if error.values.get("kind") == _NOT_THERE:
+            if error.values.get("kind") == NOT_THERE:
                 return None
             raise
 
@@ -310,134 +288,6 @@ class GlueCatalog(Catalog):
     def _change(self, operation: str, what: str, **arguments: Any) -> dict[str, Any]:
         self.count(changing=True)
         return self._requests.ask(operation, what, arguments)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Requests:
-    """`place` is what messages call this catalog."""
-
-    client: Any
-    library: Library
-    mask: Mask
-    place: str
-    account: Mapping[str, str]
-
-    @classmethod
-    def of(cls, config: Config) -> _Requests:
-        """Raises ConfigError where no request could be made; asks nothing."""
-        check_keys(config)
-        lib, hidden = library(_WANTED, "glue"), mask(config)
-        region, endpoint = _address(config, lib)
-        service = Service(
-            name="glue",
-            region=region,
-            endpoint=endpoint,
-            connect_s=_CONNECT_S,
-            answer_s=config[ANSWER_MS] / 1000 / _ATTEMPTS,
-            attempts=_ATTEMPTS,
-            connections=max(10, config[GLUE_ALL_READS], config[GLUE_READS], config[GLUE_CHANGES]),
-        )
-        try:
-            made = client(lib, service, config)
-        except lib.failures as error:
-            raise ConfigError(
-                f"{_TITLE} can't be asked: {hidden.text(str(error))}; see {GLUE_REGION.name}",
-                setting=GLUE_REGION.name,
-                value=region,
-            ) from None
-        account = config[GLUE_CATALOG]
-        return cls(
-            client=made,
-            library=lib,
-            mask=hidden,
-            place=f"{_TITLE} in {region}" + (f" ({hidden.text(endpoint)})" if endpoint else ""),
-            account={"CatalogId": account} if account else {},
-        )
-
-    def ask(self, operation: str, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises StorageError; `what` says in it what was not done."""
-        errors = self.library.botocore.exceptions
-        try:
-            answer: dict[str, Any] = getattr(self.client, operation)(**self.account, **arguments)
-        except errors.ClientError as error:
-            details = error.response.get("Error") or {}
-            status = (error.response.get("ResponseMetadata") or {}).get("HTTPStatusCode") or 0
-            code, text = str(details.get("Code") or ""), str(details.get("Message") or "")
-            raise self.refused(what, code, text, operation, status >= 500) from None
-        except self.library.failures as error:
-            raise self._unreachable(error) from None
-        return answer
-
-    def refused(
-        self, what: str, kind: str, text: str, operation: str = "", later: bool = False
-    ) -> StorageError:
-        """Glue answered with an error."""
-        remedy = ""
-        if kind in _NO_RIGHTS:
-            right = f"glue:{operation.title().replace('_', '')}" if operation else "the change"
-            remedy = (
-                f"; allow the credentials {right}, in IAM and, where it governs the catalog, Lake Formation"
-            )
-        elif kind in _NO_KEYS:
-            remedy = (
-                f"; check the credentials ({AWS_ACCESS_KEY.name}, the environment, or the machine's role)"
-            )
-        elif later or kind in _LATER:
-            remedy = "; sync again: what is missing is done then"
-        return StorageError(
-            f"{self.place} did not {what}: {self._shown(text)} ({kind}){remedy}",
-            metastore=self.place,
-            kind=kind,
-            transient=later or kind in _LATER,
-        )
-
-    def _unreachable(self, error: Exception) -> StorageError:
-        errors = self.library.botocore.exceptions
-        if isinstance(error, (errors.NoCredentialsError, errors.CredentialRetrievalError)):
-            return StorageError(
-                f"{self.place} can't be asked: {self._shown(str(error))}. Set {AWS_ACCESS_KEY.name} and its "
-                "secret, or give the environment or the machine credentials; then sync again",
-                metastore=self.place,
-            )
-        return StorageError(
-            f"{self.place} can't be reached: {self._shown(str(error))}. Check that this machine reaches it "
-            f"({GLUE_REGION.name}, {GLUE_ENDPOINT.name}) and that it answers in time ({ANSWER_MS.name}); "
-            "then sync again: what is missing is done then",
-            metastore=self.place,
-            transient=True,
-        )
-
-    def _shown(self, text: str) -> str:
-        return self.mask.text(" ".join(text.split()))[:500]
-
-
-def _address(config: Config, lib: Library) -> tuple[str, str | None]:
-    """Region and endpoint. Raises ConfigError."""
-    endpoint = config[GLUE_ENDPOINT]
-    if endpoint and not _is_address(endpoint):
-        raise ConfigError(
-            f"{GLUE_ENDPOINT.name} is no address; give https://host",
-            setting=GLUE_ENDPOINT.name,
-            value=masked(endpoint),
-        )
-    try:
-        region = config[GLUE_REGION] or region_around() or lib.boto3.session.Session().region_name
-    except lib.failures as error:
-        raise ConfigError(f"{_TITLE} can't be asked: {error}", setting=GLUE_REGION.name) from None
-    if not region:
-        raise ConfigError(
-            f"{_TITLE} can't be asked: no region is known; set {GLUE_REGION.name}, or AWS_REGION",
-            setting=GLUE_REGION.name,
-        )
-    return str(region), endpoint
-
-
-def _is_address(text: str) -> bool:
-    parts = urlsplit(text if "://" in text else f"https://{text}")
-    try:
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def _each(request: Callable[[Any], T], items: Sequence[Any], at_once: int) -> Iterator[T]:
@@ -467,6 +317,22 @@ def _described(stored: Mapping[str, Any], entry: Entry, columns: Sequence[Column
             "Parameters": {**(serde.get("Parameters") or {}), **entry.serde_parameters},
         },
     }
+
+
+def _stored(table: Mapping[str, Any]) -> Stored:
+    sd = table.get("StorageDescriptor") or {}
+    serde = sd.get("SerdeInfo") or {}
+    return Stored(
+        location=sd.get("Location") or "",
+        columns=tuple(map(_column, sd.get("Columns") or ())),
+        partition_columns=tuple(map(_column, table.get("PartitionKeys") or ())),
+        input_format=sd.get("InputFormat") or "",
+        output_format=sd.get("OutputFormat") or "",
+        serde=serde.get("SerializationLibrary") or "",
+        parameters=table.get("Parameters") or {},
+        serde_parameters=serde.get("Parameters") or {},
+        catalog=TITLE,
+    )
 
 
 def _fitted(column: Column) -> Column:

@@ -27,14 +27,14 @@ class HiveSync(PostCommitHook):
         config = merged(context.config, event.table.properties)
         try:
             return sync(event.table, config, progress=context.progress).warnings
-        except HoodieError as error:
-            title = catalog(config).title
+        except Exception as error:
+            title, kind = catalog(config).title, type(error).__name__
+            text = error.message if isinstance(error, HoodieError) else f"{kind}: {error}"
             if config[IGNORE_EXCEPTIONS]:
-                kind = type(error).__name__
                 return [f"the rows are committed, but the sync with {title} failed: {kind}: {error}"]
             raise ServiceError(
                 f"the rows are committed at {event.instant.time}, don't write them again; the sync with "
-                f"{title} failed: {error.message} (hoodie sync repeats it). With "
+                f"{title} failed: {text} (hoodie sync repeats it). With "
                 f"{IGNORE_EXCEPTIONS.name}=true this is a warning",
                 path=event.table.base_path,
                 instant=event.instant.time,
