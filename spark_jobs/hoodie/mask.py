@@ -22,7 +22,7 @@ _WORD = (
     r"(?:pass(?:word|wd|phrase)|secret|credential|authorization"
     r"|(?:access|account|api|private|secret|shared|storage|encryption|service)[._-]?key"
     r"|(?:session|access|auth|oauth2?|sas|bearer|security|api|refresh|delegation|identity|personal)[._-]?token"
-    r"|azure[._-]sas|sas[._-]fixed|jaas[._-]config|connection[._-]?string"
+    r"|azure[._-]sas|sas[._-]fixed|jaas[._-]config|connection[._-]?string|key[._-]pem"
     r"|custom[._-]?headers|x-(?:amz|goog)-(?:signature|credential))"
 )
 _NAME = re.compile(_WORD + r"|(?:^|[._-])(?:pass|pwd|sig)$", re.IGNORECASE)
@@ -52,6 +52,10 @@ _USERINFO = re.compile(
 )
 _BEARER = re.compile(r"(?P<between>\b(?:Bearer|Basic)\s+)(?P<bare>[A-Za-z0-9._~+/=-]{8,})")
 _AWS_KEY = re.compile(r"(?P<between>\b)(?P<bare>(?:AKIA|ASIA)[0-9A-Z]{16})\b")
+_PEM = re.compile(
+    r"(?P<between>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----\s{0,9})(?P<bare>(?s:\S.{0,20000}?))"
+    r"(?=\s{0,9}-----END|\Z)"
+)
 #: each with words of which a text must hold one, in lower case: looking for these is quick
 _PATTERNS = (
     (
@@ -75,6 +79,7 @@ _PATTERNS = (
     (_USERINFO, ("@",)),
     (_BEARER, ("bearer", "basic")),
     (_AWS_KEY, ("akia", "asia")),
+    (_PEM, ("private key",)),
 )
 
 

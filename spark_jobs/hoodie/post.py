@@ -7,9 +7,10 @@ import socket
 import threading
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+from hoodie.mask import Mask
 from hoodie.text import visible
 
 if TYPE_CHECKING:
@@ -33,28 +34,33 @@ def address(text: str) -> urllib.parse.SplitResult | None:
 
 
 def post(
-    url: urllib.parse.SplitResult, body: bytes, headers: Mapping[str, str], deadline: float
+    url: urllib.parse.SplitResult,
+    body: bytes,
+    headers: Mapping[str, str],
+    deadline: float,
+    secrets: Collection[str] = (),
 ) -> tuple[int, str]:
-    """POST; status and beginning of the answer, on one line. `deadline` is a time of time.monotonic: the
-    connection is cut then, also of a server that sends a byte now and then. Only the lookup of the host's
-    name may take longer.
+    """POST; status and beginning of the answer, on one line and without the `secrets`. `deadline` is a time
+    of time.monotonic: the connection is cut then, also of a server that sends a byte now and then. Only the
+    lookup of the host's name may take longer.
 
     Raises OSError, TimeoutError where the time is over.
     """
     import http.client  # with TLS, which few writes need
 
     seconds = max(0.001, deadline - time.monotonic())
-    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    assert url.hostname is not None
-    connection = kind(url.hostname, url.port, timeout=seconds)
+    connection, encrypt = _connection(url, seconds)
     cut = threading.Timer(seconds, _cut, (connection,))
     cut.daemon = True
     cut.start()
     try:
+        encrypt()
         target = urllib.parse.urlunsplit(("", "", url.path or "/", url.query, ""))
         connection.request("POST", target, body, dict(headers))
         answer = connection.getresponse()
-        return answer.status, visible(answer.read(_READ).decode(errors="replace"))[:_SHOWN].strip()
+        # secrets first: of one that is cut off a part would stay
+        text = Mask({"password": list(secrets)}).text(answer.read(_READ).decode(errors="replace"))
+        return answer.status, visible(text)[:_SHOWN].strip()
     except (OSError, http.client.HTTPException) as error:
         if time.monotonic() >= deadline:
             raise TimeoutError from error
@@ -64,6 +70,31 @@ def post(
         connection.close()
 
 
+def _connection(
+    url: urllib.parse.SplitResult, seconds: float
+) -> tuple[http.client.HTTPConnection, Callable[[], None]]:
+    """One that is not open yet, and what opens it with TLS, of http:// nothing: by its own way it could not
+    be cut while a server greets it slowly.
+    """
+    import http.client
+    import ssl
+
+    host, port = str(url.hostname), url.port
+    if url.scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=seconds), lambda: None
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
+
+    def encrypt() -> None:
+        raw = socket.create_connection((host, connection.port), seconds)
+        connection.sock = context.wrap_socket(raw, server_hostname=host, do_handshake_on_connect=False)
+        connection.sock.do_handshake()
+
+    return connection, encrypt
+
+
 def _cut(connection: http.client.HTTPConnection) -> None:
-    with contextlib.suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+    with contextlib.suppress(OSError, TypeError):
+        # not as TLS does it, which takes its state away from the thread that reads; no socket: TypeError
+        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)

@@ -20,7 +20,7 @@ NAMES = [
     "hoodie.write.commit.callback.http.api.key", "spark.ssl.keyPassword", "access_token", "sasl.jaas.config",
     "google.cloud.auth.service.account.private.key", "spark.hadoop.fs.s3a.server-side-encryption.key",
     "hoodie.write.commit.callback.http.custom.headers",
-    "connectionString", "Authorization", "sig", "X-Amz-Signature",
+    "connectionString", "Authorization", "sig", "X-Amz-Signature", "ssl.key.pem",
 ]  # fmt: skip
 
 PUBLIC = [
@@ -48,6 +48,8 @@ TEXTS = [
     ("tool --db-password {} --more", "tool --db-password ****** --more"),
     ("Authorization: Bearer {}", "Authorization: Bearer ******"),
     ("password: {}", "password: ******"),
+    ("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----\n", None),
+    ("-----BEGIN PRIVATE KEY-----{}", "-----BEGIN PRIVATE KEY-----******"),
 ]
 
 

@@ -9,6 +9,7 @@ from hoodie.callbacks import MessageCallback
 from hoodie.callbacks.settings import CLASS, HTTP_HEADERS, HTTP_KEY, HTTP_TIMEOUT_S, HTTP_URL
 from hoodie.config.key import Config, Key
 from hoodie.errors import ConfigError, StorageError
+from hoodie.mask import masked
 from hoodie.post import address, post
 
 _KEY_HEADER = "HUDI-CALLBACK-KEY"
@@ -20,8 +21,8 @@ _AGAIN = frozenset({408, 425, 429})
 
 
 class HttpCallback(MessageCallback):
-    """An answer below 300 takes the message; redirects are not followed. Up to three tries, in the time that
-    `send` has.
+    """An answer of 200 to 299 takes the message; redirects are not followed. Up to three tries, in the
+    time that `send` has.
     """
 
     def __init__(self, *, config: Config) -> None:
@@ -48,14 +49,14 @@ class HttpCallback(MessageCallback):
         deadline, body = time.monotonic() + seconds, message.encode()
         for left in reversed(range(_TRIES)):
             try:
-                status, text = post(self._url, body, self._headers, deadline)
+                status, text = post(self._url, body, self._headers, deadline, self.secrets)
             except TimeoutError:
                 raise
             except OSError as error:
                 if not left:
                     raise StorageError(f"{self.place} is out of reach: {error}") from error
             else:
-                if status < 300:
+                if 200 <= status < 300:
                     return
                 if not left or not (status >= 500 or status in _AGAIN):
                     raise StorageError(f"{self.place} answered {status}{': ' if text else ''}{text}")
@@ -74,8 +75,8 @@ def _url(config: Config) -> urllib.parse.SplitResult:
     url = address(text)
     if url is None:
         raise ConfigError(
-            f"{HTTP_URL.name}={text!r} is no address to post to; give http://host/path or https://host/path, "
-            "with other characters than ASCII percent-encoded",
+            f"{HTTP_URL.name}={masked(text)!r} is no address to post to; give http://host/path or "
+            "https://host/path, with other characters than ASCII percent-encoded",
             setting=HTTP_URL.name,
         )
     if url.username is not None:

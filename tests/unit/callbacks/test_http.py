@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hoodie.callbacks.http import HttpCallback
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, StorageError
 from hoodie.mask import is_secret
+from tests.support.certificate import certificate
 from tests.support.http_server import Server, serving
 from tests.support.receiver import Receiver
 
@@ -83,6 +85,14 @@ def test_what_is_refused_is_not_tried_again(receiver: Receiver, address: str, st
     assert receiver.messages == []
 
 
+def test_an_answer_that_announces_another_one_does_not_take_the_message(
+    receiver: Receiver, address: str
+) -> None:
+    receiver.statuses = [103]
+    with pytest.raises(StorageError, match="answered 103"):
+        made(address).send("{}", "t", 5)
+
+
 @pytest.mark.parametrize("how", ["hangs", "drips"])
 def test_a_server_that_does_not_answer_costs_the_time_out(receiver: Receiver, address: str, how: str) -> None:
     setattr(receiver, how, True)
@@ -90,6 +100,39 @@ def test_a_server_that_does_not_answer_costs_the_time_out(receiver: Receiver, ad
     with pytest.raises(TimeoutError):
         made(address).send("{}", "t", 0.2)
     assert 0.2 <= time.monotonic() - started < 0.7
+
+
+def test_a_server_that_greets_slowly_costs_the_time_out() -> None:
+    """TLS: it says that much will come, and sends a byte now and then."""
+    ended = threading.Event()
+
+    def greet(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"\x16\x03\x03\x40\x00")
+            while not ended.wait(0.02):
+                connection.sendall(b"\x00")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=greet, args=(server,))
+        thread.start()
+        started = time.monotonic()
+        try:
+            with pytest.raises(TimeoutError):
+                made(f"https://127.0.0.1:{server.getsockname()[1]}").send("{}", "t", 0.2)
+            assert 0.2 <= time.monotonic() - started < 0.9
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_an_answer_that_repeats_a_secret_shows_no_part_of_it(receiver: Receiver, address: str) -> None:
+    """Answers are shown to their 200th character, which is inside of the key here."""
+    receiver.statuses, receiver.answer = [400], b"x" * 190 + b"abcdefghijklmnop-and-more"
+    with pytest.raises(StorageError) as error:
+        made(address, api_key="abcdefghijklmnop-and-more").send("{}", "t", 5)
+    assert "abcd" not in error.value.message
+    assert "x" * 190 in error.value.message
 
 
 def test_no_server() -> None:
@@ -101,34 +144,13 @@ def test_no_server() -> None:
 
 def test_a_certificate_that_fails(tmp_path: Path) -> None:
     """It is its own issuer, whom nobody knows; the message is not sent."""
-    certificate(tmp_path)
+    pytest.importorskip("cryptography")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "chain.pem")
+    context.load_cert_chain(*certificate(tmp_path))
     server = Server(http.server.BaseHTTPRequestHandler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     with serving(server) as address, pytest.raises(StorageError, match="certificate verify failed"):
         made(f"https://{address}").send("{}", "t", 5)
-
-
-def certificate(folder: Path) -> None:
-    x509 = pytest.importorskip("cryptography.x509")
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    begin = datetime(2020, 1, 1)
-    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    made = made.serial_number(1).not_valid_before(begin).not_valid_after(datetime(2099, 1, 1))
-    texts = (
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-        made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM),
-    )
-    (folder / "chain.pem").write_bytes(b"".join(texts))
 
 
 @pytest.mark.parametrize(
@@ -142,6 +164,7 @@ def certificate(folder: Path) -> None:
         {"url": "http://host/ä"},
         {"url": "http://host/a\r\nX: y"},
         {"url": "http://user:hunter-2@host/"},
+        {"url": "http://user:hunter-2@host:port/"},
         {"url": "http://host", "api.key": "a\r\nX: y"},
         {"url": "http://host", "api.key": "€"},
         {"url": "http://host", "custom.headers": "no header"},
