@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tests.support.hdfs.server import Hdfs
     from tests.support.kafka import Kafka
     from tests.support.metastore.server import Metastore
+    from tests.support.pulsar import Pulsar
     from tests.support.zookeeper import ZooKeeper
 
 try:
@@ -171,6 +172,15 @@ def kafka() -> Iterator[Kafka]:
     from tests.support import kafka
 
     with running(kafka.missing, kafka.Kafka) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def pulsar() -> Iterator[Pulsar]:
+    """A real Pulsar, one for the session."""
+    from tests.support import pulsar
+
+    with running(pulsar.missing, pulsar.Pulsar) as started:
         yield started
 
 

@@ -28,6 +28,8 @@ from hoodie.config.key import Config
 from hoodie.errors import ConfigError, StorageError
 
 _SCHEMES = ("pulsar://", "pulsar+ssl://", "http://", "https://")
+#: seconds by which a producer may wait too long for a message
+_SLACK_S = 0.5
 #: what to do about an error, by its name
 _ADVICE = {
     "AuthenticationError": ". The client has no credentials; let the broker take messages without",
@@ -65,6 +67,8 @@ class PulsarCallback(MessageCallback):
         self._library = _library()
         self._client: Any = None
         self._producer: Any = None
+        #: how long the producer, which has one time for every message, waits for an answer
+        self._limit = 0.0
 
     @classmethod
     def make(cls, *, config: Config) -> PulsarCallback:
@@ -78,6 +82,8 @@ class PulsarCallback(MessageCallback):
         """Raises StorageError, which names what Pulsar said."""
         deadline = time.monotonic() + seconds
         try:
+            if self._producer is not None and seconds < self._limit - _SLACK_S:
+                self.close()
             if self._producer is None:
                 self._connect(seconds)
             if time.monotonic() > deadline:
@@ -97,16 +103,23 @@ class PulsarCallback(MessageCallback):
             client.shutdown()
 
     def _connect(self, seconds: float) -> None:
-        """The client's own times are whole seconds, or bound one step of several."""
+        """The client's own times are whole seconds, or bound one step of several. With TLS it trusts whom
+        Python does by a file (SSL_CERT_FILE), without one those of the package certifi.
+        """
+        import ssl
+
         pulsar = self._library
         self._client = pulsar.Client(
             self._url,
             operation_timeout_seconds=max(1, math.floor(min(self._operation_s, seconds))),
             connection_timeout_ms=max(1, int(min(self._connection_s, seconds) * 1000)),
+            tls_validate_hostname=True,
+            tls_trust_certs_file_path=ssl.get_default_verify_paths().cafile,
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
         )
         single = pulsar.PartitionsRoutingMode.UseSinglePartition
         spread = pulsar.PartitionsRoutingMode.RoundRobinDistribution
+        self._limit = seconds
         self._producer = self._client.create_producer(
             self._topic,
             send_timeout_millis=max(1, int(seconds * 1000)),

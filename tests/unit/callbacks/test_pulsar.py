@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import ssl
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +20,7 @@ from hoodie.callbacks import CALLBACKS
 from hoodie.callbacks.pulsar import PulsarCallback
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, StorageError
+from tests.support.certificate import certificate
 
 PREFIX = "hoodie.write.commit.callback."
 NEEDED = {"broker.service.url": "pulsar://127.0.0.1:9", "topic": "commits"}
@@ -96,6 +101,14 @@ def test_messages_have_the_key_of_their_table(pulsar: Asked) -> None:
     assert callback.timeout_s == 5.0
 
 
+def test_a_message_with_less_time_has_a_producer_with_less(pulsar: Asked) -> None:
+    callback = made()
+    for seconds in (5.0, 4.9, 2.0):
+        callback.send("{}", "t", seconds)
+    times = [asked["send_timeout_millis"] for name, asked in pulsar.calls if name == "producer"]
+    assert times == [5000, 2000]
+
+
 def test_one_partition_has_no_key(pulsar: Asked) -> None:
     made(producer_route__mode="SinglePartition").send("{}", "orders", 5.0)
     asked = dict(pulsar.calls)
@@ -157,6 +170,38 @@ def test_hudis_class_is_an_alias(pulsar: Asked) -> None:
     name = "org.apache.hudi.utilities.callback.pulsar.HoodieWriteCommitPulsarCallback"
     config = Config.of({f"{PREFIX}pulsar.{key}": value for key, value in NEEDED.items()})
     assert isinstance(CALLBACKS.load("setting", name)(config=config), PulsarCallback)
+
+
+@pytest.mark.parametrize(("host", "greeted"), [("127.0.0.1", True), ("localhost", False)])
+def test_a_certificate_is_for_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, greeted: bool
+) -> None:
+    """By the package itself; the server has one for an address, and only greets."""
+    pytest.importorskip("pulsar")
+    pytest.importorskip("cryptography")
+    file, key = certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file, key)
+    messages: list[bytes] = []
+
+    def greet(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                raw, _ = server.accept()
+                raw.settimeout(1)
+                with raw, contextlib.suppress(OSError), context.wrap_socket(raw, server_side=True) as safe:
+                    messages.append(safe.recv(100))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=greet, args=(server,), daemon=True)
+        thread.start()
+        callback = made(broker_service_url=f"pulsar+ssl://{host}:{server.getsockname()[1]}")
+        with pytest.raises(StorageError, match="did not take it"):
+            callback.send("{}", "t", 1.0)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+    assert any(messages) == greeted
 
 
 def test_a_broker_that_is_gone_costs_the_time_out() -> None:
