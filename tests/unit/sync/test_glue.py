@@ -328,13 +328,15 @@ def test_what_glue_does_not_do_is_done_by_the_next_sync(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("operation", "answer"),
     [
-        ("GetDatabase", {}),  # a page of a proxy is read as an answer without anything
-        ("GetTable", {}),
-        ("GetTable", []),
+        pytest.param(
+            "GetDatabase", {}, marks=pytest.mark.full
+        ),  # a page of a proxy is read as an answer without anything
+        pytest.param("GetTable", {}, marks=pytest.mark.full),
+        pytest.param("GetTable", [], marks=pytest.mark.full),
         ("GetTable", {"Table": {"Name": "orders", "StorageDescriptor": {"Columns": [{"Type": "int"}]}}}),
-        ("GetPartitions", {"Partitions": [{}]}),
-        ("GetPartitions", {"Partitions": "text"}),
-        ("GetPartitions", {"Partitions": [], "NextToken": "same"}),
+        pytest.param("GetPartitions", {"Partitions": [{}]}, marks=pytest.mark.full),
+        pytest.param("GetPartitions", {"Partitions": "text"}, marks=pytest.mark.full),
+        pytest.param("GetPartitions", {"Partitions": [], "NextToken": "same"}, marks=pytest.mark.full),
     ],
 )
 def test_answers_that_are_none(lake: Lake, operation: str, answer: Any) -> None:
