@@ -61,9 +61,7 @@ class JobOutput:
                 self.on_progress(value)
         elif kind == "RESULT":
             self.result = value
-            self.log.info("%s", summary(shown))
-            for warning in shown.get("warnings") or ():
-                self.log.warning("%s", warning)
+            log_result(self.log, value)
         else:
             self.report = value
             self.log.error("The job failed: %s", shown.get("message"))
@@ -72,6 +70,14 @@ class JobOutput:
     def other(self, line: str) -> str:
         """A line that is not for us as the log may have it: without secrets and control characters."""
         return lines(self.mask.text(line))
+
+
+def log_result(log: Any, result: Mapping[str, Any]) -> None:
+    """What a job did, and what it warns of, with its control characters escaped."""
+    shown = visible_in(result)
+    log.info("%s", summary(shown))
+    for warning in shown.get("warnings") or ():
+        log.warning("%s", warning)
 
 
 def parse_marker(line: str, nonce: str = "") -> tuple[str, dict[str, Any] | None]:

@@ -143,8 +143,8 @@ class HoodieSparkSubmitHook(SubmitHook):
         if not self._detached:
             raise HoodieConfigurationError(
                 f"{named}: deploy mode 'cluster' hides the driver's output, which "
-                'carries the job\'s result; use {"deploy-mode": "client"}, or on YARN and Kubernetes, for an '
-                "operator that writes rows once, deferrable=True"
+                'carries the job\'s result; use {"deploy-mode": "client"}, or on YARN and Kubernetes '
+                "deferrable=True, by which the result goes through the table"
             )
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -188,20 +189,38 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         return {**request, "dry_run": True} if self.only_planned else request
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns the WriteResult dict. Raises the exceptions of airflow_hoodie.exceptions."""
+        """Run the job; returns its result. Raises the exceptions of airflow_hoodie.exceptions."""
         self.resolve()
+        return self.concluded(context, self.done_before(context) or self._executed(context))
+
+    def done_before(self, context: Context) -> dict[str, Any] | None:
+        """The result of an earlier run that did it all; None where a job has to run."""
+        return None
+
+    def concluded(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        """What follows from the job's result, which becomes the task's. Raises where the task is to fail."""
+        self.result = result
+        return result
+
+    def _executed(self, context: Context) -> dict[str, Any]:
         self.extra_metadata = {**run_metadata(context), **self.extra_metadata}
         leave_link(context, TimelineLink(), self)
         self._heard = partial(self.on_progress, context)
         if getattr(context.get("ti"), "try_number", 1) > 1:
             self._count("retries")
+        with self.counting_conflicts():
+            result = self._ran(context, self._chosen())
+        stats.committed(result)
+        return result
+
+    @contextlib.contextmanager
+    def counting_conflicts(self) -> Iterator[None]:
+        """A conflict that is raised inside is counted in Airflow's metrics."""
         try:
-            self.result = self._ran(context, self._chosen())
+            yield
         except HoodieConflictError:
             self._count("conflicts")
             raise
-        stats.committed(self.result)
-        return self.result
 
     def _count(self, name: str) -> None:
         stats.counted(getattr(self, "operation", self.job), self.table["name"], name)
@@ -243,13 +262,17 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         if not self.properties_file:
             self.conf = {**QUIET_SPARK, **(self.conf or {})}
         try:
-            self.submit(context)
+            return self.run_submitted(context)
         except HoodieConfigurationError as error:
             if self.engine != AUTO or error.code:  # one of the job's own
                 raise
             raise HoodieConfigurationError(f"engine='auto' takes Spark: {choice.why}. {error}") from None
         finally:
             self._leave_history(context)
+
+    def run_submitted(self, context: Context) -> dict[str, Any]:
+        """Runs the job that was made ready to its end; its result."""
+        self.submit(context)
         result: dict[str, Any] = self.hook.result
         return result
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie.assets.events import record_commit, with_outlets
-from airflow_hoodie.operators.base import HoodieJobOperator
+from airflow_hoodie.operators.deferring import HoodieDeferringOperator
 from airflow_hoodie.paths import is_absolute, is_later, is_template
 from airflow_hoodie.table import HoodieTable
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class HoodieEmittingOperator(HoodieJobOperator):
-    """Base of the operators that change rows. Other parameters: HoodieJobOperator.
+class HoodieEmittingOperator(HoodieDeferringOperator):
+    """Base of the operators that change rows. Other parameters: HoodieDeferringOperator.
 
     :param table: HoodieTable or its dict form, or an XComArg of that form. (templated)
     :param emit_asset: add the table's asset to the outlets, unless its path is templated or relative. The
@@ -33,10 +33,6 @@ class HoodieEmittingOperator(HoodieJobOperator):
             kwargs["outlets"] = _with_asset(kwargs.get("outlets"), HoodieTable.of(table))
         super().__init__(table=table, **kwargs)
 
-    def done_before(self, context: Context) -> dict[str, Any] | None:
-        """The result of an earlier run that did it all; None where a job has to run."""
-        return None
-
     def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The part of the result that says which rows are others than before; None where all are the same.
 
@@ -44,14 +40,9 @@ class HoodieEmittingOperator(HoodieJobOperator):
         """
         return result
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns its result, which the assets' events contain too."""
-        self.resolve()
-        return self.emitted(context, self.done_before(context) or super().execute(context))
-
-    def emitted(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    def concluded(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         """The result, which the assets' events contain now too."""
-        self.result = result
+        super().concluded(context, result)
         if self._late_asset:
             self.outlets = _with_asset(self.outlets, HoodieTable.from_dict(self.table))
         self.outlets = record_commit(context, self.outlets, self.change(result), self.table["path"])

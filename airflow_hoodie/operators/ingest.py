@@ -65,6 +65,7 @@ class IngestOperator(HoodieEmittingOperator):
     """
 
     job = "ingest"
+    makes_table = True
 
     template_fields: Sequence[str] = (
         "source",
@@ -179,9 +180,9 @@ class IngestOperator(HoodieEmittingOperator):
     def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None if result.get("status") == NOTHING_NEW else result
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns its result. Raises AirflowSkipException without a new file, if asked to."""
-        result = super().execute(context)
+    def concluded(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        """Raises AirflowSkipException without a new file, if asked to."""
+        super().concluded(context, result)
         if self.skip_if_empty and result.get("status") == NOTHING_NEW:
             raise AirflowSkipException(f"no file of {source_request(self.source)['path']} is new")
         return result

@@ -31,7 +31,7 @@ class MaintenanceOperator(HoodieEmittingOperator, HoodieLocalOperator):
     emits it where another service failed the task. No other service changes rows.
 
     The XCom `return_value`, also of a failed task, is the job's ServicesResult (docs/results.md). Other
-    parameters: HoodieJobOperator, and `emit_asset` of HoodieEmittingOperator.
+    parameters: HoodieDeferringOperator, and `emit_asset` of HoodieEmittingOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param services: names of the services to run, in any order; None means all. `restore` finishes a restore
@@ -85,9 +85,9 @@ class MaintenanceOperator(HoodieEmittingOperator, HoodieLocalOperator):
         limit = size_of("local_max_size", self.local_max_size)
         return choose(table.path, rewrites, None, limit, {**table.options, **self.options})
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns its result. Raises the exception of the first service that failed."""
-        result = super().execute(context)
+    def concluded(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        """Raises the exception of the first service that failed."""
+        super().concluded(context, result)
         raise_failed(result, context)
         return result
 

@@ -9,7 +9,7 @@ from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, MAX_AMPLIFICATION, check
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.operators.base import check_options
-from airflow_hoodie.operators.deferring import HoodieDeferringOperator
+from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
 from airflow_hoodie.options import option_texts
 from airflow_hoodie.paths import is_later, is_template
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "csv", "json", "table", "sql")
 
 
-class HoodieCommitOperator(HoodieDeferringOperator):
+class HoodieCommitOperator(HoodieEmittingOperator):
     """Base of the operators that make a commit.
 
-    The XCom `return_value` is the job's WriteResult (docs/results.md). Other parameters:
-    HoodieDeferringOperator.
+    The XCom `return_value` is the job's WriteResult (docs/results.md). With `deferrable=True` it needs
+    `exactly_once` or a token. Other parameters: HoodieEmittingOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
@@ -47,19 +47,12 @@ class HoodieCommitOperator(HoodieDeferringOperator):
     :param max_write_amplification: the most bytes that the write may write for each byte that it changes, by
         its plan. One that needs more fails with HoodieValidationError before anything is written. None: what
         the options say, else no limit.
-    :param deferrable: with the master `yarn` or `k8s://...` and deploy mode `cluster`, submit the job, then
-        wait in the triggerer without a worker slot until it has ended; the result is read from the commit in
-        the table. Needs `exactly_once` or a token. Default: Airflow's setting
-        `[operators] default_deferrable`, where that works.
-    :param poll_interval: seconds between the triggerer's looks at a deferred job. Default: 30.
-    :param cancel_on_kill: killing or clearing a task that waits in the triggerer kills its application. With
-        False, which needs `deferrable=True`, it runs on: the next try of the task waits for its end.
-        `execution_timeout` kills it in either case.
     """
 
     operation: str
+    makes_table = True
 
-    template_fields: Sequence[str] = ("token", *HoodieDeferringOperator.template_fields)
+    template_fields: Sequence[str] = ("token", *HoodieEmittingOperator.template_fields)
 
     def __init__(
         self,
@@ -72,28 +65,24 @@ class HoodieCommitOperator(HoodieDeferringOperator):
         services: str = "auto",
         allow_out_of_order: bool = False,
         max_write_amplification: float | None = None,
-        deferrable: bool | None = None,
-        poll_interval: float | None = None,
-        cancel_on_kill: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(table=table, options=options, **kwargs)
-        check_options(self.operation, table, options)
+        # whether the task may be deferred depends on them
         self.exactly_once = exactly_once
         self.token = token
+        super().__init__(table=table, options=options, **kwargs)
+        check_options(self.operation, table, options)
         self.force = force
         self.services = check_services(services)
         self.allow_out_of_order = allow_out_of_order
         self.max_write_amplification = max_write_amplification
-        # an attribute of an operator is dear where a DAG file is parsed, and most have none of these
-        if poll_interval is not None:
-            self.poll_interval = poll_interval
-        if not cancel_on_kill:
-            self.cancel_on_kill = False
-        if deferrable is not None:
-            self.deferrable = deferrable
-        if deferrable is not None or not cancel_on_kill:
-            self.check_deferrable()
+
+    def not_deferrable(self) -> str:
+        if not (self.exactly_once or self.token):
+            return (
+                "runs a job that the cluster may start twice, and it would write twice; use exactly_once=True"
+            )
+        return super().not_deferrable()
 
     def take_token(self, context: Context) -> None:
         if self.exactly_once and not self.token:

@@ -25,14 +25,15 @@ EVENT_FIELDS = frozenset({"state", "said", "application", "cluster", "before"})
 class ApplicationTrigger(BaseTrigger):
     """Polls an application on a cluster until it has ended; its arguments are its only state.
 
-    Its one event is {"state": ..., "said": text, "application": id, "cluster", "before": as given}. The state
-    is `succeeded`, `failed`, `killed` or `unknown`;
+    Its one event is {"state": ..., "said": text, "application": id, "cluster", "before" and "tag": as given}.
+    The state is `succeeded`, `failed`, `killed` or `unknown`;
     `timed_out` where the task's time was over, and the application was killed; `lost` where the cluster
     could not be asked, and the application may run.
 
     :param cluster: where it runs: ClusterManager.place().
     :param application_id: the cluster's id of the application.
     :param before: what the task that is resumed has to know.
+    :param tag: the application's, by which the task finds the job's result.
     :param poll_interval: seconds between polls.
     :param cancel_on_kill: killing or clearing the deferred task kills the application. Otherwise it runs on.
     """
@@ -43,6 +44,7 @@ class ApplicationTrigger(BaseTrigger):
         cluster: Mapping[str, str],
         application_id: str,
         before: str = "",
+        tag: str = "",
         poll_interval: float = 30.0,
         cancel_on_kill: bool = True,
     ) -> None:
@@ -50,6 +52,7 @@ class ApplicationTrigger(BaseTrigger):
         self.cluster = dict(cluster)
         self.application_id = application_id
         self.before = before
+        self.tag = tag
         self.poll_interval = poll_interval
         self.cancel_on_kill = cancel_on_kill
         self.timeout_after: datetime | None = None  # the triggerer sets it
@@ -61,6 +64,7 @@ class ApplicationTrigger(BaseTrigger):
                 "cluster": self.cluster,
                 "application_id": self.application_id,
                 "before": self.before,
+                "tag": self.tag,
                 "poll_interval": self.poll_interval,
                 "cancel_on_kill": self.cancel_on_kill,
             },
@@ -126,5 +130,6 @@ class ApplicationTrigger(BaseTrigger):
             "application": self.application_id,
             "cluster": self.cluster,
             "before": self.before,
+            "tag": self.tag,
         }
         return TriggerEvent(payload)  # type: ignore[no-untyped-call]

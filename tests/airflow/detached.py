@@ -67,7 +67,7 @@ class Store(dict[str, Any]):
     set = dict.__setitem__
 
 
-def context_of(store: Store, pushed: list[tuple[str, str]] | None = None) -> Any:
+def context_of(store: Store, pushed: list[tuple[str, Any]] | None = None) -> Any:
     """Airflow's context of the task `write`, whose state this is; `pushed` notes its XComs."""
     noted = [] if pushed is None else pushed
     ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="manual__1", map_index=-1)
@@ -87,7 +87,7 @@ class DetachedTask:
     timeline: WrittenTimeline
     folder: Path
     store: Store = field(default_factory=Store)
-    pushed: list[tuple[str, str]] = field(default_factory=list)
+    pushed: list[tuple[str, Any]] = field(default_factory=list)
 
     def submitter(self) -> str:
         """Path of spark-submit."""

@@ -9,7 +9,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -30,77 +30,16 @@ from airflow_hoodie.exceptions import (
 from airflow_hoodie.operators.write import DeletePartitionOperator
 from hoodie.source.fingerprint import fingerprint
 from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
-from tests.support.http_server import Server, serving
 
 from .conftest import FakeSubmit
-from .detached import TOKEN, Answering, DetachedTask, run
+from .detached import TOKEN, DetachedTask, run
+from .resource_manager import APP, REPORT, ResourceManager, connect, running
 from .timelines import WrittenTimeline
-
-APP = "application_1784000000000_0007"
-#: as Hadoop 3.3 answers, shortened
-REPORT = {
-    "id": APP, "user": "airflow", "name": "dag/write/run", "queue": "default", "state": "RUNNING",
-    "finalStatus": "UNDEFINED", "progress": 10.0, "trackingUI": "ApplicationMaster", "diagnostics": "",
-    "trackingUrl": f"http://resource-manager:8088/proxy/{APP}/",
-    "applicationType": "SPARK", "applicationTags": "", "startedTime": 1784000000123, "finishedTime": 0,
-}  # fmt: skip
-
-
-@dataclass
-class ResourceManager:
-    """`apps` are those that it knows; `broken`: so many requests get HTTP 503 first, as `status` says;
-    `accepted` is called with each new one."""
-
-    address: str = ""
-    apps: dict[str, dict[str, Any]] = field(default_factory=dict)
-    killed: list[str] = field(default_factory=list)
-    broken: int = 0
-    status: int = 503
-    accepted: Callable[[], Any] = lambda: None
-
-    def add(self, **fields: Any) -> None:
-        self.apps[fields.get("id", APP)] = {**REPORT, **fields}
-
-    def end(self, state: str, final: str, said: str = "") -> None:
-        self.apps[APP].update(state=state, finalStatus=final, diagnostics=said)
 
 
 @pytest.fixture
 def yarn() -> Iterator[ResourceManager]:
-    manager = ResourceManager()
-
-    class Handler(Answering):
-        def do_GET(self) -> None:
-            _, _, name = self.path.partition("/ws/v1/cluster/apps")
-            if name.startswith("?applicationTags="):
-                tag = name.partition("=")[2]
-                found = [app for app in manager.apps.values() if tag in app["applicationTags"].split(",")]
-                self.answer(200, {"apps": {"app": found} if found else None})
-            elif name[1:] in manager.apps:
-                self.answer(200, {"app": manager.apps[name[1:]]})
-            else:
-                self.answer(404, {"RemoteException": {"exception": "NotFoundException"}})
-
-        def do_PUT(self) -> None:
-            name = self.path.split("/")[-2]
-            assert self.body() == {"state": "KILLED"}
-            manager.killed.append(name)
-            self.answer(202, {"state": "ACCEPTED"})
-
-        def do_POST(self) -> None:
-            """What a submission makes of the script's command line; not of YARN."""
-            manager.add(applicationTags=self.body()["spark.yarn.tags"])
-            manager.accepted()
-            self.answer(200, {})
-
-        def answer(self, status: int, value: Any) -> None:
-            if manager.broken:
-                manager.broken -= 1
-                status = manager.status
-            super().answer(status, value)
-
-    with serving(Server(Handler)) as address:
-        manager.address = f"http://{address}"
+    with running() as manager:
         yield manager
 
 
@@ -118,12 +57,7 @@ class Task(DetachedTask):
 def task(
     yarn: ResourceManager, timeline: WrittenTimeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Task:
-    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": yarn.address}
-    connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    connect(yarn, tmp_path, monkeypatch)
     return Task(yarn=yarn, address=yarn.address, timeline=timeline, folder=tmp_path)
 
 
@@ -193,7 +127,7 @@ def test_a_job_that_found_a_commit(task: Task) -> None:
     [
         ("KILLED", "KILLED", HoodieJobKilledError, "was killed"),
         ("FAILED", "FAILED", HoodieJobError, "failed: out of containers"),
-        ("FINISHED", "SUCCEEDED", HoodieJobError, "has no commit of this task's token"),
+        ("FINISHED", "SUCCEEDED", HoodieJobError, "has no result of it"),
     ],
 )
 def test_no_commit(state: str, final: str, error: type[HoodieException], message: str, task: Task) -> None:
@@ -417,7 +351,6 @@ def test_a_refusal_is_no_outage(yarn: ResourceManager) -> None:
     ("arguments", "message"),
     [
         ({"exactly_once": False}, "use exactly_once=True"),
-        ({"dry_run": True}, "use dry_run=False"),
         ({"engine": "local"}, "use engine='spark'"),
         ({"deploy_mode": "client"}, "needs deploy_mode='cluster'"),
         ({"post_submit_commands": ["true"]}, "would run before its end"),

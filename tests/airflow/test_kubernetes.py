@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_hoodie import HoodieTable
 from airflow_hoodie.clusters import State, Status, kubernetes_credentials
 from airflow_hoodie.clusters.choice import cluster_at
 from airflow_hoodie.clusters.kubernetes import Kubernetes
@@ -30,6 +31,8 @@ from airflow_hoodie.exceptions import (
     HoodieJobError,
     HoodieJobKilledError,
 )
+from airflow_hoodie.operators.services import CleanOperator
+from hoodie.timeline.job_reports import JobReport, JobReports
 from tests.support.http_server import Server, serving
 
 from .detached import TOKEN, Answering, DetachedTask, run
@@ -282,10 +285,10 @@ def is_killed(api: ApiServer) -> None:
         pytest.param(
             succeeds,
             HoodieJobError,
-            "succeeded, but the table has no commit of this task's token",
+            "succeeded, but the table has no result of it",
             marks=pytest.mark.full,
         ),
-        (goes, HoodieJobError, f"Kubernetes knows no {POD}, and the table has no commit of it"),
+        (goes, HoodieJobError, f"Kubernetes knows no {POD}, and the table has no result of it"),
         pytest.param(is_killed, HoodieJobKilledError, f"{POD} was killed", marks=pytest.mark.full),
     ],
 )
@@ -422,6 +425,26 @@ def test_a_request_with_secrets_is_a_secret_until_the_job_has_ended(task: Task) 
     succeeds(task.api)
     assert task.resumed(deferral)["status"] == "committed"
     assert task.api.secrets == {}
+
+
+def test_a_service_leaves_its_result_in_the_table(task: Task) -> None:
+    """The Secret with its request says under which name."""
+    table = HoodieTable(name="orders", path=task.timeline.path, record_keys="id")
+    clean = CleanOperator(
+        task_id="write", table=table, engine="spark", deferrable=True, conf=dict(task.conf), options=SECRET,
+        spark_binary=task.submitter(), name="dag/clean/run", poll_interval=0.05,
+    )  # fmt: skip
+    with pytest.raises(TaskDeferred) as caught:
+        clean.execute(task.context)
+    [kept] = task.api.secrets.values()
+    tag = json.loads(kept["stringData"]["request.json"])["result_tag"]
+    assert tag == kept["metadata"]["name"] == task.store["hoodie_submission"]["tag"]
+    result = {"status": "cleaned", "table": "orders", "base_path": table.path, "operation": "clean"}
+    reports = JobReports.at(table.path, {})
+    reports.write(tag, JobReport(result=result))
+    succeeds(task.api)
+    assert clean.execute_complete(task.context, run(caught.value.trigger)) == result
+    assert (task.api.secrets, reports.read(tag)) == ({}, None)
 
 
 def test_a_failed_submission_leaves_neither_pod_nor_secret(task: Task) -> None:

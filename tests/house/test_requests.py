@@ -44,6 +44,7 @@ LISTERS = {
     "table/markers.py",
     "timeline/archived.py",
     "timeline/files.py",
+    "timeline/job_reports.py",
     "write/plan.py",
 }
 

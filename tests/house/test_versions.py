@@ -19,10 +19,11 @@ TIMELINE = HOODIE / "timeline"
 OTHER_VERSIONS = (HOODIE / "format", HOODIE / "codec")
 #: the part of a timeline that travels to executors
 TRAVELS = HOODIE / "table/view.py"
-#: their file times are those of heartbeats, of files that are shown as files, and of log files that are
-#: appended to
+#: their file times are those of heartbeats, of reports of jobs, of files that are shown as files, and of log
+#: files that are appended to
 FILE_TIMES = (
     TIMELINE / "files.py",
+    TIMELINE / "job_reports.py",
     HOODIE / "storage",
     HOODIE / "table/heartbeat.py",
     HOODIE / "lock/filesystem.py",

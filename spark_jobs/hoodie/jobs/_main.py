@@ -29,7 +29,9 @@ Jobs whose engine is local, and those that distribute no work, need no Spark: th
 `python -m hoodie.jobs.clean --request JSON`.
 
 Any request may have a "nonce": a text that each HOODIE_* line carries, as in `HOODIE_RESULT:nonce {json}`.
-The hooks make one up for each job, and take no other line for the job's.
+The hooks make one up for each job, and take no other line for the job's. And it may have a "result_tag", by
+which the result or the error is kept in the table (hoodie.timeline.job_reports), for a task that does not see
+the lines. A job that finds a result of its tag has nothing to do: a cluster started it twice.
 
 Lines on stdout, each `MARKER {json}`, without the request's secrets (hoodie.mask):
     HOODIE_PROGRESS {"step", "text"}     any number; that of Spark's application has its "application_id" and,
@@ -55,7 +57,7 @@ from typing import Any
 import hoodie
 from hoodie.backend import BACKENDS, Backend
 from hoodie.errors import ConfigError, HoodieError, JobError
-from hoodie.jobs._output import Output, request_text
+from hoodie.jobs._output import Kept, Output, request_text
 from hoodie.progress import ProgressCallback
 from hoodie.services.catalogue import public
 from hoodie.services.description import Service
@@ -82,7 +84,11 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             read = read_request(request_text(given))
             out.mask.learn(read)
             out.nonce = _nonce(read)
+            out.kept = Kept.of(read)
             request = parse_request(read, operation)
+            if out.kept is not None and (done := out.kept.read()) is not None:
+                out.emit("RESULT", done)
+                return 0
             with _chosen(request).started() as backend:
                 tell_application(backend, out)
                 result = run(backend, request, out.progress)

@@ -1,4 +1,6 @@
-"""What a job reads and prints: its request, and HOODIE_* lines without secrets."""
+"""What a job reads and prints: its request, and HOODIE_* lines without secrets. The last of them is kept in
+the table, too, where who waits for it does not see the lines.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hoodie.errors import ConfigError
+from hoodie.errors import ConfigError, HoodieError
 from hoodie.mask import Mask
+from hoodie.timeline.job_reports import JobReport, JobReports, checked_tag
 
 #: free texts of a result; its other fields are names and numbers, which stay as they are
 _TEXTS = ("warnings", "reason", "comments", "error")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where the report of a job with this tag is kept: in the request's table."""
+
+    table: str
+    options: Mapping[str, Any]
+    tag: str
+
+    @classmethod
+    def of(cls, request: dict[str, Any]) -> Kept | None:
+        """Takes the tag out of the request. None where it has none. Raises ConfigError."""
+        tag = request.pop("result_tag", None)
+        table, options = request.get("table"), request.get("options") or {}
+        if tag is None or not isinstance(table, str) or not isinstance(options, dict):
+            return None
+        return cls(table, options, checked_tag(tag))
+
+    def read(self) -> dict[str, Any] | None:
+        """The result of an earlier attempt of the job: a cluster may start a driver again that has ended its
+        work. None where there is none.
+        """
+        try:
+            report = self._reports().read(self.tag)
+        except (HoodieError, OSError):
+            return None  # the job says what is wrong
+        return None if report is None else report.result
+
+    def write(self, report: JobReport) -> None:
+        self._reports().write(self.tag, report)
+
+    def _reports(self) -> JobReports:
+        return JobReports.at(self.table, self.options)
 
 
 @dataclass
@@ -23,10 +60,13 @@ class Output:
     nonce: text that each line carries, so that its reader knows it from a line that data or another library
     printed; "" for a job that a person started.
     mask: hides the request's secrets.
+    kept: where the result or the error is kept besides. That it can't be is said, and is no failure of the
+    job: what it did is done.
     """
 
     nonce: str = ""
     mask: Mask = field(default_factory=Mask)
+    kept: Kept | None = None
 
     def emit(self, kind: str, value: Mapping[str, Any]) -> None:
         """One line, in one piece: the JVM writes to the same pipe."""
@@ -39,13 +79,25 @@ class Output:
         self.emit("PROGRESS", {"step": step, "text": self.mask.text(text)})
 
     def result(self, value: Mapping[str, Any]) -> None:
-        self.emit("RESULT", self._shown(value))
+        shown = self._shown(value)
+        self.emit("RESULT", shown)
+        self._keep(JobReport(result=shown))
 
     def error(self, value: Mapping[str, Any]) -> None:
-        self.emit("ERROR", self.mask.value(value))
+        shown = self.mask.value(value)
+        self.emit("ERROR", shown)
+        self._keep(JobReport(error=shown))
 
     def traceback(self, text: str) -> None:
         print(self.mask.text(text), file=sys.stderr, flush=True)
+
+    def _keep(self, report: JobReport) -> None:
+        if self.kept is None:
+            return
+        try:
+            self.kept.write(report)
+        except (HoodieError, OSError) as error:
+            self.traceback(f"The job's result can't be kept in its table: {error}")
 
     def _shown(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """The result with its free texts masked, those of the services in it, too."""

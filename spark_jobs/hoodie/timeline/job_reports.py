@@ -1,0 +1,133 @@
+"""What a job did, kept in its table for the task that waits for it, as a cluster keeps the job's output.
+
+`.hoodie/.aux/airflow-results/<tag>.json`, which readers of the format ignore, is {"tag", "result"} of a job
+that did its work, {"tag", "error"} of one that failed: what its HOODIE_RESULT or HOODIE_ERROR line says.
+Writing it is the job's last step, deleting it the task's. So a kill at any point leaves a job without a
+report, which is run again, or a report, which the task's next try reads. Those that no task took are deleted
+by later jobs of the table. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hoodie.config.key import is_unicode
+from hoodie.errors import ConfigError, HoodieError, TableError
+from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage.settings import options_of
+from hoodie.timeline.active import META_FOLDER
+
+_FOLDER = f"{META_FOLDER}/.aux/airflow-results"
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", re.ASCII)
+#: of a report; Airflow keeps what it says in its database
+MAX_BYTES = 16 * 1024 * 1024
+#: reports that no task took are deleted after so many milliseconds, so many by one job
+KEPT_MS, _MOST = 7 * 24 * 3600 * 1000, 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobReport:
+    """Either the `result` of a job, as a dict, or its `error` as HoodieError.to_dict; the other is None."""
+
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+class JobReports:
+    """The reports of a table, which need not be there yet. Methods raise StorageError."""
+
+    def __init__(self, storage: Storage, base_path: str) -> None:
+        self._storage = storage
+        self._folder = f"{base_path}/{_FOLDER}"
+
+    @classmethod
+    def at(cls, path: str, options: Mapping[str, str]) -> JobReports:
+        """Of the table at a path; `options`: its settings, of which those of its storage count. Raises
+        ConfigError.
+        """
+        return cls(storage_for(path, options_of(options)), normalize(path))
+
+    def write(self, tag: str, report: JobReport) -> None:
+        """Make the report, or replace that of an earlier attempt of the job; then delete old ones."""
+        kept = {"result": report.result} if report.error is None else {"error": report.error}
+        text = json.dumps({"tag": tag, **kept}, ensure_ascii=False, default=str)
+        self._storage.write(self._path(tag), text.encode(errors="replace"))
+        with contextlib.suppress(HoodieError, OSError):
+            self._sweep()
+
+    def read(self, tag: str) -> JobReport | None:
+        """None where there is none. Raises TableError for a file that is no report: anybody who may write to
+        the table may have made it.
+        """
+        path = self._path(tag)
+        try:
+            data = self._storage.read(path)
+        except FileNotFoundError:
+            return None
+        if len(data) > MAX_BYTES:
+            raise TableError(
+                f"{path} has {len(data)} bytes, and a job's result has at most {MAX_BYTES}", path=path
+            )
+        report = _parse(data, tag)
+        if report is None:
+            raise TableError(f"{path} is damaged or forged: it has no result of a job", path=path)
+        return report
+
+    def delete(self, tag: str) -> None:
+        """Delete a report; one that is missing is no error."""
+        self._storage.delete(self._path(tag))
+
+    def _sweep(self) -> None:
+        """Delete reports that no task took, and what killed jobs left of files."""
+        oldest = self._storage.now_ms() - KEPT_MS
+        left = (item for item in self._storage.list(self._folder) if not item.is_dir)
+        old = [item.path for item in left if item.mtime_ms < oldest]
+        self._storage.delete_many(old[:_MOST])
+
+    def _path(self, tag: str) -> str:
+        return f"{self._folder}/{checked_tag(tag)}.json"
+
+
+def checked_tag(tag: Any) -> str:
+    """Raises ConfigError for what is no name of a report."""
+    if not isinstance(tag, str) or not _TAG.fullmatch(tag):
+        raise ConfigError(f"the tag of a job's result is {tag!r}; give up to 64 letters, digits and dashes")
+    return tag
+
+
+def _parse(data: bytes, tag: str) -> JobReport | None:
+    """None for anything but the tag's report, in texts and numbers that every database keeps."""
+    try:
+        text = data.decode()
+        value = json.loads(text, parse_constant=_no_number)
+        sound = is_unicode(json.dumps(value, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return None
+    if not sound or not isinstance(value, dict) or value.get("tag") != tag:
+        return None
+    result, error = value.get("result"), value.get("error")
+    if isinstance(result, dict) and error is None:
+        return JobReport(result=result)
+    if isinstance(error, dict) and result is None and _is_error(error):
+        return JobReport(error=error)
+    return None
+
+
+def _is_error(error: Mapping[str, Any]) -> bool:
+    """Is it the form of HoodieError.to_dict?"""
+    values = error.get("values")
+    return (
+        isinstance(error.get("code"), str)
+        and isinstance(error.get("message"), str)
+        and isinstance(values, dict)
+        and all(isinstance(value, (str, int, float)) for value in values.values())
+    )
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
