@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_hoodie.exceptions import from_error
@@ -19,7 +18,7 @@ from hoodie.storage import normalize
 from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table
 from hoodie.text import visible_in
-from hoodie.timeline.job_reports import JobReport, JobReports
+from hoodie.timeline.job_reports import JobReport, KeptReport
 
 #: fields that every result has
 _TEXTS = ("status", "table", "base_path", "operation")
@@ -27,21 +26,13 @@ _TEXTS = ("status", "table", "base_path", "operation")
 _LISTS = ("partitions", "warnings", "rolled_back")
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobResult:
-    """The report of the job with a tag. Methods raise the exceptions of airflow_hoodie.exceptions.
-
-    `path`: the table's. `options`: settings, of which those of the table's storage count.
-    """
-
-    path: str
-    options: Mapping[str, Any]
-    tag: str
+class JobResult(KeptReport):
+    """Methods raise the exceptions of airflow_hoodie.exceptions."""
 
     def read(self) -> JobReport | None:
         """None where there is none. Raises HoodieTableError for one that is damaged or forged."""
         with _raised():
-            report = self._reports().read(self.tag)
+            report = super().read()
             result = None if report is None else report.result
             if result is not None and not is_result(result, normalize(self.path)):
                 raise TableError(
@@ -54,10 +45,7 @@ class JobResult:
     def delete(self) -> None:
         """A report that is missing is no error."""
         with _raised():
-            self._reports().delete(self.tag)
-
-    def _reports(self) -> JobReports:
-        return JobReports.at(self.path, self.options)
+            super().delete()
 
 
 def check_table(path: str, options: Mapping[str, Any]) -> None:

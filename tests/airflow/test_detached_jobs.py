@@ -44,7 +44,7 @@ from hoodie.jobs import _main
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline import job_reports
-from hoodie.timeline.job_reports import JobReport, JobReports
+from hoodie.timeline.job_reports import JobReport, KeptReport
 from hoodie.write.transaction import Transaction
 
 from .detached import DetachedTask
@@ -261,7 +261,7 @@ def test_the_job_outlives_a_table_that_takes_no_report(task: Task, monkeypatch: 
     def full(*_: Any) -> None:
         raise StorageError("no space")
 
-    monkeypatch.setattr(JobReports, "write", full)
+    monkeypatch.setattr(KeptReport, "write", full)
     task.deferred()
     assert task.work() == 0
     assert task.printed["status"] == "cleaned"
@@ -273,7 +273,7 @@ def test_the_job_outlives_a_table_that_takes_no_report(task: Task, monkeypatch: 
 @pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.full), True])
 def test_a_job_that_dies_at_its_end(after: bool, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before its report is written the next try runs it again; after it the work is done."""
-    write = JobReports.write
+    write = KeptReport.write
 
     def dying(*given: Any) -> None:
         if after:
@@ -282,7 +282,7 @@ def test_a_job_that_dies_at_its_end(after: bool, task: Task, monkeypatch: pytest
 
     deferral = task.deferred()
     with monkeypatch.context() as death:
-        death.setattr(JobReports, "write", dying)
+        death.setattr(KeptReport, "write", dying)
         with pytest.raises(Died):
             task.work()
     task.yarn.end("FAILED", "FAILED", "exit code 137")
@@ -318,12 +318,12 @@ def test_a_worker_that_dies_with_the_result(
     step: str, after: bool, again: bool, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next try has the result, and runs no job; what was deleted, Airflow had nearly stored."""
-    real = getattr(JobReports, step)
+    real = getattr(KeptReport, step)
 
     def dying(*given: Any) -> None:
         if after:
             real(*given)
-        death.setattr(JobReports, "delete", dead)  # nothing is done any more
+        death.setattr(KeptReport, "delete", dead)  # nothing is done any more
         raise Died
 
     def dead(*_: Any) -> None:
@@ -333,7 +333,7 @@ def test_a_worker_that_dies_with_the_result(
     task.work()
     task.forget()
     with monkeypatch.context() as death:
-        death.setattr(JobReports, step, dying)
+        death.setattr(KeptReport, step, dying)
         with pytest.raises(Died):
             task.resumed(deferral)
     if again:
@@ -354,7 +354,7 @@ def test_a_report_that_can_not_be_read_is_left_to_the_next_try(
     deferral = task.deferred()
     task.work()
     with monkeypatch.context() as outage:
-        outage.setattr(JobReports, "read", broken)
+        outage.setattr(KeptReport, "read", broken)
         with pytest.raises(HoodieException, match="out of reach"):
             task.resumed(deferral)
     assert task.operator().execute(task.context) == task.printed
@@ -447,7 +447,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_forged_result_does_not_keep_the_next_try_from_its_job(task: Task) -> None:
     deferral = task.deferred()
-    JobReports.at(task.table.path, {}).write(task.tag, JobReport(result={"status": "cleaned"}))
+    KeptReport(path=task.table.path, options={}, tag=task.tag).write(JobReport(result={"status": "cleaned"}))
     task.yarn.end("FINISHED", "SUCCEEDED")
     with pytest.raises(HoodieTableError, match="no result of a job on this table"):
         task.resumed(deferral)
@@ -462,7 +462,7 @@ def test_a_worker_that_may_not_delete_takes_no_result_twice(
     def refused(*_: Any) -> None:
         raise StorageError("no right to delete")
 
-    monkeypatch.setattr(JobReports, "delete", refused)
+    monkeypatch.setattr(KeptReport, "delete", refused)
     assert task.done()["status"] == "cleaned"
     assert len(task.reports()) == 1
     assert task.done()["status"] == "skipped", "a cleared task runs its job again"

@@ -32,7 +32,7 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
 )
 from airflow_hoodie.operators.services import CleanOperator
-from hoodie.timeline.job_reports import JobReport, JobReports
+from hoodie.timeline.job_reports import JobReport, KeptReport
 from tests.support.http_server import Server, serving
 
 from .detached import TOKEN, Answering, DetachedTask, run
@@ -440,11 +440,11 @@ def test_a_service_leaves_its_result_in_the_table(task: Task) -> None:
     tag = json.loads(kept["stringData"]["request.json"])["result_tag"]
     assert tag == kept["metadata"]["name"] == task.store["hoodie_submission"]["tag"]
     result = {"status": "cleaned", "table": "orders", "base_path": table.path, "operation": "clean"}
-    reports = JobReports.at(table.path, {})
-    reports.write(tag, JobReport(result=result))
+    report = KeptReport(path=table.path, options={}, tag=tag)
+    report.write(JobReport(result=result))
     succeeds(task.api)
     assert clean.execute_complete(task.context, run(caught.value.trigger)) == result
-    assert (task.api.secrets, reports.read(tag)) == ({}, None)
+    assert (task.api.secrets, report.read()) == ({}, None)
 
 
 def test_a_failed_submission_leaves_neither_pod_nor_secret(task: Task) -> None:

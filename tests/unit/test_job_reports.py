@@ -14,7 +14,7 @@ from hoodie.errors import ConfigError, StorageError
 from hoodie.storage import storage_for
 from hoodie.table.doctor import check_table
 from hoodie.timeline import job_reports
-from hoodie.timeline.job_reports import JobReport, JobReports
+from hoodie.timeline.job_reports import JobReport, KeptReport
 from tests.support.objects import stored
 from tests.unit.write.support import PLAIN, plain
 
@@ -31,43 +31,47 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield f"{bucket}/t"
 
 
+def kept(base: str, tag: str) -> KeptReport:
+    return KeptReport(path=base, options={}, tag=tag)
+
+
 def names(base: str) -> list[str]:
     return sorted(storage_for(base).names(f"{base}/.hoodie/.aux/airflow-results"))
 
 
 def test_a_report_is_read_and_deleted(base: str) -> None:
-    reports = JobReports.at(base, {})
-    assert reports.read("hoodie-1") is None
-    reports.write("hoodie-1", JobReport(error={"code": "input", "message": "x", "values": {"row": 1}}))
-    reports.write("hoodie-1", REPORT)
-    found = reports.read("hoodie-1")
+    report = kept(base, "hoodie-1")
+    assert report.read() is None
+    report.write(JobReport(error={"code": "input", "message": "x", "values": {"row": 1}}))
+    report.write(REPORT)
+    found = report.read()
     assert found == JobReport(result={"status": "cleaned", "comments": "é\n", "half": "?"})
-    assert reports.read("hoodie-2") is None
+    assert kept(base, "hoodie-2").read() is None
     for _ in range(2):
-        reports.delete("hoodie-1")
+        report.delete()
     assert names(base) == []
 
 
 def test_a_tag_is_no_path(tmp_path: Path) -> None:
     for tag in ("", "../x", "a/b", "a.json", "é", "x" * 65):
         with pytest.raises(ConfigError, match="letters, digits and dashes"):
-            JobReports.at(str(tmp_path), {}).read(tag)
+            kept(str(tmp_path), tag).read()
 
 
 def test_old_reports_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So many by one job; what a killed one left of a file goes with them."""
     monkeypatch.setattr(job_reports, "_MOST", 2)
-    reports = JobReports.at(str(tmp_path), {})
+    base = str(tmp_path)
     for number in range(3):
-        reports.write(f"old-{number}", REPORT)
+        kept(base, f"old-{number}").write(REPORT)
     folder = tmp_path / ".hoodie/.aux/airflow-results"
     (folder / ".old-3.json.0123456789ab.hoodie-tmp").touch()
     for path in folder.iterdir():
         os.utime(path, (1, 1))
-    reports.write("new", REPORT)
-    assert len(names(str(tmp_path))) == 3
-    reports.write("newer", REPORT)
-    assert names(str(tmp_path)) == ["new.json", "newer.json"]
+    kept(base, "new").write(REPORT)
+    assert len(names(base)) == 3
+    kept(base, "newer").write(REPORT)
+    assert names(base) == ["new.json", "newer.json"]
 
 
 def test_a_table_that_can_not_be_tidied_takes_the_report(
@@ -76,21 +80,21 @@ def test_a_table_that_can_not_be_tidied_takes_the_report(
     def refused(*_: object) -> None:
         raise StorageError("no right to delete")
 
-    reports = JobReports.at(str(tmp_path), {})
-    monkeypatch.setattr(JobReports, "_sweep", refused)
-    reports.write("new", REPORT)
-    assert reports.read("new") is not None
+    report = kept(str(tmp_path), "new")
+    monkeypatch.setattr(KeptReport, "_sweep", refused)
+    report.write(REPORT)
+    assert report.read() is not None
 
 
 @pytest.mark.full
 def test_a_report_is_nothing_to_the_table(tmp_path: Path) -> None:
     """One that is there before the table, as of a failed first write, and one beside its services."""
     path = str(tmp_path / "t")
-    JobReports.at(path, {}).write("first", REPORT)
+    kept(path, "first").write(REPORT)
     options = {**PLAIN, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
     for number in range(5):
         hoodie.write_table(plain(("a", number, "x")), path, options=options)
-    JobReports.at(path, {}).write("second", REPORT)
+    kept(path, "second").write(REPORT)
     few = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
     assert hoodie.clean_table(path, options=few).status == "cleaned"
     assert hoodie.archive_table(path, options=few).status == "archived"

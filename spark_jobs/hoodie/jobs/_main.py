@@ -57,7 +57,7 @@ from typing import Any
 import hoodie
 from hoodie.backend import BACKENDS, Backend
 from hoodie.errors import ConfigError, HoodieError, JobError
-from hoodie.jobs._output import Kept, Output, request_text
+from hoodie.jobs._output import Output, earlier_result, kept_by, request_text
 from hoodie.progress import ProgressCallback
 from hoodie.services.catalogue import public
 from hoodie.services.description import Service
@@ -84,9 +84,9 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             read = read_request(request_text(given))
             out.mask.learn(read)
             out.nonce = _nonce(read)
-            out.kept = Kept.of(read)
+            out.kept = kept_by(read)
             request = parse_request(read, operation)
-            if out.kept is not None and (done := out.kept.read()) is not None:
+            if out.kept is not None and (done := earlier_result(out.kept)) is not None:
                 out.emit("RESULT", done)
                 return 0
             with _chosen(request).started() as backend:

@@ -13,44 +13,30 @@ from typing import Any
 
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.mask import Mask
-from hoodie.timeline.job_reports import JobReport, JobReports, checked_tag
+from hoodie.timeline.job_reports import JobReport, KeptReport, checked_tag
 
 #: free texts of a result; its other fields are names and numbers, which stay as they are
 _TEXTS = ("warnings", "reason", "comments", "error")
 
 
-@dataclass(frozen=True)
-class Kept:
-    """Where the report of a job with this tag is kept: in the request's table."""
+def kept_by(request: dict[str, Any]) -> KeptReport | None:
+    """Takes the tag of the job's report out of its request. None where it has none. Raises ConfigError."""
+    tag = request.pop("result_tag", None)
+    table, options = request.get("table"), request.get("options") or {}
+    if tag is None or not isinstance(table, str) or not isinstance(options, dict):
+        return None
+    return KeptReport(path=table, options=options, tag=checked_tag(tag))
 
-    table: str
-    options: Mapping[str, Any]
-    tag: str
 
-    @classmethod
-    def of(cls, request: dict[str, Any]) -> Kept | None:
-        """Takes the tag out of the request. None where it has none. Raises ConfigError."""
-        tag = request.pop("result_tag", None)
-        table, options = request.get("table"), request.get("options") or {}
-        if tag is None or not isinstance(table, str) or not isinstance(options, dict):
-            return None
-        return cls(table, options, checked_tag(tag))
-
-    def read(self) -> dict[str, Any] | None:
-        """The result of an earlier attempt of the job: a cluster may start a driver again that has ended its
-        work. None where there is none.
-        """
-        try:
-            report = self._reports().read(self.tag)
-        except (HoodieError, OSError):
-            return None  # the job says what is wrong
-        return None if report is None else report.result
-
-    def write(self, report: JobReport) -> None:
-        self._reports().write(self.tag, report)
-
-    def _reports(self) -> JobReports:
-        return JobReports.at(self.table, self.options)
+def earlier_result(kept: KeptReport) -> dict[str, Any] | None:
+    """The result of an earlier attempt of the job, as a cluster may start a driver again that has ended its
+    work. None where there is none.
+    """
+    try:
+        report = kept.read()
+    except (HoodieError, OSError):
+        return None  # the job says what is wrong
+    return None if report is None else report.result
 
 
 @dataclass
@@ -66,7 +52,7 @@ class Output:
 
     nonce: str = ""
     mask: Mask = field(default_factory=Mask)
-    kept: Kept | None = None
+    kept: KeptReport | None = None
 
     def emit(self, kind: str, value: Mapping[str, Any]) -> None:
         """One line, in one piece: the JVM writes to the same pipe."""

@@ -122,7 +122,7 @@ class Skipping:
         if len(wanted) > _MANY * len(slices):
             some = wanted[:: -(-len(wanted) // _SAMPLE)]
             places, half = self._places(some), len(slices) / 2
-            if places is None or len(places) > half * (1 - (1 - 1 / half) ** len(some)):
+            if places is None or len(places) > half * (1 - max(0.0, 1 - 1 / half) ** len(some)):
                 return list(slices)
         places = self._places(wanted)
         return [item for item in slices if places is None or (item.partition, item.file_id) in places]

@@ -38,59 +38,59 @@ class JobReport:
     error: dict[str, Any] | None = None
 
 
-class JobReports:
-    """The reports of a table, which need not be there yet. Methods raise StorageError."""
+@dataclass(frozen=True, kw_only=True)
+class KeptReport:
+    """The report of the job with a tag, in the table at a path, which need not be there yet.
 
-    def __init__(self, storage: Storage, base_path: str) -> None:
-        self._storage = storage
-        self._folder = f"{base_path}/{_FOLDER}"
+    `options`: settings, of which those of the table's storage count. Methods raise ConfigError for a tag or
+    settings that are none, and StorageError.
+    """
 
-    @classmethod
-    def at(cls, path: str, options: Mapping[str, str]) -> JobReports:
-        """Of the table at a path; `options`: its settings, of which those of its storage count. Raises
-        ConfigError.
-        """
-        return cls(storage_for(path, options_of(options)), normalize(path))
+    path: str
+    options: Mapping[str, Any]
+    tag: str
 
-    def write(self, tag: str, report: JobReport) -> None:
+    def write(self, report: JobReport) -> None:
         """Make the report, or replace that of an earlier attempt of the job; then delete old ones."""
         kept = {"result": report.result} if report.error is None else {"error": report.error}
-        text = json.dumps({"tag": tag, **kept}, ensure_ascii=False, default=str)
-        self._storage.write(self._path(tag), text.encode(errors="replace"))
+        text = json.dumps({"tag": self.tag, **kept}, ensure_ascii=False, default=str)
+        storage, path = self._place()
+        storage.write(path, text.encode(errors="replace"))
         with contextlib.suppress(HoodieError, OSError):
             self._sweep()
 
-    def read(self, tag: str) -> JobReport | None:
+    def read(self) -> JobReport | None:
         """None where there is none. Raises TableError for a file that is no report: anybody who may write to
         the table may have made it.
         """
-        path = self._path(tag)
+        storage, path = self._place()
         try:
-            data = self._storage.read(path)
+            data = storage.read_range(path, 0, MAX_BYTES + 1)
         except FileNotFoundError:
             return None
         if len(data) > MAX_BYTES:
-            raise TableError(
-                f"{path} has {len(data)} bytes, and a job's result has at most {MAX_BYTES}", path=path
-            )
-        report = _parse(data, tag)
+            raise TableError(f"{path} is no job's result: that has at most {MAX_BYTES} bytes", path=path)
+        report = _parse(data, self.tag)
         if report is None:
             raise TableError(f"{path} is damaged or forged: it has no result of a job", path=path)
         return report
 
-    def delete(self, tag: str) -> None:
-        """Delete a report; one that is missing is no error."""
-        self._storage.delete(self._path(tag))
+    def delete(self) -> None:
+        """Delete the report; one that is missing is no error."""
+        storage, path = self._place()
+        storage.delete(path)
 
     def _sweep(self) -> None:
         """Delete reports that no task took, and what killed jobs left of files."""
-        oldest = self._storage.now_ms() - KEPT_MS
-        left = (item for item in self._storage.list(self._folder) if not item.is_dir)
+        storage, path = self._place()
+        oldest = storage.now_ms() - KEPT_MS
+        left = (item for item in storage.list(path.rpartition("/")[0]) if not item.is_dir)
         old = [item.path for item in left if item.mtime_ms < oldest]
-        self._storage.delete_many(old[:_MOST])
+        storage.delete_many(old[:_MOST])
 
-    def _path(self, tag: str) -> str:
-        return f"{self._folder}/{checked_tag(tag)}.json"
+    def _place(self) -> tuple[Storage, str]:
+        file = f"{normalize(self.path)}/{_FOLDER}/{checked_tag(self.tag)}.json"
+        return storage_for(self.path, options_of(self.options)), file
 
 
 def checked_tag(tag: Any) -> str:

@@ -14,7 +14,9 @@ from hoodie.errors import ConfigError, StorageError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.index.locations import KeySearch
 from hoodie.metadata.queries import MetadataTableIgnored
+from hoodie.metadata.record_index import locate
 from hoodie.metadata.record_spool import RecordSpool
+from hoodie.read import skipping
 from hoodie.read.settings import SPILL_PATH
 from hoodie.timeline.active import Timeline
 from tests.contract.test_index import OPTIONS as SMALL_FILES
@@ -215,6 +217,23 @@ def test_a_query_of_many_keys(tmp_path: Path) -> None:
         steps = hoodie.explain_read(path, where=where, options=asking).steps
         assert {step.step: step.files for step in steps}["record index"] == left_out
         assert hoodie.read_table(path, where=where, options=asking).num_rows == len(keys)
+
+
+def test_a_query_of_many_keys_in_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once some of the keys lie there, no other one can rule it out."""
+    path, asking = str(tmp_path / "t"), {"hoodie.read.record.index": "true"}
+    keys = [f"{number:02d}" for number in range(50)]
+    hoodie.write_table(rows_of(*((key, "eu", 1) for key in keys)), path, options=OPTIONS)
+    asked: list[int] = []
+
+    def noted(metadata: Any, keys: Any) -> Any:
+        asked.append(len(keys))
+        return locate(metadata, keys)
+
+    monkeypatch.setattr(skipping, "locate", noted)
+    where = f"id IN ({', '.join(map(repr, keys))})"
+    assert hoodie.read_table(path, where=where, options=asking).num_rows == len(keys)
+    assert asked == [17]
 
 
 @pytest.mark.parametrize("there", [True, False])
