@@ -25,7 +25,6 @@ from hoodie.serve.tables import ShownTable
 from hoodie.timeline.task_run import RUN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.browser import Browser
-from tests.support.tiers import full_but
 
 AIRFLOW = "http://airflow.example:8080"
 EVIL = '<img src=x onerror="document.title=1">'
@@ -190,7 +189,8 @@ CONTRAST = """(selector) => {
 }"""
 
 
-@pytest.mark.parametrize("dark", full_but({True}, [False, True]))
+@pytest.mark.full
+@pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark(browser: Browser, site: Site, dark: bool) -> None:
     browser.dark(dark)
     browser.open(site.url(table="all_instants", instant=listed(site.tables["all_instants"])[9].split("/")[0]))
@@ -250,6 +250,7 @@ MIDDLE = """new Promise(requestAnimationFrame).then(() => {
 })"""
 
 
+@pytest.mark.full
 def test_of_a_long_list_what_is_seen_is_drawn(browser: Browser, tmp_path: Path) -> None:
     """Wherever it is scrolled to, and without what has the focus, or is chosen, being lost."""
     table = WrittenTimeline.create(tmp_path)
@@ -312,6 +313,7 @@ def test_an_address_of_an_old_instant(browser: Browser, site: Site) -> None:
     assert "20200101000000000" in browser.text("#details")
 
 
+@pytest.mark.full
 def test_the_archive_on_demand(browser: Browser, site: Site) -> None:
     path = site.tables["mor_archived"]
     browser.open(site.url(table="mor_archived"))
@@ -359,6 +361,7 @@ def test_task_runs_are_links_and_texts_are_texts(browser: Browser, site: Site) -
     assert browser.errors == []
 
 
+@pytest.mark.full
 def test_nothing_moves_when_the_strip_comes(
     browser: Browser, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,7 +387,7 @@ def test_nothing_moves_when_the_strip_comes(
         pytest.param("gone", "is no Hudi table", marks=pytest.mark.full),
         ("torn", "restore the file"),
         pytest.param("empty", "has no instants yet", marks=pytest.mark.full),
-        ("elsewhere", "elsewhere is not on this page's list"),
+        pytest.param("elsewhere", "elsewhere is not on this page's list", marks=pytest.mark.full),
     ],
 )
 def test_what_is_wrong_is_said(browser: Browser, site: Site, table: str, says: str) -> None:
@@ -398,6 +401,7 @@ def test_what_is_wrong_is_said(browser: Browser, site: Site, table: str, says: s
     assert browser.run("document.querySelector('#message').hidden")
 
 
+@pytest.mark.full
 def test_a_list_without_tables(browser: Browser) -> None:
     with PageServer(Page(dict)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -14,7 +14,7 @@ import pytest
 
 from scripts.closing_line import total
 from scripts.environment import ROOT
-from tests.support.tiers import full_but, group_of
+from tests.support.tiers import ALWAYS, full_but, group_of
 
 SAMPLE = """
 import pytest
@@ -95,6 +95,7 @@ def test_all_cases_but_the_kept_are_full() -> None:
     assert [case.id for case in cases] == [None, "the b", None]
 
 
+@pytest.mark.full
 def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
     """... which is another one at another commit, and nothing starts once the time is over."""
 
@@ -135,6 +136,23 @@ def test_a_worker_that_takes_the_place_of_a_dead_one_has_no_more_time(tmp_path: 
     assert len(notes.read_text().split()) <= 1, run.stdout
 
 
+@pytest.mark.full
+def test_each_share_begins_with_real_hudi_and_spark() -> None:
+    always = {nodeid for group in ALWAYS.values() for nodeid in group}
+    files = sorted({nodeid.partition("::")[0] for nodeid in always})
+    options = ["-q", "-p", "no:cacheprovider", "--collect-only", "-m", "full", "--share", "abc"]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *files],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    listed = [line for line in run.stdout.splitlines() if "::" in line]
+    assert set(listed[: len(always)]) == always, run.stdout
+    assert len(listed) > len(always)
+
+
 def test_the_page_lists_what_is_in_the_full_tier() -> None:
     page = (ROOT / "docs" / "testing.md").read_text()
     marks = ("mark.full", "full_but(")
@@ -152,6 +170,7 @@ def test_what_shares_something_costly_is_one_group() -> None:
     groups = {
         "tests/interop/test_a.py::test_x[1]": "hudi",
         "tests/interop/test_b.py::test_y": "hudi",
+        "tests/interop/test_our_tables.py::test_apache_hudi_agrees[types]": "hudi at each commit",
         "tests/unit/test_a.py::test_x[a-b]": "tests/unit/test_a.py",
         "tests/crash/test_sweep.py::test_x[mor_upsert-dead disk]": "tests/crash/test_sweep.py mor_upsert",
         "tests/crash/test_sweep.py::test_x": "tests/crash/test_sweep.py",

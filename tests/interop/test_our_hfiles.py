@@ -15,9 +15,8 @@ from hoodie.format.hfile_records import write_rows
 from hoodie.format.hfile_writer import HFileOptions
 from hoodie.storage.local import LocalStorage
 from tests.support.hudi_client import HudiServer
-from tests.support.tiers import full_but
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 SCHEMA = {
     "type": "record",
@@ -55,12 +54,11 @@ def judged(server: HudiServer, path: Path, options: HFileOptions) -> None:
     assert found["prefixes"] == [row(number) for number in range(1230, 1240)]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", OPTIONS)
 def test_hbase_reads_them(hudi_015: HudiServer, tmp_path: Path, name: str) -> None:
     judged(hudi_015, tmp_path / "f-0_0-0-0_001.hfile", OPTIONS[name])
 
 
-@pytest.mark.parametrize("name", full_but({"levels"}, OPTIONS))
+@pytest.mark.parametrize("name", OPTIONS)
 def test_the_native_reader_reads_them(hudi_12: HudiServer, tmp_path: Path, name: str) -> None:
     judged(hudi_12, tmp_path / "f-0_0-0-0_001.hfile", OPTIONS[name])

@@ -202,6 +202,7 @@ def test_the_oracle_agrees_with_apache_hudi(tmp_path: Path, hudi_015: HudiServer
     assert_same_rows(got, model.table(SMALL_SCHEMA))
 
 
+@pytest.mark.full
 def test_a_refusal_carries_the_java_root_cause(tmp_path: Path, hudi_015: HudiServer) -> None:
     rows = as_table([{"id": None, "ts": 1, "region": "eu"}], SMALL)
     options = {

@@ -21,7 +21,7 @@ from tests.support.arrow import arrow_schema
 from tests.unit.test_docs import KEYS, orders
 from tests.unit.test_source_arrow import CSV
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 KNOWN = arrow_schema(
     [("id", pa.int32()), ("price", pa.decimal128(9, 2)), ("a", pa.list_(pa.float64())), ("day", pa.date32())]
@@ -74,9 +74,7 @@ def distributed(servers: Servers, folder: Path, source: Any, known: pa.Schema | 
 
 
 @pytest.mark.parametrize("name", ["a.csv", "none.csv", "a.json", "united"])
-@pytest.mark.parametrize(
-    "known", [pytest.param(None, id="no table", marks=pytest.mark.full), pytest.param(KNOWN, id="a table")]
-)
+@pytest.mark.parametrize("known", [pytest.param(None, id="no table"), pytest.param(KNOWN, id="a table")])
 def test_both_engines_read_the_same(
     name: str, known: pa.Schema | None, servers: Servers, data: Path, tmp_path: Path
 ) -> None:
@@ -160,7 +158,6 @@ def test_the_examples_of_the_docs_run(servers: Servers, tmp_path: Path) -> None:
     assert servers.ask("examples", "classic", asked)["counts"] == [3] * len(texts)
 
 
-@pytest.mark.full
 def test_records_that_can_not_be_written_are_rows_of_the_error_table(
     servers: Servers, tmp_path: Path
 ) -> None:
@@ -204,7 +201,6 @@ def test_records_that_can_not_be_written_are_rows_of_the_error_table(
     )
 
 
-@pytest.mark.full
 def test_functions_of_batches(servers: Servers, tmp_path: Path) -> None:
     found = pa.table({"id": ["a", "b", "c"], "n": pa.array([1, 2, None], pa.int64())})
     pq.write_table(found, tmp_path / "a.parquet")

@@ -14,13 +14,33 @@ from typing import Any
 
 import pytest
 
-#: what shares something costly (servers of Hudi, Spark sessions, a browser) by its place, the longest first;
+#: what shares something costly (Airflow and its database, servers of Hudi, Spark sessions, a browser) by its
+#: place, the longest first;
 #: cases of the index HBASE share its server, wherever they are
 GROUPS = {
+    "tests/airflow/": "airflow",
     "tests/interop/": "hudi",
     "tests/spark/": "spark",
     "tests/browser/": "browser",
 }
+#: cases of the full tier with which each share begins, whatever the commit is: real Apache Hudi in each
+#: direction, and real Spark. A group has them in a worker of its own.
+ALWAYS = {
+    "hudi at each commit": (
+        "tests/interop/test_our_tables.py::test_apache_hudi_agrees[types]",
+        "tests/interop/test_our_tables.py::test_written_in_turns[simple]",
+        "tests/interop/test_our_logs.py::test_written_and_compacted_in_turns[avro]",
+        "tests/interop/test_our_hfiles.py::test_the_native_reader_reads_them[levels]",
+        "tests/interop/test_services.py::test_our_pending_clean_is_finished_by_apache_hudi",
+        "tests/interop/test_undo.py::test_apache_hudi_takes_back_what_we_wrote[MERGE_ON_READ]",
+    ),
+    "spark at each commit": (
+        "tests/spark/test_spark_engine.py::test_rows_of_every_type[spark4-connect]",
+        "tests/spark/test_spark_sources.py::test_both_engines_read_the_same[a table-a.csv]",
+        "tests/spark/test_spark_operations.py::test_deletes_and_overwrites",
+    ),
+}
+_ALWAYS = {nodeid: group for group, nodeids in ALWAYS.items() for nodeid in nodeids}
 #: the scenarios of this file share nothing with each other
 SWEEP = "tests/crash/test_sweep.py"
 
@@ -55,6 +75,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def group_of(nodeid: str) -> str:
     """The group of a test: tests of one group run in one process, one after the other."""
+    if nodeid in _ALWAYS:
+        return _ALWAYS[nodeid]
     file, _, test = nodeid.partition("::")
     if re.search(r"[\[-]HBASE", test):
         return "hbase"
@@ -95,8 +117,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _place(commit: str, nodeid: str) -> tuple[bytes, ...]:
-    """Groups in an order, files in a group, tests in a file."""
-    return tuple(digest(commit, part) for part in (group_of(nodeid), nodeid.partition("::")[0], nodeid))
+    """What each share has, then groups in an order, files in a group, tests in a file."""
+    parts = (group_of(nodeid), nodeid.partition("::")[0], nodeid)
+    return (b"" if nodeid in _ALWAYS else b"1", *(digest(commit, part) for part in parts))
 
 
 class Budget:
