@@ -11,7 +11,7 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import pytest
 
 from scripts.environment import ROOT
 from tests.house.test_walls import GLUE, HOODIE, modules
+from tests.support.parsed import parsed
 
 OWN = ("airflow_hoodie", "hoodie")
 COMPAT = GLUE / "compat"
@@ -55,10 +56,10 @@ def is_private(name: object) -> bool:
     return isinstance(name, str) and PRIVATE.fullmatch(name) is not None and name not in DOCUMENTED
 
 
-def defined(tree: ast.AST) -> set[str]:
-    """The names that a module gives to something of its own."""
+def defined(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that a module of these nodes gives to something of its own."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -68,9 +69,9 @@ def defined(tree: ast.AST) -> set[str]:
     return found
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    """The dotted names that a module imports."""
-    for node in ast.walk(tree):
+def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The dotted names that a module of these nodes imports."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -79,8 +80,9 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def strange(tree: ast.AST) -> Iterator[str]:
     """Privates that a module takes from others: imported, of an object that is not its own, or by getattr."""
-    own = defined(tree)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    own = defined(nodes)
+    for node in nodes:
         if isinstance(node, ast.Attribute) and is_private(node.attr) and not _of_self(node.value):
             if node.attr not in own:
                 yield ast.unparse(node)
@@ -88,7 +90,7 @@ def strange(tree: ast.AST) -> Iterator[str]:
             name = node.args[1] if node.func.id in ("getattr", "hasattr", "setattr") else None
             if isinstance(name, ast.Constant) and is_private(name.value):
                 yield ast.unparse(node)
-    for imported in imports(tree):
+    for imported in imports(nodes):
         package, *rest = imported.split(".")
         if package not in (*OWN, "__future__") and any(map(is_private, rest)):
             yield f"import of {imported}"
@@ -116,8 +118,10 @@ def inherited(cls: type) -> set[str]:
     """Privates of the bases of other packages that a class mentions."""
     foreign = [base for base in cls.__mro__ if base.__module__.partition(".")[0] not in (*OWN, *STANDARD)]
     names = {name for base in foreign for name in privates(base)}
-    tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-    return names & (defined(tree) | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
+    if not names:
+        return set()
+    nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls)))))
+    return names & (defined(nodes) | {node.attr for node in nodes if isinstance(node, ast.Attribute)})
 
 
 STANDARD = {builtins.__name__, "abc", "enum", "typing", "typing_extensions", "collections", "types"}
@@ -141,7 +145,7 @@ class A(B):
 @pytest.mark.parametrize("package", [GLUE, HOODIE], ids=lambda path: path.name)
 def test_no_module_takes_a_private_of_another_package(package: Path) -> None:
     files = [file for file in sources() if package in file.parents]
-    found = {str(file.relative_to(ROOT)): set(strange(ast.parse(file.read_text()))) for file in files}
+    found = {str(file.relative_to(ROOT)): set(strange(parsed(file))) for file in files}
     taken = {name: more for name, names in found.items() if (more := names - GRANTED.get(name, set()))}
     assert taken == {}
 
@@ -172,7 +176,7 @@ def test_internals_of_airflow_are_imported_where_they_may_be() -> None:
     found = [
         f"{file.relative_to(ROOT)} imports {name}"
         for file in sorted(GLUE.rglob("*.py"))
-        for name in imports(ast.parse(file.read_text()))
+        for name in imports(ast.walk(parsed(file)))
         for internal, home in INTERNAL.items()
         if f"{name}.".startswith(f"{internal}.") and home not in file.parents
     ]

@@ -14,6 +14,7 @@ import hoodie
 from scripts.environment import ROOT
 from tests.support.large_table import OPTIONS as LARGE
 from tests.support.large_table import LargeTable
+from tests.support.parsed import parsed
 from tests.support.requests import counted
 
 HOODIE = ROOT / "spark_jobs" / "hoodie"
@@ -146,7 +147,7 @@ def test_one_module_lists_data_files() -> None:
         str(source.relative_to(HOODIE))
         for source in HOODIE.rglob("*.py")
         if "storage.list(" in source.read_text()
-        for node in ast.walk(ast.parse(source.read_text()))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "list"

@@ -13,6 +13,7 @@ from typing import Any
 from hoodie.config.catalogue import MODULES
 from hoodie.config.key import declared
 from scripts.environment import ROOT
+from tests.support.parsed import parsed
 
 SOURCES = ROOT / "spark_jobs" / "hoodie"
 
@@ -68,8 +69,7 @@ def modules() -> Iterator[str]:
 
 def declarations(module: str) -> Iterator[str]:
     """The calls at a module's top level that make a Key."""
-    tree = ast.parse((SOURCES.parent / f"{module.replace('.', '/')}.py").read_text())
-    for node in tree.body:
+    for node in parsed(SOURCES.parent / f"{module.replace('.', '/')}.py").body:
         made = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name):
             continue

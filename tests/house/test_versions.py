@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.house.test_walls import GLUE, HOODIE
+from tests.support.parsed import parsed
 
 NUMBERS = HOODIE / "config/versions.py"
 TIMELINE = HOODIE / "timeline"
@@ -45,7 +46,7 @@ def sources(*without: Path, having: Sequence[str] = ("",)) -> Iterator[tuple[Pat
                 continue
             text = path.read_text()
             if any(word in text for word in having):
-                yield path, ast.parse(text)
+                yield path, parsed(path)
 
 
 def place(path: Path, node: ast.AST) -> str:
@@ -87,7 +88,7 @@ def test_instants_are_ordered_by_the_timeline() -> None:
     """Instant.is_after and is_before, Timeline.after, before, between, is_archived."""
     found = [
         place(path, node)
-        for path, tree in sources(TIMELINE, TRAVELS)
+        for path, tree in sources(TIMELINE, TRAVELS, having=[f".{name}" for name in INSTANT_TEXTS])
         for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
         and any(isinstance(kind, ORDER) for kind in node.ops)

@@ -14,14 +14,16 @@ from typing import Any
 
 import pytest
 
-#: what shares something costly (Airflow and its database, servers of Hudi, Spark sessions, a browser) by its
-#: place, the longest first;
+#: what shares something costly (Airflow and its database, servers of Hudi, Spark sessions, a browser, parsed
+#: sources) by its place, the longest first;
 #: cases of the index HBASE share its server, wherever they are
 GROUPS = {
     "tests/airflow/": "airflow",
+    "tests/house/test_privates.py": "airflow",
     "tests/interop/": "hudi",
     "tests/spark/": "spark",
     "tests/browser/": "browser",
+    "tests/house/": "house",
 }
 #: cases of the full tier with which each share begins, whatever the commit is: real Apache Hudi in each
 #: direction, and real Spark. A group has them in a worker of its own.
