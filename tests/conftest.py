@@ -45,7 +45,7 @@ else:
 
 Server = TypeVar("Server")
 DATA = Path(__file__).parent / "data"
-pytest_plugins = ("tests.support.defaults", "tests.support.tiers")
+pytest_plugins = ("tests.support.cpu", "tests.support.defaults", "tests.support.tiers")
 
 os.environ.update(environment.spark_environment(Path(sys.prefix)))
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "support" / "spark")
