@@ -19,6 +19,7 @@ from hoodie.format.log_data import read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.index.locations import KeySearch
 from hoodie.storage.local import LocalStorage
+from tests.support.tiers import full_but
 
 COLUMNS: dict[str, pa.DataType] = {
     "id": pa.string(),
@@ -41,6 +42,13 @@ MOVES = {
     "GLOBAL_BLOOM": "hoodie.bloom.index.update.partition.path",
 }
 TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
+#: each index and each type once in the fast tier
+PAIRS = [
+    ("GLOBAL_SIMPLE", "COPY_ON_WRITE"),
+    ("GLOBAL_BLOOM", "MERGE_ON_READ"),
+    pytest.param("GLOBAL_SIMPLE", "MERGE_ON_READ", marks=pytest.mark.full),
+    pytest.param("GLOBAL_BLOOM", "COPY_ON_WRITE", marks=pytest.mark.full),
+]
 
 
 @pytest.fixture(params=["on the driver", pytest.param("by tasks", marks=pytest.mark.full)])
@@ -94,8 +102,7 @@ class Written:
         return sorted(tuple(row[name] for name in wanted) for row in rows.to_pylist())
 
 
-@pytest.mark.parametrize("table", TYPES)
-@pytest.mark.parametrize("index", MOVES)
+@pytest.mark.parametrize(("index", "table"), PAIRS)
 def test_a_record_moves_to_its_new_partition(tmp_path: Path, way: str, table: str, index: str) -> None:
     written = Written(tmp_path, table, index)
     written.write(("a", 1, "eu", 1), ("b", 1, "eu", 2), ("c", 1, "us", 3))
@@ -112,12 +119,11 @@ def test_a_record_moves_to_its_new_partition(tmp_path: Path, way: str, table: st
     assert len(written.shown()) == 4
 
 
-@pytest.mark.parametrize("table", TYPES)
-@pytest.mark.parametrize(("index", "setting"), MOVES.items())
+@pytest.mark.parametrize(("index", "table"), PAIRS)
 def test_without_moves_a_record_is_updated_where_it_is(
-    tmp_path: Path, way: str, table: str, index: str, setting: str
+    tmp_path: Path, way: str, table: str, index: str
 ) -> None:
-    written = Written(tmp_path, table, index, **{setting: "false"})
+    written = Written(tmp_path, table, index, **{MOVES[index]: "false"})
     written.write(("a", 1, "eu", 1), ("b", 1, "us", 2))
     result = written.write(("a", 2, "us", 10), ("b", 0, "eu", 20), ("c", 1, "us", 3))
     assert written.shown() == [("eu", "a", 2, 10), ("us", "b", 1, 2), ("us", "c", 1, 3)]
@@ -175,8 +181,15 @@ def test_a_partial_update_takes_what_it_lacks_along(tmp_path: Path, way: str, ta
     ]
 
 
-@pytest.mark.parametrize("setting", ["true", "false"])
-@pytest.mark.parametrize("table", TYPES)
+@pytest.mark.parametrize(
+    ("table", "setting"),
+    [
+        ("COPY_ON_WRITE", "true"),
+        ("MERGE_ON_READ", "false"),
+        pytest.param("COPY_ON_WRITE", "false", marks=pytest.mark.full),
+        pytest.param("MERGE_ON_READ", "true", marks=pytest.mark.full),
+    ],
+)
 def test_rows_of_one_key_with_several_partitions_are_one_record(
     tmp_path: Path, way: str, table: str, setting: str
 ) -> None:
@@ -269,7 +282,7 @@ def _many(written: Written, files: int) -> None:
         written.write(*rows, operation="bulk_insert")
 
 
-@pytest.mark.parametrize("table", TYPES)
+@pytest.mark.parametrize("table", full_but({"COPY_ON_WRITE"}, TYPES))
 def test_each_file_is_opened_once_and_only_its_keys_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, table: str, looked: list[str]
 ) -> None:

@@ -193,11 +193,15 @@ def options_of(index: str, request: pytest.FixtureRequest) -> dict[str, Any]:
     return {**OPTIONS, **hbase.new_table(), **INDEXES[index]}
 
 
+#: of random rows
+KEYS = 1000
+
+
 def _batch(rng: random.Random, version: int) -> list[dict[str, Any]]:
-    keys = [rng.randrange(2000) for _ in range(rng.randrange(1, 600))]
+    keys = [rng.randrange(KEYS) for _ in range(rng.randrange(1, 300))]
     return [
         {
-            "id": f"{'日本' if key % 17 == 0 else ''}k{key * 7919 % 2000:05d}",
+            "id": f"{'日本' if key % 17 == 0 else ''}k{key * 7919 % KEYS:05d}",
             "ts": rng.randrange(1000),
             "region": f"r{key % 3}",
             "val": rng.randrange(10**6) + version,
@@ -222,8 +226,16 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
+#: no key changes its partition here; an index of one's own and one that sees logs have tests below
+ALIKE = {
+    "GLOBAL_BLOOM without moves",
+    "GLOBAL_SIMPLE without moves",
+    "RECORD_INDEX without moves",
+    "scope TABLE",
+    "sees logs",
+}
 CASES = [
-    pytest.param(seed, *name.values, marks=name.marks)
+    pytest.param(seed, *name.values, marks=[pytest.mark.full] if name.values[0] in ALIKE else name.marks)
     for name in NAMES
     for seed in range(3 if name.values[0] in ("SIMPLE", "BLOOM") else 1)
 ]
@@ -236,7 +248,7 @@ def test_random_upserts_and_deletes(
     rng = random.Random(seed)
     options = options_of(index, request)
     model: dict[tuple[str, str], dict[str, Any]] = {}
-    for version in range(4):
+    for version in range(3):
         rows = _batch(rng, version)
         _apply(model, rows)
         table = pa.Table.from_pylist(rows, SCHEMA)
@@ -259,7 +271,7 @@ def test_random_upserts_and_deletes(
     assert len(groups) > 6, "the test means to have several files in a partition"
 
 
-@pytest.mark.parametrize("index", full_but({"SIMPLE", "BLOOM", "CONSISTENT_HASHING"}, NAMES))
+@pytest.mark.parametrize("index", full_but({"BLOOM", "CONSISTENT_HASHING"}, NAMES))
 def test_the_same_file_groups_are_chosen_both_ways(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, request: pytest.FixtureRequest
 ) -> None:

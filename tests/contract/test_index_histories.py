@@ -15,11 +15,12 @@ import pytest
 
 import hoodie
 from tests.contract.test_index import INDEXES, SCHEMA, options_of
+from tests.support.properties import examples
 from tests.support.record_index import misplaced
 from tests.support.tables import REGIONS
 
 KEYS = 40
-STEPS = 14
+STEPS = examples(14)
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 SERVICES = {
     "hoodie.compact.inline.max.delta.commits": "1",

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodie.config.key import Config
 from hoodie.merge import MERGERS, Merger, merger
 from tests.support.arrow import arrow_schema
+from tests.support.properties import examples
 
+#: each example has many rows
+SOME = settings(max_examples=examples(100, 8))
 NAMES = ["event_time", "commit_time", "overwrite_non_defaults", "partial_update"]
 SCHEMA = arrow_schema(
     [
@@ -97,6 +100,7 @@ def merged(name: str, stored: Row, incoming: Row, ordered: bool) -> Row | None:
 
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize("name", NAMES)
+@SOME
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 40), keys=st.integers(1, 40))
 def test_combine(name: str, ordering: str | None, seed: int, count: int, keys: int) -> None:
     rows = rows_of(seed, count, keys)
@@ -111,6 +115,7 @@ def test_combine(name: str, ordering: str | None, seed: int, count: int, keys: i
 
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize("name", NAMES)
+@SOME
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
 def test_merge(name: str, ordering: str | None, seed: int, count: int) -> None:
     incoming, stored = rows_of(seed, count, 5), rows_of(seed + 1, count, 5)
@@ -137,6 +142,7 @@ def test_merge(name: str, ordering: str | None, seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@SOME
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
 def test_outlives(name: str, seed: int, count: int) -> None:
     """A row of a log outlives a later delete with a smaller ordering value, whatever the merger."""
@@ -159,6 +165,7 @@ def test_outlives(name: str, seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize("name", NAMES)
+@SOME
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
 def test_fold(name: str, ordering: str | None, seed: int, count: int) -> None:
     """Of two rows in a log it makes what a merge of the later with the earlier would; a delete stays one."""
@@ -177,6 +184,7 @@ def test_fold(name: str, ordering: str | None, seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize("name", NAMES)
+@SOME
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 40), keys=st.integers(1, 40))
 def test_combine_looks_at_its_columns_only(
     name: str, ordering: str | None, seed: int, count: int, keys: int
@@ -192,6 +200,7 @@ def test_combine_looks_at_its_columns_only(
 
 
 @pytest.mark.parametrize("name", NAMES)
+@SOME
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 30))
 def test_rows_that_are_ignored_do_not_matter(name: str, seed: int, count: int) -> None:
     it = made(name)

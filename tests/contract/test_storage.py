@@ -41,7 +41,10 @@ MOTO = pytest.param("moto", marks=pytest.mark.full)
 HDFS = pytest.param("hdfs", marks=pytest.mark.full)
 
 
-@pytest.fixture(params=["file", SCHEME, "memory", "s3", MOTO, "webhdfs", HDFS])
+ROOTS = [*map(pytest.param, ("file", SCHEME, "memory", "s3", "webhdfs")), MOTO, HDFS]
+
+
+@pytest.fixture(params=ROOTS)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The path of a folder that nobody made, below what the storage of the path may touch."""
     if request.param == "file":
@@ -313,7 +316,15 @@ def test_nothing_outside_the_table_is_touched(root: str, storage: Storage) -> No
             storage.delete_tree(path)
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("root", "kind"),
+    [
+        *(pytest.param(*root.values, "MERGE_ON_READ", marks=root.marks) for root in ROOTS),
+        ("file", "COPY_ON_WRITE"),
+        *(pytest.param(*root.values, "COPY_ON_WRITE", marks=pytest.mark.full) for root in ROOTS[1:]),
+    ],
+    indirect=["root"],
+)
 def test_a_table(root: str, kind: str) -> None:
     """All of the library goes through the storage: nothing of a table opens a path by itself."""
     options = {

@@ -35,6 +35,11 @@ AT_ONCE = {**KEY, **OPTIMISTIC}
 MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
 KINDS = pytest.mark.parametrize("kind", [{}, MOR, {**MOR, **BUCKET}], ids=["cow", "mor", "bucket"])
+TYPES = pytest.mark.parametrize(
+    "kind",
+    [{}, MOR, pytest.param({**MOR, **BUCKET}, marks=pytest.mark.full)],
+    ids=["cow", "mor", "bucket"],
+)
 
 
 def rows(value: int, *keys: str, **columns: Any) -> pa.Table:
@@ -96,7 +101,7 @@ def test_the_second_writer_of_a_file_group_loses(path: str, kind: dict[str, Any]
     assert values(path) == {"a1": 4, "a2": 1}
 
 
-@KINDS
+@TYPES
 def test_a_conflict_is_found_before_anything_is_written(path: str, kind: dict[str, Any]) -> None:
     options = {**AT_ONCE, **kind}
     write(path, rows(1, "a1"), options)
@@ -113,7 +118,7 @@ def test_a_conflict_is_found_before_anything_is_written(path: str, kind: dict[st
     assert (values(path), left(path)) == ({"a1": 2}, [])
 
 
-@KINDS
+@TYPES
 def test_the_loser_starts_again(path: str, kind: dict[str, Any]) -> None:
     options = {**AT_ONCE, **kind, "hoodie.write.num.retries.on.conflict.failures": "1"}
     write(path, rows(1, "a1", "a2"), options)
@@ -125,7 +130,7 @@ def test_the_loser_starts_again(path: str, kind: dict[str, Any]) -> None:
     assert (result.num_updates, result.num_inserts, left(path)) == (1, 1, [])
 
 
-@KINDS
+@TYPES
 def test_writers_of_other_file_groups_both_commit(path: str, kind: dict[str, Any]) -> None:
     options = {**AT_ONCE, **kind}
     write(path, rows(1, "a1", "b1"), options)
@@ -369,7 +374,9 @@ class Staged(Between):
             super().__call__(stage, text)
 
 
-@pytest.mark.parametrize(("kind", "key"), [({}, "a1"), ({}, "a9"), (MOR, "a1")])
+@pytest.mark.parametrize(
+    ("kind", "key"), [({}, "a1"), ({}, "a9"), pytest.param(MOR, "a1", marks=pytest.mark.full)]
+)
 def test_a_commit_that_was_archived_before_the_write_began(path: str, kind: dict[str, Any], key: str) -> None:
     options = {**AT_ONCE, **kind, "hoodie.parquet.small.file.limit": "0"}
     write(path, rows(1, "a1", "b1"), options)
@@ -390,8 +397,21 @@ def test_a_commit_that_was_archived_before_the_write_began(path: str, kind: dict
     assert (values(path)[key], left(path)) == (3, [])
 
 
-@pytest.mark.parametrize("operation", ["upsert", "delete", "insert_overwrite", "insert_overwrite_table"])
-@KINDS
+@pytest.mark.parametrize(
+    ("kind", "operation"),
+    [
+        *(
+            ({}, operation)
+            for operation in ("upsert", "delete", "insert_overwrite", "insert_overwrite_table")
+        ),
+        *((kind, "upsert") for kind in (MOR, {**MOR, **BUCKET})),
+        *(
+            pytest.param(kind, operation, marks=pytest.mark.full)
+            for kind in (MOR, {**MOR, **BUCKET})
+            for operation in ("delete", "insert_overwrite", "insert_overwrite_table")
+        ),
+    ],
+)
 def test_files_that_were_cleaned_before_the_write_listed_them(
     path: str, kind: dict[str, Any], operation: str
 ) -> None:
@@ -614,7 +634,7 @@ def test_early_detection_is_for_writers_at_once(path: str) -> None:
 EARLY = {"hoodie.write.concurrency.early.conflict.detection.enable": "true"}
 
 
-@KINDS
+@TYPES
 def test_a_conflict_that_is_detected_early(path: str, kind: dict[str, Any]) -> None:
     """The later of two live writers gives way at once, instead of the one that commits later."""
     options = {**AT_ONCE, **kind, **EARLY}

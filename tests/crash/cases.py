@@ -3,7 +3,8 @@
 A disk that is dead after a change leaves what one leaves that is dead before the next, and a kill leaves what
 a dead disk leaves, but for the process: few are tried. Of steps that are alike (markers, data files, deletes
 of files of one kind) the last stands for all, of instants the first as well. What a scenario does just as
-another one does (beginning a write, publishing it, ending it) is tried there.
+another one does (beginning a write, publishing it, ending it) is tried there. Half a publishing leaves what
+none leaves, and a temporary beside it: of scenarios that are like others it stands for both.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ def chosen(steps: Sequence[str], known: Sequence[Sequence[str]], kind: Kind) -> 
             found |= {(first, Phase.DURING)} if " in parts" in text else set()
         if kind is Kind.KILL and (_PUBLISHED.match(text) or text.startswith("close_output")):
             found.add((first, Phase.DURING))
+        if known and _PUBLISHED.match(text) and (first, Phase.DURING) in found and text.endswith(" in parts"):
+            found.discard((first, Phase.BEFORE))
     return found or {(len(steps), Phase.AFTER if kind is Kind.HICCUP else Phase.BEFORE)}
 
 

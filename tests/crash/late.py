@@ -15,6 +15,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from tests.crash.participants import KEPT, kept, rows
 from tests.crash.scenarios import (
     CHANGES,
+    FEW_CHANGES,
     MOR_OPTIONS,
     NO_ROWS,
     SCENARIOS,
@@ -59,7 +60,7 @@ def late_compaction(kit: Kit, path: Path) -> None:
 LATE = {
     item.name: item
     for item in (
-        Scenario("late_commit", late_commit, CHANGES, rows, options=KEPT, like=("ledger_upsert",)),
+        Scenario("late_commit", late_commit, FEW_CHANGES, rows, options=KEPT, like=("ledger_upsert",)),
         Scenario(
             "late_compaction",
             late_compaction,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import hoodie
-from tests.crash.scenarios import BASE, CHANGES, NO_ROWS, OPTIONS, SCENARIOS, Kit, Row, Scenario, run
+from tests.crash.scenarios import BASE, FEW_CHANGES, NO_ROWS, OPTIONS, SCENARIOS, Kit, Row, Scenario, run
 from tests.crash.services import SETTINGS, Service
 from tests.crash.undo import MANUAL, THREE, TWO, commits, scenario, upserted
 from tests.support.ledger import LEDGER
@@ -44,7 +44,7 @@ def restore(path: str | Path) -> Any:
 KEEPING = {
     item.name: item
     for item in (
-        Scenario("ledger_upsert", kept, CHANGES, rows, options=KEPT, like=("upsert",)),
+        Scenario("ledger_upsert", kept, FEW_CHANGES, rows, options=KEPT, like=("upsert",)),
         Service("ledger_clean", kept, NO_ROWS, rows, options=KEPT, service=clean, like=("clean",)),
         scenario("ledger_rollback", kept, rollback, THREE, TWO, options=KEPT, like=("rollback_commit",)),
         scenario(

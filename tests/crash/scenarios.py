@@ -118,6 +118,10 @@ CHANGES = (
     + in_region(small_rows(range(3000, 3010), 2), "mars")
     + in_region(small_rows(range(3000, 3002), 3), "mars")
 )
+#: updates a file, and makes a partition
+FEW_CHANGES = in_region(small_rows(range(0, 200, 20), 2), "eu") + in_region(
+    small_rows(range(3000, 3010), 2), "mars"
+)
 #: of the merge-on-read table: logs in eu and apac, none in us (which takes inserts) and in gone
 LOGGED = in_region(small_rows(range(5, 30), 2), "eu") + in_region(
     small_rows(range(2010, 2012), 2, deleted=True), "apac"

@@ -20,6 +20,7 @@ from tests.crash.conftest import Bench
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.faults import Change, Faults, injected
 from tests.support.tables import SMALL_SCHEMA, as_table
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.crash
 
@@ -77,8 +78,15 @@ class DiesAfter(Faults):
         return result
 
 
-@pytest.mark.parametrize("name", ["upsert", "mor_upsert"])
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize(
+    ("whole", "name"),
+    [
+        (True, "mor_upsert"),
+        (False, "upsert"),
+        pytest.param(True, "upsert", marks=pytest.mark.full),
+        pytest.param(False, "mor_upsert", marks=pytest.mark.full),
+    ],
+)
 def test_files_of_lost_attempts_are_deleted_at_commit(bench: Bench, whole: bool, name: str) -> None:
     scenario = SCENARIOS[name]
     path = bench.table(scenario)
@@ -99,7 +107,7 @@ def test_files_of_lost_attempts_are_deleted_at_commit(bench: Bench, whole: bool,
     bench.check_after_repair(scenario, path)
 
 
-@pytest.mark.parametrize("name", ["upsert", "mor_upsert"])
+@pytest.mark.parametrize("name", full_but({"mor_upsert"}, ["upsert", "mor_upsert"]))
 def test_files_of_lost_attempts_are_gone_when_the_commit_is_seen(bench: Bench, name: str) -> None:
     """The disk is dead after the publishing."""
     scenario = SCENARIOS[name]
@@ -112,7 +120,7 @@ def test_files_of_lost_attempts_are_gone_when_the_commit_is_seen(bench: Bench, n
     assert our_rows(path) == hudi_rs_rows(path) == bench.new(scenario)
 
 
-@pytest.mark.parametrize("name", ["upsert", "mor_upsert"])
+@pytest.mark.parametrize("name", full_but({"mor_upsert"}, ["upsert", "mor_upsert"]))
 def test_attempt_that_starts_after_the_commit_writes_nothing(bench: Bench, name: str) -> None:
     scenario = SCENARIOS[name]
     path = bench.table(scenario)

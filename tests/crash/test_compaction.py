@@ -17,7 +17,9 @@ from tests.crash.conftest import Bench
 from tests.crash.scenarios import MOR_OPTIONS, NO_ROWS, SCENARIOS, Scenario, compact, in_region, run
 from tests.crash.worker import Worker, answer
 from tests.support.faults import Phase, wait_for
+from tests.support.properties import rounds
 from tests.support.tables import small_rows
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.crash
 
@@ -78,7 +80,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize("where", WAITS)
+@pytest.mark.parametrize("where", full_but({"with an open file", "before it publishes"}, WAITS))
 def test_writers_go_on_while_a_plan_is_executed_and_a_second_execution_is_refused(
     bench: Bench, worker: Worker, tmp_path: Path, where: str
 ) -> None:
@@ -100,7 +102,7 @@ def test_writers_go_on_while_a_plan_is_executed_and_a_second_execution_is_refuse
     check_mended(EXECUTE, path, rows)
 
 
-@pytest.mark.parametrize("where", WAITS)
+@pytest.mark.parametrize("where", full_but({"before its first file", "before it publishes"}, WAITS))
 def test_a_sleeping_execution_taken_for_dead_can_not_publish(
     bench: Bench, worker: Worker, tmp_path: Path, where: str
 ) -> None:
@@ -125,7 +127,7 @@ def test_a_sleeping_execution_taken_for_dead_can_not_publish(
 def test_executions_that_start_at_once_compact_once(bench: Bench, worker: Worker, tmp_path: Path) -> None:
     """Each of two waits at its first change; both may be refused."""
     rows = bench.new(EXECUTE)
-    for number in range(8):
+    for number in range(rounds(8)):
         path = bench.table(EXECUTE)
         (planned,) = pending(path)
         pauses = [tmp_path / str(number) / name for name in ("left", "right")]

@@ -12,7 +12,7 @@ import pytest
 
 from hoodie.errors import TableNotFound
 from hoodie.timeline.active import Timeline
-from tests.crash.cases import Case, Kind
+from tests.crash.cases import Case, Kind, every
 from tests.crash.conftest import Bench
 from tests.crash.metadata import KEPT, METADATA, MOR_KEPT
 from tests.crash.scenarios import CHANGES, NO_ROWS, run
@@ -58,7 +58,7 @@ def test_a_kill_between_the_two_commits(bench: Bench) -> None:
         bench.place(scenario, "create", ".deltacommit"),  # of the metadata table
         bench.place(scenario, "create", ".commit"),
     }
-    cases = bench.cases(scenario, Kind.KILL, rest=False)
+    cases = every(bench.changes(scenario), Kind.KILL, thorough=False)
     picked = [case for case in cases if case.number in places and case.phase is Phase.BEFORE]
     assert len(picked) == 2
     sweep(bench, scenario.name, picked)

@@ -13,8 +13,8 @@ from tests.crash.conftest import Bench
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.test_sweep import sweep
 from tests.crash.worker import Worker
+from tests.support.faults import Phase
 from tests.support.mounts import mounted
-from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.crash
 
@@ -25,6 +25,15 @@ def mount(request: pytest.FixtureRequest, memory_path: Path) -> Iterator[Bench]:
         yield Bench(memory_path / "mounted", worker, request)
 
 
-@pytest.mark.parametrize("kind", full_but({Kind.KILL}, Kind), ids=lambda kind: kind.value)
+@pytest.mark.full
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
 def test_an_upsert_survives(mount: Bench, kind: Kind) -> None:
     sweep(mount, "upsert", mount.cases(SCENARIOS["upsert"], kind, rest=False))
+
+
+def test_a_kill_leaves_a_lock_behind(mount: Bench) -> None:
+    """In the middle of a publishing; elsewhere the same is left as with hard links."""
+    cases = mount.cases(SCENARIOS["upsert"], Kind.KILL, rest=False)
+    picked = [case for case in cases if case.phase is Phase.DURING and case.change.name == "create"]
+    assert picked
+    sweep(mount, "upsert", picked)

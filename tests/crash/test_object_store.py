@@ -128,15 +128,25 @@ def failing(at: int, outcome: str, then: str | None) -> Callable[[Request], str 
 
 
 #: a store, an action, and which of its requests fail: each n-th
-SWEEPS = [
-    ("s3", "cow", 11),
-    ("webhdfs", "cow", 37),
-    *(pytest.param(kind, name, 1, marks=pytest.mark.full) for kind in ("s3", "webhdfs") for name in ACTIONS),
-]
+SOME = [("s3", "cow", 11), ("webhdfs", "cow", 37)]
+EVERY = [(kind, name, 1) for kind in ("s3", "webhdfs") for name in ACTIONS]
 
 
-@pytest.mark.parametrize(("kind", "name", "step"), SWEEPS)
-@pytest.mark.parametrize("outcome", [FAILS, LOST])
+def sweeps(*fast: tuple[str, str]) -> list[Any]:
+    """All of them with both outcomes; `fast` are stores and outcomes of the fast tier."""
+    return [
+        pytest.param(
+            outcome, *case, marks=[] if case in SOME and (case[0], outcome) in fast else [pytest.mark.full]
+        )
+        for case in [*SOME, *EVERY]
+        for outcome in (FAILS, LOST)
+    ]
+
+
+SWEEP = ("outcome", "kind", "name", "step")
+
+
+@pytest.mark.parametrize(SWEEP, sweeps(("webhdfs", FAILS), ("s3", LOST)))
 def test_a_request_that_fails_once(store: Store, kind: str, name: str, step: int, outcome: str) -> None:
     """It is made again; where it can't be found out whether it was done, with the action."""
     case = Case(store, *ACTIONS[name])
@@ -153,8 +163,7 @@ def test_a_request_that_fails_once(store: Store, kind: str, name: str, step: int
         case.check_swept()
 
 
-@pytest.mark.parametrize(("kind", "name", "step"), SWEEPS)
-@pytest.mark.parametrize("outcome", [FAILS, LOST])
+@pytest.mark.parametrize(SWEEP, sweeps(("s3", FAILS), ("webhdfs", LOST)))
 def test_a_store_that_is_gone_from_a_request_on(
     store: Store, kind: str, name: str, step: int, outcome: str
 ) -> None:

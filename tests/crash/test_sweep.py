@@ -39,11 +39,9 @@ FAST = {
     "upsert",
     "mor_upsert",
     "repair",
-    "mor_repair_shared",
     "insert_overwrite",
     "withdrawn",
     "late_commit",
-    "locked",
     "execute",
     "cancel_begun_compaction",
     "clean",
@@ -53,23 +51,25 @@ FAST = {
     "savepoint",
     "ledger_upsert",
 }
-#: of hash rings the fast tier kills two writers, of change logs one
-QUICK = [(name, Kind.KILL) for name in ("ring_split", "ring_overwrite", "cdc_upsert")]
+#: of hash rings and of change logs the fast tier kills one writer
+QUICK = [(name, Kind.KILL) for name in ("ring_split", "cdc_upsert")]
 #: what these share with a first write or another action fails there; what is theirs is killed
 KILLED = {
     "cancel_begun_compaction",
     "late_commit",
-    "locked",
-    "mor_repair_shared",
     "repair",
     "restore_commits",
     "rollback_deltas",
     "withdrawn",
 }
+#: a dead disk leaves of them what a kill leaves, but for the process; kills of an append: `test_followers.py`
+DEAD = {"clean", "first", "insert_overwrite", "mor_upsert", "savepoint"}
 SLOW = {
     *((name, Kind.DEAD_DISK) for name in KILLED),
     *((name, Kind.DEAD_DISK) for name in ("archive", "execute", "ledger_upsert", "upsert")),
-    *((name, Kind.HICCUP) for name in ("execute", "locked", "mor_repair_shared", "mor_upsert", "repair")),
+    *((name, Kind.KILL) for name in DEAD),
+    *((name, Kind.HICCUP) for name in ("cancel_begun_compaction", "execute", "insert_overwrite")),
+    *((name, Kind.HICCUP) for name in ("late_commit", "mor_upsert", "repair")),
 }
 CASES = [
     pytest.param(

@@ -14,12 +14,14 @@ from tests.crash.conftest import Bench
 from tests.crash.scenarios import BASE, SCENARIOS, Row
 from tests.crash.worker import Worker, answer
 from tests.support.faults import Phase, wait_for
+from tests.support.properties import rounds
+from tests.support.tiers import full_but
 
 pytestmark = pytest.mark.crash
 
 LEFT, RIGHT = SCENARIOS["left"], SCENARIOS["right"]
 MOR = SCENARIOS["mor_upsert"]
-ROUNDS = 12
+ROUNDS = rounds(12)
 
 
 def everything(path: Path) -> list[str]:
@@ -89,7 +91,7 @@ SLEEPS = {
 }
 
 
-@pytest.mark.parametrize("where", SLEEPS)
+@pytest.mark.parametrize("where", full_but({"between marker and file", "before it publishes"}, SLEEPS))
 def test_sleeper_taken_for_dead_can_not_publish(
     bench: Bench, worker: Worker, tmp_path: Path, where: str
 ) -> None:
@@ -124,7 +126,7 @@ LOG_SLEEPS = {
 }
 
 
-@pytest.mark.parametrize("where", LOG_SLEEPS)
+@pytest.mark.parametrize("where", full_but({"with an open log", "before it publishes"}, LOG_SLEEPS))
 def test_sleeper_with_logs_taken_for_dead_can_not_publish(
     bench: Bench, worker: Worker, tmp_path: Path, where: str
 ) -> None:

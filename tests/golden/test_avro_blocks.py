@@ -7,6 +7,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from hoodie.codec.arrow_avro import decode_records, encode_records
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
@@ -29,6 +31,7 @@ def _blocks(golden_tables: Path) -> Iterator[tuple[str, int, bytes]]:
                     yield str(block.schema_text), count, content[8:]
 
 
+@pytest.mark.full
 def test_blocks_of_apache_hudi_are_read_and_written_byte_by_byte(golden_tables: Path) -> None:
     blocks = records = 0
     for text, count, data in _blocks(golden_tables):

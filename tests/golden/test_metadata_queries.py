@@ -71,14 +71,31 @@ def predicates(rows: pa.Table, seed: int) -> Iterator[str]:
         yield pick.choice([" AND ", " OR "]).join(f"({term})" for term in terms)
 
 
-@pytest.mark.parametrize("name", full_but((FEATURES | METADATA) & set(NAMES), NAMES))
+#: of these features a list of files shows nothing, or what it shows of another table
+UNSEEN = {
+    "all_instants",
+    "cow_archived",
+    "cow_cdc",
+    "cow_clustered",
+    "cow_droppartcol",
+    "cow_nometafields",
+    "cow_savepoint",
+    "cow_schema_on_read",
+    "cow_types",
+    "mor_bucket_compacted",
+    "mor_clean_commits",
+}
+
+
+@pytest.mark.parametrize("name", full_but(((FEATURES - UNSEEN) | METADATA) & set(NAMES), NAMES))
 def test_answers_are_those_without_the_metadata_table(golden_tables: Path, name: str) -> None:
     path = golden_tables / "0.15.0-v6" / name / "table"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if name in ODD else "error", MetadataTableIgnored)
         assert rows_of(path) == rows_of(path, options=WITHOUT)
         commits = [item["instant"] for item in hoodie.instants(str(path)) if "commit" in item["action"]]
-        for more in ({"as_of": commits[-2:][0]}, {"begin": commits[0]}, {"query": "read_optimized"}):
+        optimized = [{"query": "read_optimized"}] if name in MERGE_ON_READ else []
+        for more in ({"as_of": commits[-2:][0]}, {"begin": commits[0]}, *optimized):
             try:
                 expected = rows_of(path, options=WITHOUT, **more)
             except HoodieError as error:
@@ -113,7 +130,7 @@ def test_the_record_index_is_asked_where_the_options_say_so(golden_tables: Path,
     path = golden_tables / "0.15.0-v6" / name / "table"
     keys = hoodie.read_table(str(path))["_hoodie_record_key"].to_pylist()
     asked = {"hoodie.read.record.index": "true"}
-    for key in keys[::27]:
+    for key in keys[::90]:
         found = hoodie.explain_read(str(path), where=f"_hoodie_record_key = '{key}'", options=asked)
         steps = {step.step: step.files for step in found.steps}
         assert found.read_files + sum(steps.values()) == found.files

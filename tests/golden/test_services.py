@@ -28,18 +28,29 @@ VERSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", full_but(FEATURES, [*COPY_ON_WRITE, *MERGE_ON_READ]))
+#: of these features a clean and the archiver see nothing, or what they see of another table
+UNSEEN = {
+    "cow_clustered",
+    "cow_droppartcol",
+    "cow_nometafields",
+    "cow_types",
+    "mor_resized_buckets",
+}
+
+
+@pytest.mark.parametrize("name", full_but(FEATURES - UNSEEN, [*COPY_ON_WRITE, *MERGE_ON_READ]))
 def test_the_rows_stay(golden_tables: Path, name: str, tmp_path: Path) -> None:
     table = tmp_path / "t"
     shutil.copytree(golden_tables / "0.15.0-v6" / name / "table", table)
     before = hoodie.read_table(str(table))
-    optimized = hoodie.read_table(str(table), query="read_optimized")
+    optimized = hoodie.read_table(str(table), query="read_optimized") if name in MERGE_ON_READ else None
     for options in (OPTIONS, VERSIONS):
         cleaned = hoodie.clean_table(str(table), options=options)
         assert cleaned.failed == []
         archived = hoodie.archive_table(str(table), options=options)
         assert_same_rows(hoodie.read_table(str(table)), before, what=f"{cleaned} {archived}")
-        assert_same_rows(hoodie.read_table(str(table), query="read_optimized"), optimized)
+        if optimized is not None:
+            assert_same_rows(hoodie.read_table(str(table), query="read_optimized"), optimized)
     timeline = Timeline.load(str(table), LocalStorage())
     assert timeline.filter([Action.CLEAN], completed=False) == []
     shown = hoodie.instants(str(table)) + hoodie.instants(str(table), archived=True)

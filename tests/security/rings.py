@@ -39,12 +39,13 @@ def node(**values: Any) -> Case:
 
 
 def nodes(count: int) -> Case:
-    def change(content: dict[str, Any]) -> None:
-        content["nodes"] = [
-            {"value": place, "fileIdPrefix": f"f{place}", "tag": "NORMAL"} for place in range(count)
-        ]
+    def forge(lake: Lake) -> None:
+        path = ring(lake)
+        content = json.dumps(json.loads(path.read_bytes()) | {"nodes": []})
+        ranges = (f'{{"value": {n}, "fileIdPrefix": "f{n}", "tag": "NORMAL"}}' for n in range(count))
+        path.write_text(content.replace('"nodes": []', f'"nodes": [{", ".join(ranges)}]'))
 
-    return changed(change)
+    return forge
 
 
 def text(data: str) -> Case:

@@ -18,10 +18,17 @@ from tests.unit.services.clean_support import MANUAL, MOR, RETAINED, written
 FOLDERS = "hoodie.storage.allowed.folders"
 
 
-@pytest.fixture(params=[MANUAL, MOR], ids=["cow", "mor"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module", params=[MANUAL, MOR], ids=["cow", "mor"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "t"
+    written(path, 2, request.param)
+    return path
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> Path:
     """A table whose partition `eu` lies on another disk."""
-    written(tmp_path / "t", 2, request.param)
+    shutil.copytree(made, tmp_path / "t")
     (tmp_path / "disk").mkdir()
     shutil.move(tmp_path / "t" / "eu", tmp_path / "disk" / "eu")
     (tmp_path / "t" / "eu").symlink_to(tmp_path / "disk" / "eu")
