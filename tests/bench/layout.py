@@ -53,14 +53,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def measure(
-    rows: int = ROWS, files: int = FILES, spreads: Sequence[str] = ("even", "skewed")
+    rows: int = ROWS,
+    files: int = FILES,
+    spreads: Sequence[str] = ("even", "skewed"),
+    methods: Sequence[str] = METHODS,
 ) -> dict[str, Any]:
     """One row for each distribution of values and each layout: mean numbers of files read."""
     results = []
     for spread in spreads:
         table = _table(rows, spread)
         for layout in LAYOUTS:
-            for method in METHODS if layout in ("z-order", "hilbert") else METHODS[:1]:
+            for method in methods if layout in ("z-order", "hilbert") else methods[:1]:
                 with tempfile.TemporaryDirectory(prefix="hoodie-layout-") as folder:
                     found = _clustered(Path(folder) / "t", table, layout, method, files)
                 counts = {name: round(value, 1) for name, value in _read(table, found).items()}

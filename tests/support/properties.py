@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 
-def examples(number: int, share: int = 3) -> int:
-    """A third (or that share) of `number` in `make test`, but ten at least; else `number`."""
+def examples(number: int, share: int = 5) -> int:
+    """A fifth (or that share) of `number` in `make test`, but ten at least; else `number`."""
     return max(10, number // share) if os.environ.get("HOODIE_TESTS_TIER") == "fast" else number
 
 

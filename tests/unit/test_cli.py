@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,9 +73,10 @@ def write_csv(name: str, rows: list[dict[str, Any]]) -> str:
     return name
 
 
-@pytest.fixture
-def table(run: Run) -> str:
-    """A table of two commits: three rows, then one update and one insert."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table of two commits: three rows, then one update and one insert."""
+    folder = tmp_path_factory.mktemp("cli")
     first = [
         {"id": "a", "region": "eu", "ts": 1, "n": 1},
         {"id": "b", "region": "eu", "ts": 1, "n": 2},
@@ -82,8 +84,15 @@ def table(run: Run) -> str:
     ]
     second = [{"id": "a", "region": "eu", "ts": 2, "n": 10}, {"id": "d", "region": "us", "ts": 1, "n": 4}]
     for number, rows in enumerate((first, second)):
-        said = run("upsert", "--table", "t", "--source", write_csv(f"{number}.csv", rows), *OPTIONS)
-        assert said.code == 0, said.err
+        source = write_csv(str(folder / f"{number}.csv"), rows)
+        assert main(["upsert", "--table", str(folder / "t"), "--source", source, *OPTIONS]) == 0
+    return folder
+
+
+@pytest.fixture
+def table(run: Run, made: Path, tmp_path: Path) -> str:
+    """The table in the folder of the commands, and what it was written from."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return "t"
 
 

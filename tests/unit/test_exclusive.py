@@ -76,7 +76,7 @@ def _create(folder: str, writer: int, names: int) -> None:
 
 
 def test_of_racing_processes_one_creates_each_file(tmp_path: Path, way: Way) -> None:
-    names, writers = 60, range(6)
+    names, writers = 40, range(4)
     codes = all_forked(partial(_create, str(tmp_path), writer, names) for writer in writers)
     assert codes == [0] * len(writers)
     won = [(int(number), str(w)) for w in writers for number in (tmp_path / f"won{w}").read_text().split()]

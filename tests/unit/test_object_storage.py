@@ -21,7 +21,7 @@ import pytest
 from hudi import HudiReadOptions, HudiTableBuilder
 
 import hoodie
-from hoodie.cli import main
+from hoodie.cli import doctor, main
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, HoodieError, StorageError
 from hoodie.format.base_file import footer_of
@@ -370,8 +370,8 @@ def test_a_file_of_more_than_16_mib_is_sent_in_parts(store: Store, storage: Stor
     ("partitions", "files", "lists"),
     [
         (300, 3, 1 + 2),
-        # 12 pages of 1,000 names instead of 301 requests
-        (300, 40, 1 + 13),
+        # 4 pages of 1,000 names instead of 91 requests
+        (90, 40, 1 + 4),
         # 8,000 files: after two pages each folder by itself
         (20, 400, 1 + 2 + 20),
         (7, 3, 1 + 7),
@@ -493,7 +493,8 @@ def test_properties_that_another_writer_changes_meanwhile(store: Store, storage:
     )
 
 
-def test_what_watches_a_table(store: Store) -> None:
+def test_what_watches_a_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "check_machine", lambda binary: [])  # in test_docs.py it runs
     upsert(3, 1)
     assert {finding.status for finding in check_table(TABLE)} == {"ok"}
     timeline = Timeline.load(TABLE)

@@ -38,9 +38,9 @@ def stored(table: pa.Table, **options: Any) -> bytes:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("version", full_but({"2.0"}, ["1.0", "2.0"]))
 def test_usual_columns_are_decoded_in_large_batches(codec: str, version: Any) -> None:
-    texts = [f"text {number % 1000:020d}" for number in range(70_000)]
-    table = pa.table({"a": texts, "b": range(70_000), "l": [[text] for text in texts], "n": [None] * 70_000})
-    data = stored(table, compression=codec, data_page_version=version, row_group_size=20_000)
+    texts = [f"text {number % 1000:020d}" for number in range(30_000)]
+    table = pa.table({"a": texts, "b": range(30_000), "l": [[text] for text in texts], "n": [None] * 30_000})
+    data = stored(table, compression=codec, data_page_version=version, row_group_size=12_000)
     assert pages(data).batch_rows(None, MOST) == MOST
     assert pages(data).size("a") > 0
 

@@ -16,14 +16,14 @@ from hoodie.engine.memory import keep_freed_memory
 
 def faults():
     start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(20):
+    for _ in range(8):
         pc.add(pa.array(np.ones(4 << 20)), 1.0)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start
 
 # a heap may still grow in one of the rounds
-before = max(faults() for _ in range(3))
+before = max(faults() for _ in range(2))
 kept = keep_freed_memory() and keep_freed_memory()
-print(kept, before, min(faults() for _ in range(5)))
+print(kept, before, min(faults() for _ in range(3)))
 """
 
 

@@ -21,6 +21,7 @@ from hoodie.codec.avro import NAMESPACE, schema_json
 from hoodie.errors import InputError, TableError
 from hoodie.format import log_delete_rows
 from hoodie.format.log_data import DeleteRecords, encode_delete_block, read_delete_block
+from tests.support.tiers import full_but
 
 SCHEMA = fastavro.parse_schema(dict(schema_json("HoodieDeleteRecordList")), named_schemas={})
 COMMIT_TIME = ("IntWrapper", 0)
@@ -184,13 +185,14 @@ def test_the_list_may_come_in_blocks_with_and_without_their_size() -> None:
     assert read_delete_block(struct.pack(">ii", 3, len(body)) + body).keys.to_pylist() == ["k"] * 4
 
 
-def test_what_is_read_of_damaged_records_is_what_fastavro_reads() -> None:
-    """Every byte with several values. We refuse more than it does: keys that are null, numbers too long."""
+@pytest.mark.parametrize("start", full_but({8}, range(8, 11)))
+def test_what_is_read_of_damaged_records_is_what_fastavro_reads(start: int) -> None:
+    """Each third byte with several values. We refuse more than it does: null keys, numbers too long."""
     wrapped = [None, ("LongWrapper", -300), ("StringWrapper", "x"), ("DecimalWrapper", Decimal("1.5")),
                ("DoubleWrapper", 0.5), ("BooleanWrapper", True), COMMIT_TIME]  # fmt: skip
     content = by_the_book(list("abcdefg"), ["p"] * 7, wrapped)
     agreed = 0
-    for place in range(8, len(content)):
+    for place in range(start, len(content), 3):
         for byte in (0, 1, 2, 3, 4, 6, 0x7F, 0x80, 0xFF, content[place] ^ 1, content[place] ^ 0x80):
             damaged = content[:place] + bytes([byte]) + content[place + 1 :]
             try:
@@ -203,7 +205,7 @@ def test_what_is_read_of_damaged_records_is_what_fastavro_reads() -> None:
                 record["partitionPath"] for record in records["deleteRecordList"]
             ]
             agreed += 1
-    assert agreed > 100
+    assert agreed > 40
 
 
 def test_a_null_ordering_value_is_no_ordering_value() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,17 +131,25 @@ def check(data: bytes, whole: list[Answer], damage: int) -> tuple[list[Answer], 
     return answers, failed
 
 
-def places(log: list[bytes]) -> Iterator[Any]:
-    """Blocks of a log by the range of their bytes, so that a failure says where it was."""
+def places(log: list[bytes], long: int) -> Iterator[Any]:
+    """Blocks of a log by the places of their bytes, so that a failure says where it was; of the long one each
+    fourth byte, as the others are in the full tier.
+    """
     start = 0
     for number, block in enumerate(log):
-        yield pytest.param(log, range(start, start + len(block)), id=f"block {number}")
-        start += len(block)
+        end = start + len(block)
+        if number == long:
+            yield pytest.param(log, range(start, end, 4), id=f"block {number}, each fourth")
+            rest = [place for place in range(start, end) if (place - start) % 4]
+            yield pytest.param(log, rest, id=f"block {number}, the others", marks=pytest.mark.full)
+        else:
+            yield pytest.param(log, range(start, end), id=f"block {number}")
+        start = end
 
 
-@pytest.mark.parametrize(("log", "range_"), [*places(AVRO), *places(PARQUET)])
+@pytest.mark.parametrize(("log", "range_"), [*places(AVRO, 3), *places(PARQUET, 1)])
 @pytest.mark.parametrize("flip", full_but({0x80}, [0x01, 0x80, 0xFF]))
-def test_every_flipped_byte(pool: pa.MemoryPool, log: list[bytes], range_: range, flip: int) -> None:
+def test_every_flipped_byte(pool: pa.MemoryPool, log: list[bytes], range_: Sequence[int], flip: int) -> None:
     data = b"".join(log)
     whole, failed = read(data)
     assert not failed
@@ -157,13 +166,22 @@ def test_every_flipped_byte(pool: pa.MemoryPool, log: list[bytes], range_: range
 LOGS = pytest.mark.parametrize(
     "log", [pytest.param(AVRO, id="avro"), pytest.param(PARQUET, id="parquet", marks=pytest.mark.full)]
 )
+#: each third place, and in the fast tier all around the beginnings of blocks
+THIRDS = pytest.mark.parametrize("third", full_but({0}, range(3)))
+
+
+def ends(log: list[bytes], third: int) -> list[int]:
+    starts = [0, *itertools.accumulate(map(len, log))]
+    near = {place for start in starts for place in range(start - 7, start + 7)} if third == 0 else set()
+    return [end for end in range(starts[-1]) if end % 3 == third or end in near]
 
 
 @LOGS
-def test_every_truncation(log: list[bytes]) -> None:
+@THIRDS
+def test_every_truncation(log: list[bytes], third: int) -> None:
     data = b"".join(log)
     whole, _ = read(data)
-    for end in range(len(data)):
+    for end in ends(log, third):
         answers, failed = read(data[:end])
         assert not failed
         expected, _ = walk(data[:end])
@@ -175,12 +193,13 @@ def test_every_truncation(log: list[bytes]) -> None:
 
 
 @LOGS
-def test_every_block_that_was_never_finished_and_another_after_it(log: list[bytes]) -> None:
+@THIRDS
+def test_every_block_that_was_never_finished_and_another_after_it(log: list[bytes], third: int) -> None:
     """A writer died, the next one appended to its file: the next one's block is there, with one exception."""
     data, last = b"".join(log), AVRO[3]
     whole, _ = read(data + last)
     starts = [answer.block.offset for answer in whole]
-    for end in range(len(data)):
+    for end in ends(log, third):
         damaged = data[:end] + last
         answers, failed = check(damaged, whole, end)
         if 0 < end < 5:

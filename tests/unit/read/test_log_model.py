@@ -163,22 +163,22 @@ def test_spilling_changes_nothing(tmp_path: Path, payload: str) -> None:
     """Thousands of keys, updated, deleted, written again: the same rows and counts in many small parts."""
     rng = random.Random(7)
     table = LogTable(tmp_path / "t")
-    rows = [row_of(rng, number, 1, False) | {"key": f"k{number}"} for number in range(4000)]
+    rows = [row_of(rng, number, 1, False) | {"key": f"k{number}"} for number in range(1500)]
     table.base_file(rows)
     for number in range(20, 26):
-        changed = [row_of(rng, number, 5000, False) for _ in range(1500)]
-        gone = [f"k{rng.randrange(5000)}" for _ in range(300)]
+        changed = [row_of(rng, number, 2000, False) for _ in range(500)]
+        gone = [f"k{rng.randrange(2000)}" for _ in range(100)]
         table.log(data(number, changed), deletes(number, gone, [rng.choice([None, 3]) for _ in gone]))
         table.instant(number)
     found, snapshot = table.slice()
     results = []
-    for budget in (LARGE, 1 << 16):
+    for budget in (LARGE, 1 << 15):
         context = table.context(snapshot, payload, budget)
         with SliceReader(STORAGE, found, context) as reader:
             got = rows_of(reader.tables())
         results.append((got, reader.updates, reader.deletes, reader.inserts, reader.scan.statistics.records))
     assert results[0] == results[1]
-    assert results[0][4] == 6 * 1500
+    assert results[0][4] == 6 * 500
 
 
 def test_every_type_spills(tmp_path: Path) -> None:

@@ -99,10 +99,11 @@ def table(made: Path, tmp_path: Path) -> Path:
 
 def test_the_folders_are_not_listed(made: Path) -> None:
     with counted(str(made)) as requests:
-        assert hoodie.read_table(str(made)).num_rows > 0
+        found = answer(made)
     listed = {path for name, path, _ in requests.calls if name in ("list", "names", "tree")}
     assert all(".hoodie" in path for path in listed)
-    assert same(made) == hoodie.read_table(str(made)).num_rows
+    assert found
+    assert found == answer(made, options=WITHOUT)
 
 
 def test_a_query_of_10_000_partitions_lists_no_folder(tmp_path: Path) -> None:
@@ -132,31 +133,37 @@ def test_a_query_of_10_000_partitions_lists_no_folder(tmp_path: Path) -> None:
     assert len(requests.calls) <= 2 * 20, f"\n{requests}"
 
 
-@pytest.mark.parametrize("seed", full_but([0], range(6)))
+@pytest.mark.parametrize("seed", full_but([0], range(16)))
 def test_random_predicates_answer_the_same(made: Path, seed: int) -> None:
     pick = random.Random(seed)
-    counts = [same(made, predicate(pick), columns=["id", "ts"]) for _ in range(8)]
+    counts = [same(made, predicate(pick), columns=["id", "ts"]) for _ in range(3)]
     assert any(counts)
 
 
-def test_files_that_can_t_match_are_left_out(made: Path) -> None:
+@pytest.mark.parametrize(
+    ("where", "dropped"),
+    full_but(
+        {"id < 'k0009'", "id IS NULL", "length(id) = 5"},
+        [
+            ("id < 'k0009'", True),
+            ("id LIKE 'k000%'", True),
+            ("id IN ('k0001', 'k0003')", True),
+            ("NOT (id >= 'k0009')", True),
+            ("id = 'k0001' OR n = 12345", True),
+            ("id IS NULL", True),
+            ("id IS NOT NULL", False),
+            ("length(id) = 5", False),
+        ],
+    ),
+)
+def test_files_that_can_t_match_are_left_out(made: Path, where: str, dropped: bool) -> None:
     everything = opened(made)
-    for where, dropped in (
-        ("id < 'k0009'", True),
-        ("id LIKE 'k000%'", True),
-        ("id IN ('k0001', 'k0003')", True),
-        ("NOT (id >= 'k0009')", True),
-        ("id = 'k0001' OR n = 12345", True),
-        ("id IS NULL", True),
-        ("id IS NOT NULL", False),
-        ("length(id) = 5", False),
-    ):
-        view = opened(made, where)
-        assert (len(view.slices) < len(everything.slices)) == dropped, where
-        assert sum(len(step.dropped) for step in view.steps) == len(everything.slices) - len(view.slices)
-        same(made, where)
-        off = opened(made, where, **{"hoodie.enable.data.skipping": "false"})
-        assert len(off.slices) == len(everything.slices)
+    view = opened(made, where)
+    assert (len(view.slices) < len(everything.slices)) == dropped
+    assert sum(len(step.dropped) for step in view.steps) == len(everything.slices) - len(view.slices)
+    same(made, where)
+    off = opened(made, where, **{"hoodie.enable.data.skipping": "false"})
+    assert len(off.slices) == len(everything.slices)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +198,11 @@ def test_bloom_filters_rule_out_files_without_a_key(
     same(path, where)
 
 
-def test_other_queries_skip_files_too(made: Path) -> None:
+@pytest.mark.parametrize("where", full_but({"id < 'k0009'"}, ["id < 'k0009'", "n > 0", None]))
+def test_other_queries_skip_files_too(made: Path, where: str | None) -> None:
     commits = [item["instant"] for item in hoodie.instants(str(made))]
     for more in ({"as_of": commits[1]}, {"begin": commits[0]}, {"query": "read_optimized"}):
-        for where in ("id < 'k0009'", "n > 0", None):
-            same(made, where, **more)
+        same(made, where, **more)
     first = hoodie.read_table(str(made), as_of=commits[0])
     assert first.num_rows == 9
 
@@ -276,7 +283,8 @@ def test_a_damaged_metadata_table_is_not_used(table: Path, damage: str) -> None:
         with pytest.warns(MetadataTableIgnored, match="its folders are listed instead"):
             found = answer(table, where)
         assert found == answer(table, where, options=WITHOUT)
-    assert answer(table, options=WITHOUT) == expected
+        if where is None:
+            assert found == expected
 
 
 def test_a_commit_that_the_metadata_table_lacks(table: Path) -> None:

@@ -75,7 +75,7 @@ def test_rows_and_predicates_say_what_the_path_says(
     path = table(tmp_path, pa.array(values, kind), **options)
     store_elsewhere(path, "p", other)
     rows = [("k0", values[0]), ("k1", values[1]), ("k2", None)]
-    for query in QUERIES if kind == pa.string() or style == "plain" else QUERIES[::2]:
+    for query in QUERIES if kind == pa.string() or style == "plain" else QUERIES[:1]:
         assert answer(path, **query) == rows
         assert answer(path, where="true", **query) == rows
         assert answer(path, where=f"p = {one}", **query) == rows[:1]

@@ -20,6 +20,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.write.operation import WriteResult
 from tests.support.arrow import arrow_schema
+from tests.support.tiers import full_but
 from tests.unit.read.support import Row
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS
 
@@ -65,9 +66,14 @@ def expected(*found: Row) -> list[tuple[str, str, int]]:
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("mode", "operation"), [("run", "insert_overwrite"), ("schedule", "delete_partition")]
+    ("mode", "operation", "kind"),
+    [
+        ("run", "insert_overwrite", "COPY_ON_WRITE"),
+        ("schedule", "delete_partition", "MERGE_ON_READ"),
+        pytest.param("run", "insert_overwrite", "MERGE_ON_READ", marks=pytest.mark.full),
+        pytest.param("schedule", "delete_partition", "COPY_ON_WRITE", marks=pytest.mark.full),
+    ],
 )
 def test_replaced_files_that_an_earlier_policy_took(
     tmp_path: Path, kind: str, mode: str, operation: str
@@ -114,7 +120,7 @@ def test_other_partitions_of_that_time_are_answered(tmp_path: Path) -> None:
     assert read(path, as_of=first, where="region = 'us'") == expected(*rows("us", 1))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, KINDS))
 def test_slices_that_archived_commits_wrote(tmp_path: Path, kind: str) -> None:
     """Nothing on the timeline names them but the commits that came after."""
     path, options = tmp_path / "t", {TYPE: kind}
@@ -329,7 +335,7 @@ class History:
         self.answered += 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, KINDS))
 @pytest.mark.parametrize("seed", [1])
 def test_policies_in_turn(tmp_path: Path, kind: str, seed: int) -> None:
     history = History(tmp_path / "t", seed, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import io
 import random
 from collections import Counter
@@ -65,11 +66,16 @@ def found(table: str, where: str) -> set[Any]:
     return set(hoodie.read_table(table, where=where).column("id").to_pylist())
 
 
+@functools.cache
+def connection() -> duckdb.DuckDBPyConnection:
+    made = duckdb.connect()
+    made.execute("SET TimeZone = 'UTC'")  # as queries have it
+    return made
+
+
 def filtered(where: str, rows: pa.Table = SHOWN) -> set[Any]:
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")  # as queries have it
-        connection.register("rows", rows)
-        return {row[0] for row in connection.execute(f"SELECT id FROM rows WHERE {where}").fetchall()}
+    connection().register("rows", rows)
+    return {row[0] for row in connection().execute(f"SELECT id FROM rows WHERE {where}").fetchall()}
 
 
 @pytest.mark.parametrize(
@@ -220,6 +226,13 @@ def typed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return path
 
 
+@pytest.fixture(scope="module")
+def typed_rows(typed: str) -> pa.Table:
+    rows: pa.Table = hoodie.read_table(typed)
+    assert rows.num_rows == 12
+    return rows
+
+
 @pytest.mark.parametrize(
     ("where", "partitions"),
     [
@@ -248,21 +261,21 @@ def typed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         (" OR ".join(f"(i = {number} AND x > 1)" for number in range(1, 20)), 3),
     ],
 )
-def test_each_kind_of_predicate_lists_fewer_partitions(typed: str, where: str, partitions: int) -> None:
+def test_each_kind_of_predicate_lists_fewer_partitions(
+    typed: str, typed_rows: pa.Table, where: str, partitions: int
+) -> None:
     """Whether or not the slices have logs."""
     listed = {item.partition for item in opened(typed, where).slices}
     assert len(listed) == partitions
-    everything = hoodie.read_table(typed)
-    assert everything.num_rows == 12
-    assert found(typed, where) == filtered(where, everything)
+    assert found(typed, where) == filtered(where, typed_rows)
 
 
 @settings(max_examples=10, deadline=None)
 @given(pick=st.randoms(use_true_random=False))
-def test_the_answer_is_that_of_all_rows(typed: str, pick: random.Random) -> None:
+def test_the_answer_is_that_of_all_rows(typed: str, typed_rows: pa.Table, pick: random.Random) -> None:
     where = predicate(pick, 2)
     try:
-        wanted = filtered(where, hoodie.read_table(typed, columns=["id", *SCHEMA.names]))
+        wanted = filtered(where, typed_rows)
     except duckdb.Error:
         return  # no answer at all
     assert found(typed, where) == wanted, where

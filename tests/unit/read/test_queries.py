@@ -450,13 +450,13 @@ def test_a_damaged_file_is_told_when_it_is_reached(tmp_path: Path) -> None:
 
 
 def test_memory_holds_a_few_batches(tmp_path: Path) -> None:
-    """While one waits for more, and to the end: three of a hundred file slices are read at a time."""
+    """While one waits for more, and to the end: three of forty file slices are read at a time."""
     path, rows = str(tmp_path / "t"), 30000
     table = pa.table(
         {
             "id": [f"{number:08d}" for number in range(rows)],
             "ts": pa.repeat(1, rows),
-            "val": [f"p{number % 100}" for number in range(rows)],
+            "val": [f"p{number % 40}" for number in range(rows)],
             "text": [f"{number:01000d}" for number in range(rows)],
         }
     )

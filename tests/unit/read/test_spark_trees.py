@@ -120,8 +120,8 @@ def test_a_session_may_mean_something_else() -> None:
 
 
 def test_the_cost_is_bounded() -> None:
-    assert answers(f"i IN ({', '.join(map(str, range(8, 5_000)))})") == FALSE
-    assert answers(" OR ".join(f"i = {number}" for number in range(8, 5_000))) == FALSE
+    assert answers(f"i IN ({', '.join(map(str, range(8, 2_500)))})") == FALSE
+    assert answers(" OR ".join(f"i = {number}" for number in range(8, 2_500))) == FALSE
     assert answers("(" * 150 + "t = 'b'" + ")" * 150) == ANY.answers
     for where in ("(" * 2_000 + "t = 'b'" + ")" * 2_000, "NOT " * 10_000 + "f", "- " * 10_000 + "i = 7"):
         with pytest.raises(ConfigError, match="nests more than 200 levels"):

@@ -39,6 +39,7 @@ from tests.support.archives import age, archive_folder
 from tests.support.faults import Faults, InjectedFault, Phase, die_at, injected
 from tests.support.rows import assert_same_rows
 from tests.support.tables import small_rows
+from tests.support.tiers import full_but
 from tests.unit.write.support import OPTIONS, Pair, Templates, listing
 
 STORAGE = LocalStorage()
@@ -152,7 +153,7 @@ def test_the_archived_timeline_tells_what_commits_wrote(table: Pair) -> None:
 
 def test_cleans_are_archived_with_plan_and_result(tmp_path: Path) -> None:
     pair = Pair(tmp_path / "t", {**OPTIONS, **FEW})
-    for version in range(1, 13):
+    for version in range(1, 11):
         assert pair.write(small_rows(range(12), version)).warnings == []
     found = entries(pair)
     cleans = [entry for entry in found if entry.instant.action is Action.CLEAN]
@@ -432,6 +433,12 @@ def grow(pair: Pair, options: Mapping[str, Any], runs: int, start: int = 8) -> l
     return results
 
 
+def archived_thrice(path: Path) -> Pair:
+    pair = seven_commits(path)
+    grow(pair, FEW, 3)
+    return pair
+
+
 def test_small_archive_files_are_merged(table: Pair) -> None:
     results = grow(table, MERGE, 3)
     assert [item.merged for item in results] == [[], [], [archive_name(number) for number in (1, 2, 3)]]
@@ -453,8 +460,9 @@ def test_a_large_file_ends_the_row(table: Pair) -> None:
     assert [archive_version(item.name) for item in every] == [1, 2, 3]
 
 
-def test_a_killed_merge_is_finished_or_undone(table: Pair) -> None:
-    grow(table, FEW, 3)
+@pytest.mark.parametrize("phase", full_but({Phase.BEFORE, Phase.DURING}, Phase))
+def test_a_killed_merge_is_finished_or_undone(tmp_path: Path, templates: Templates, phase: Phase) -> None:
+    table = templates.copy(tmp_path / "t", archived_thrice)
     expected = [entry.instant for entry in entries(table)]
     faults = Faults()
     template = table.path.with_name("template")
@@ -465,15 +473,14 @@ def test_a_killed_merge_is_finished_or_undone(table: Pair) -> None:
     changes = [change for change in faults.log if ".heartbeat" not in change.path]
     assert [change.name for change in changes[1:]] == ["create"] * 2 + ["delete"] * 4
     for at in range(1, len(faults.log) + 1):
-        for phase in Phase:
-            shutil.rmtree(table.path)
-            shutil.copytree(template, table.path)
-            with injected(Faults(at=at, phase=phase)), contextlib.suppress(InjectedFault):
-                archive(table, MERGE)
-            assert [entry.instant for entry in entries(table)] == expected, (at, phase)
+        shutil.rmtree(table.path)
+        shutil.copytree(template, table.path)
+        with injected(Faults(at=at, phase=phase)), contextlib.suppress(InjectedFault):
             archive(table, MERGE)
-            assert [entry.instant for entry in entries(table)] == expected, (at, phase)
-            assert names(table) == {archive_name(4)}, (at, phase)
+        assert [entry.instant for entry in entries(table)] == expected, at
+        archive(table, MERGE)
+        assert [entry.instant for entry in entries(table)] == expected, at
+        assert names(table) == {archive_name(4)}, at
 
 
 def test_a_torn_merge_plan_is_removed(table: Pair) -> None:

@@ -63,6 +63,13 @@ def of_every_type(path: Path) -> Pair:
     return pair
 
 
+def of_one_partition(path: Path) -> Pair:
+    pair = Pair(path, {**OPTIONS, **NO_PACKING, "hoodie.datasource.write.partitionpath.field": ""})
+    for start in range(0, 800, 200):
+        pair.write(small_rows(range(start, start + 200), 1), "insert")
+    return pair
+
+
 @pytest.fixture(params=full_but({"MERGE_ON_READ"}, ["COPY_ON_WRITE", "MERGE_ON_READ"]))
 def table(request: pytest.FixtureRequest, tmp_path: Path, templates: Templates) -> Pair:
     return templates.copy(tmp_path / "t", filled, OPTIONS if request.param == "COPY_ON_WRITE" else MOR)
@@ -137,21 +144,22 @@ def test_incremental_queries_show_no_row_twice(table: Pair) -> None:
     assert hoodie.read_table(str(table.path), query="time_travel", as_of=second).num_rows == 90
 
 
+@pytest.mark.parametrize("part", full_but({0, 1}, range(3)))
 @pytest.mark.parametrize("layout", full_but({"hilbert"}, ["linear", "z-order", "hilbert"]))
 @pytest.mark.parametrize(
     ("method", "budget"), full_but({"direct"}, [("direct", 1 << 30), ("sample", 1 << 16)])
 )
 def test_every_type_can_be_sorted_by(
-    tmp_path: Path, templates: Templates, layout: str, method: str, budget: int
+    tmp_path: Path, templates: Templates, layout: str, method: str, budget: int, part: int
 ) -> None:
     pair = templates.copy(tmp_path / "t", of_every_type)
     before = meta_rows(pair.path)
     flat = [name for name in pair.schema.names if name.startswith("c_") and not _nested(name)]
-    for columns in (flat[:6], flat[6:], [*flat[3:5], "id"]):
-        options = {SORT: ",".join(columns), LAYOUT: layout, METHOD: method, BUDGET: budget}
-        result = cluster(pair.path, options=options)
-        assert (result.status, result.num_writes) == ("clustered", 140)
-        check_kept(pair, before, f"{layout} by {columns}")
+    columns = (flat[:6], flat[6:], [*flat[3:5], "id"])[part]
+    options = {SORT: ",".join(columns), LAYOUT: layout, METHOD: method, BUDGET: budget}
+    result = cluster(pair.path, options=options)
+    assert (result.status, result.num_writes) == ("clustered", 140)
+    check_kept(pair, before, f"{layout} by {columns}")
 
 
 def _nested(name: str) -> bool:
@@ -159,10 +167,8 @@ def _nested(name: str) -> bool:
 
 
 @pytest.mark.parametrize("columns", ["", "val,name", "name"])
-def test_a_group_is_cut_where_cores_would_be_idle(tmp_path: Path, columns: str) -> None:
-    pair = Pair(tmp_path / "t", {**OPTIONS, **NO_PACKING, "hoodie.datasource.write.partitionpath.field": ""})
-    for start in range(0, 800, 200):
-        pair.write(small_rows(range(start, start + 200), 1), "insert")
+def test_a_group_is_cut_where_cores_would_be_idle(tmp_path: Path, templates: Templates, columns: str) -> None:
+    pair = templates.copy(tmp_path / "t", of_one_partition)
     size = sum(file.stat().st_size for file in data_files(pair.path))
     before, said = meta_rows(pair.path), []
     options = {TARGET: -(-size // 3), **({SORT: columns} if columns else {})}
@@ -413,13 +419,13 @@ def test_a_plan_for_apache_hudi_alone_is_left_to_it(table: Pair) -> None:
 
 
 def test_inline_every_so_many_commits(tmp_path: Path) -> None:
-    options = {**OPTIONS, **NO_PACKING, "hoodie.clustering.inline": True, SORT: "id"}
-    pair = Pair(tmp_path / "t", options)
-    for number in range(8):
+    more = {"hoodie.clustering.inline": True, "hoodie.clustering.inline.max.commits": 2, SORT: "id"}
+    pair = Pair(tmp_path / "t", {**OPTIONS, **NO_PACKING, **more})
+    for number in range(4):
         result = pair.write(small_rows(range(number * 9, number * 9 + 9), 1), "insert")
         assert result.warnings == []
     actions = [item.action.value for item in timeline(pair.path).commits()]
-    assert actions == [*["commit"] * 4, "replacecommit", *["commit"] * 4, "replacecommit"]
+    assert actions == [*["commit"] * 2, "replacecommit", *["commit"] * 2, "replacecommit"]
 
 
 @pytest.mark.parametrize("switch", ["schedule.inline", "async.enabled"])

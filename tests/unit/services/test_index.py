@@ -28,6 +28,7 @@ from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.metadata import disagreements, has_metadata_table, misled
 from tests.support.metadata_index import make_metadata_table
 from tests.support.tables import small_rows
+from tests.support.tiers import full_but
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, History, three_commits
 from tests.unit.write.support import Templates, listing
 
@@ -80,7 +81,7 @@ def test_an_index_is_made_kept_and_dropped(history: History) -> None:
     history.check()
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", full_but({"column_stats", "record_index"}, OTHERS))
 def test_one_beside_the_list_of_files(history: History, name: str) -> None:
     path = str(history.path)
     made = hoodie.index_table(path, "create", name)
@@ -157,7 +158,7 @@ def test_a_killed_rebuild_is_finished_by_the_next_write(history: History) -> Non
 @pytest.mark.parametrize(
     ("mode", "names", "left", "step"),
     [
-        ("create", "files,bloom_filters", {"files", "bloom_filters"}, 5),
+        ("create", "files,bloom_filters", {"files", "bloom_filters"}, 10),
         ("drop", "bloom_filters", {"files"}, 1),
         pytest.param("drop", "files", set(), 1, marks=pytest.mark.full),
     ],

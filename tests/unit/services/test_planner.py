@@ -23,7 +23,7 @@ from tests.support.faults import Change, Faults, Phase, die_at, injected
 from tests.support.storages import Behind, wrapped
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import MANUAL, MOR, files, written
-from tests.unit.write.support import Pair, listing
+from tests.unit.write.support import Pair, Templates, listing
 
 DUE = {
     "hoodie.compact.inline.max.delta.commits": 2,
@@ -70,8 +70,8 @@ def timeline(pair: Pair) -> Timeline:
     return Timeline.load(str(pair.path))
 
 
-def test_a_new_table_needs_nothing(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 1)
+def test_a_new_table_needs_nothing(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 1)
     told = plans(pair)
     assert [item.due for item in told.values()] == [False] * 6
     assert told["compaction"].reason == "a COPY_ON_WRITE table has no logs"
@@ -83,8 +83,8 @@ def test_a_new_table_needs_nothing(tmp_path: Path) -> None:
     assert len(result.skipped) == 6
 
 
-def test_what_is_due_is_told_with_its_reason_and_then_done(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 5)
+def test_what_is_due_is_told_with_its_reason_and_then_done(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 5)
     told = plans(pair)
     assert [name for name, item in told.items() if item.due] == ["clean", "archive"]
     assert told["clean"].would == "delete 9 files in 3 partitions"
@@ -109,8 +109,8 @@ def _oldest(pair: Pair, commits: int) -> list[str]:
     return [name for name in files(pair) if any(time in name for time in times)]
 
 
-def test_compaction_comes_before_the_clean_that_takes_its_logs(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 3, MOR)
+def test_compaction_comes_before_the_clean_that_takes_its_logs(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 3, MOR)
     told = plans(pair)
     assert (told["compaction"].due, told["clean"].due) == (True, False)
     assert told["compaction"].would == "merge 6 log files of 3 file slices"
@@ -124,8 +124,8 @@ def test_compaction_comes_before_the_clean_that_takes_its_logs(tmp_path: Path) -
     assert result.services["clean"]["num_files"] == 9, "the first slices with their logs"
 
 
-def test_a_failed_write_and_what_it_left(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 1)
+def test_a_failed_write_and_what_it_left(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 1)
     failed_write(pair)
     (pending,) = timeline(pair).pending()
     told = plans(pair)["repair"]
@@ -149,8 +149,10 @@ def test_a_failed_write_and_what_it_left(tmp_path: Path) -> None:
         ("create", ".commit"),
     ],
 )
-def test_a_stuck_compaction_is_found_and_finished(tmp_path: Path, name: str, ending: str) -> None:
-    pair = written(tmp_path / "t", 3, MOR)
+def test_a_stuck_compaction_is_found_and_finished(
+    tmp_path: Path, name: str, ending: str, templates: Templates
+) -> None:
+    pair = templates.copy(tmp_path / "t", written, 3, MOR)
     planned = hoodie.compact_table(str(pair.path), mode="schedule", options=DUE).scheduled
     told = plans(pair)["compaction"]
     assert [(item["instant"], item["verdict"]) for item in told.pending] == [(planned, "waiting")]
@@ -169,16 +171,16 @@ def test_a_stuck_compaction_is_found_and_finished(tmp_path: Path, name: str, end
     assert timeline(pair).pending() == []
 
 
-def test_ages_are_those_of_the_storages_clock(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 3, MOR)
+def test_ages_are_those_of_the_storages_clock(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 3, MOR)
     hoodie.compact_table(str(pair.path), mode="schedule", options=DUE)
     with wrapped(Behind):
         (pending,) = plans(pair)["compaction"].pending
     assert pending["age_s"] < 600
 
 
-def test_a_stuck_clean_is_found_and_finished(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 4)
+def test_a_stuck_clean_is_found_and_finished(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 4)
     die_at(pair.path, lambda path: hoodie.clean_table(path, options=DUE), deletes_file)
     (clean,) = timeline(pair).pending()
     told = plans(pair)["clean"]
@@ -188,8 +190,10 @@ def test_a_stuck_clean_is_found_and_finished(tmp_path: Path) -> None:
     assert timeline(pair).pending() == []
 
 
-def test_a_stuck_clustering_is_finished_although_nobody_asks_for_clusterings(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 1, {**MANUAL, "hoodie.parquet.small.file.limit": 0})
+def test_a_stuck_clustering_is_finished_although_nobody_asks_for_clusterings(
+    tmp_path: Path, templates: Templates
+) -> None:
+    pair = templates.copy(tmp_path / "t", written, 1, {**MANUAL, "hoodie.parquet.small.file.limit": 0})
     pair.write(small_rows(range(30, 60), 2))
     assert not plans(pair)["clustering"].due
     assert plans(pair, ["clustering"])["clustering"].would == "rewrite 6 file groups as 3"
@@ -201,8 +205,8 @@ def test_a_stuck_clustering_is_finished_although_nobody_asks_for_clusterings(tmp
     assert timeline(pair).pending() == []
 
 
-def test_a_restore_that_was_begun_is_finished_first(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 1)
+def test_a_restore_that_was_begun_is_finished_first(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 1)
     point = timeline(pair).commits()[0].time
     rows = hoodie.read_table(str(pair.path))
     pair.write(small_rows(range(30), 2))
@@ -217,9 +221,9 @@ def test_a_restore_that_was_begun_is_finished_first(tmp_path: Path) -> None:
     assert timeline(pair).pending() == []
 
 
-def test_while_a_writer_is_at_work(tmp_path: Path) -> None:
+def test_while_a_writer_is_at_work(tmp_path: Path, templates: Templates) -> None:
     """It is told; a run says of each service what it can't do, and does the others."""
-    pair = written(tmp_path / "t", 5)
+    pair = templates.copy(tmp_path / "t", written, 5)
     with Transaction(Table(TableRef(str(pair.path)), LocalStorage()), Config.of({}), True) as writer:
         writer.begin()
         plan = hoodie.plan_services(str(pair.path), options=DUE)
@@ -232,8 +236,8 @@ def test_while_a_writer_is_at_work(tmp_path: Path) -> None:
     assert run(pair).status == "done"
 
 
-def test_one_that_is_running_is_left_alone(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 3, MOR)
+def test_one_that_is_running_is_left_alone(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 3, MOR)
     planned = hoodie.compact_table(str(pair.path), mode="schedule", options=DUE).scheduled
     beat = Path(heartbeat_path(str(pair.path), planned))
     beat.parent.mkdir(exist_ok=True)
@@ -247,8 +251,8 @@ def test_one_that_is_running_is_left_alone(tmp_path: Path) -> None:
     assert run(pair, ["compaction"]).services["compaction"]["compacted"] == [planned]
 
 
-def test_wrong_arguments(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 1)
+def test_wrong_arguments(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 1)
     with pytest.raises(ConfigError, match="no service vacuum; use restore, repair, compaction, clustering"):
         hoodie.plan_services(str(pair.path), only=["vacuum", "clean"])
     with pytest.raises(ConfigError, match="no service is named"):
@@ -259,8 +263,8 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         hoodie.plan_services(str(tmp_path / "none"))
 
 
-def test_a_kill_after_the_commit_leaves_markers_to_sweep(tmp_path: Path) -> None:
-    pair = written(tmp_path / "t", 1)
+def test_a_kill_after_the_commit_leaves_markers_to_sweep(tmp_path: Path, templates: Templates) -> None:
+    pair = templates.copy(tmp_path / "t", written, 1)
     log = Faults()
     write_with(pair.path, small_rows(range(9), 2), faults=log, options=pair.options)
     commit = next(n for n, change in enumerate(log.log, 1) if change.path.endswith(".commit"))

@@ -21,12 +21,13 @@ from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, R
 from tests.support.faults import die_at
 from tests.support.handles import table_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.support.tiers import full_but
 from tests.unit.services.clean_support import STORAGE, files, instants_of, keep, timeline
-from tests.unit.services.undo_support import MERGE_ON_READ, TYPES, History, three_commits
+from tests.unit.services.undo_support import COPY_ON_WRITE, MERGE_ON_READ, TYPES, History, three_commits
 from tests.unit.write.support import Templates, listing
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=full_but({MERGE_ON_READ}, TYPES))
 def history(request: pytest.FixtureRequest, tmp_path: Path, templates: Templates) -> History:
     return templates.copy(tmp_path / "t", three_commits, request.param)
 
@@ -35,6 +36,7 @@ def rollback(history: History, instant: str, dry_run: bool = False) -> RollbackR
     return hoodie.rollback_table(str(history.path), instant, dry_run=dry_run)
 
 
+@pytest.mark.parametrize("history", TYPES, indirect=True)
 def test_the_newest_commit_is_as_if_it_had_never_been(history: History) -> None:
     first, second, third = history.commits()
     before = files(history)
@@ -72,6 +74,7 @@ def test_rolled_back_twice_is_no_error(history: History) -> None:
     assert listing(history.path) == before
 
 
+@pytest.mark.parametrize("history", full_but({COPY_ON_WRITE}, TYPES), indirect=True)
 def test_sensors_and_tokens_do_not_count_it_any_more(history: History) -> None:
     path = str(history.path)
     extra = {tokens.TOKEN_KEY: "dag/task/day", tokens.FINGERPRINT_KEY: "x"}

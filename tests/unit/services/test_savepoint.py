@@ -19,12 +19,20 @@ from hoodie.timeline.plans import InstantInfo, RollbackPlan
 from hoodie.timeline.savepoint import SavepointMetadata
 from tests.support.rows import assert_same_rows
 from tests.support.tables import small_rows
+from tests.support.tiers import full_but
 from tests.unit.services.clean_support import STORAGE, files, instants_of, keep, timeline
-from tests.unit.services.undo_support import MERGE_ON_READ, TYPES, History, three_commits
+from tests.unit.services.undo_support import (
+    COPY_ON_WRITE,
+    MERGE_ON_READ,
+    TYPES,
+    History,
+    changed,
+    three_commits,
+)
 from tests.unit.write.support import Templates, listing
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=full_but({MERGE_ON_READ}, TYPES))
 def history(request: pytest.FixtureRequest, tmp_path: Path, templates: Templates) -> History:
     return templates.copy(tmp_path / "t", three_commits, request.param)
 
@@ -61,6 +69,7 @@ def test_the_newest_commit_by_default(history: History) -> None:
     assert (again.status, again.reason) == ("skipped", f"commit {newest} has a savepoint already by me: why")
 
 
+@pytest.mark.parametrize("history", TYPES, indirect=True)
 def test_an_older_commit_has_the_files_of_its_time(history: History) -> None:
     first = history.commits()[0]
     save(history, first)
@@ -115,10 +124,8 @@ def test_no_such_commit(history: History) -> None:
         save(history, clean.time)
 
 
-def test_a_cleaned_commit_is_refused(tmp_path: Path) -> None:
-    history = History(tmp_path / "t")
-    for version in range(1, 6):
-        history.change(version)
+def test_a_cleaned_commit_is_refused(tmp_path: Path, templates: Templates) -> None:
+    history = templates.copy(tmp_path / "t", changed, COPY_ON_WRITE, 5)
     keep(history, 2)
     commits = history.commits()
     earliest = commits[3]
@@ -127,10 +134,8 @@ def test_a_cleaned_commit_is_refused(tmp_path: Path) -> None:
     assert save(history, earliest).status == "created"
 
 
-def test_files_that_a_pending_clean_is_going_to_delete(tmp_path: Path) -> None:
-    history = History(tmp_path / "t")
-    for version in range(1, 4):
-        history.change(version)
+def test_files_that_a_pending_clean_is_going_to_delete(tmp_path: Path, templates: Templates) -> None:
+    history = templates.copy(tmp_path / "t", three_commits, COPY_ON_WRITE)
     options = {
         "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
         "hoodie.cleaner.fileversions.retained": 1,
@@ -178,10 +183,10 @@ def test_who_comes_between_is_seen(history: History, monkeypatch: pytest.MonkeyP
     assert not list(history.path.glob(".hoodie/*savepoint*"))
 
 
-def test_a_clean_that_comes_between_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History(tmp_path / "t")
-    for version in range(1, 4):
-        history.change(version)
+def test_a_clean_that_comes_between_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, templates: Templates
+) -> None:
+    history = templates.copy(tmp_path / "t", three_commits, COPY_ON_WRITE)
     look = module._files
 
     def cleaned(*arguments: object) -> dict[str, tuple[str, ...]]:
@@ -195,11 +200,11 @@ def test_a_clean_that_comes_between_is_seen(tmp_path: Path, monkeypatch: pytest.
     assert not list(history.path.glob(".hoodie/*savepoint*"))
 
 
-def test_a_clean_that_is_planned_meanwhile_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clean_that_is_planned_meanwhile_gives_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, templates: Templates
+) -> None:
     """The savepoint was made when the clean had looked at the timeline, and had no plan on it yet."""
-    history = History(tmp_path / "t")
-    for version in range(1, 4):
-        history.change(version)
+    history = templates.copy(tmp_path / "t", three_commits, COPY_ON_WRITE)
     encode, first = CleanPlan.to_bytes, history.commits()[0]
 
     def saved(plan: CleanPlan) -> bytes:
