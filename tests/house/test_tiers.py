@@ -14,7 +14,7 @@ import pytest
 
 from scripts.closing_line import total
 from scripts.environment import ROOT
-from tests.support.tiers import ALWAYS, full_but, group_of
+from tests.support.tiers import ALWAYS, crossed_but, full_but, group_of
 
 SAMPLE = """
 import pytest
@@ -95,6 +95,18 @@ def test_all_cases_but_the_kept_are_full() -> None:
     assert [case.id for case in cases] == [None, "the b", None]
 
 
+def test_all_crossings_but_the_kept_are_full() -> None:
+    cases = crossed_but({"a-x", "b-y"}, {"a": 1, "b": 2}, {"x": 3, "y": 4})
+    assert [(case.id, case.values, [mark.name for mark in case.marks]) for case in cases] == [
+        ("a-x", (1, 3), []),
+        ("a-y", (1, 4), ["full"]),
+        ("b-x", (2, 3), ["full"]),
+        ("b-y", (2, 4), []),
+    ]
+    with pytest.raises(AssertionError, match="c-x"):
+        crossed_but({"c-x"}, {"a": 1}, {"x": 3})
+
+
 @pytest.mark.full
 def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
     """... which is another one at another commit, and nothing starts once the time is over."""
@@ -155,7 +167,7 @@ def test_each_share_begins_with_real_hudi_and_spark() -> None:
 
 def test_the_page_lists_what_is_in_the_full_tier() -> None:
     page = (ROOT / "docs" / "testing.md").read_text()
-    marks = ("mark.full", "full_but(")
+    marks = ("mark.full", "full_but(", "crossed_but(")
     files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
     marked = {
         name

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -60,6 +61,20 @@ def full_but(
         if each in kept
         else pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.full])
         for each, case in zip(names, listed, strict=True)
+    ]
+
+
+def crossed_but(kept: Collection[str], *axes: Mapping[str, Any]) -> list[Any]:
+    """Each value of an axis with each of the others, in the full tier but those kept, by ids as "a-b"."""
+    cases = {
+        "-".join(name for name, _ in chosen): [value for _, value in chosen]
+        for chosen in itertools.product(*(axis.items() for axis in axes))
+    }
+    strangers = set(kept) - set(cases)
+    assert not strangers, f"no such cases: {strangers}"
+    return [
+        pytest.param(*case, id=name, marks=[] if name in kept else [pytest.mark.full])
+        for name, case in cases.items()
     ]
 
 

@@ -22,6 +22,7 @@ from hoodie.errors import (
 )
 from hoodie.table import properties
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.support.tiers import full_but
 from tests.unit.write.support import (
     HIVE_STYLE,
     KEY,
@@ -468,7 +469,7 @@ def test_extra_metadata_must_be_text_and_not_the_writers_own(table: Path) -> Non
 # --- no rows ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
+@pytest.mark.parametrize("operation", full_but({"upsert"}, ["upsert", "insert", "bulk_insert"]))
 def test_an_empty_source_makes_a_commit_without_files(table: Path, operation: str) -> None:
     before = hoodie.read_table(str(table))
     result = hoodie.write_table(

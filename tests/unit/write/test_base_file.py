@@ -79,7 +79,7 @@ def test_footers_after_random_writes(tmp_path: Path) -> None:
         {"hoodie.index.bloom.num_entries": 5, "hoodie.bloom.index.filter.dynamic.max.entries": 10},
     ]
     table = tmp_path / "t"
-    for version in range(1, 9):
+    for version in range(1, 7):
         low, high = 500 - version * 50, 500 + version * 50
         numbers = [rng.randrange(low, high) for _ in range(80)]
         rows = small_rows(numbers, version)
@@ -168,7 +168,7 @@ def test_a_filter_does_not_grow_with_keys_that_come_and_go(tmp_path: Path) -> No
     table, schema = tmp_path / "t", SMALL_SCHEMA
     options = {**OPTIONS, "hoodie.index.bloom.num_entries": 20}
     rows, sizes = set[int](), []
-    for day in range(24):  # all in one partition: five keys come and the oldest five go
+    for day in range(16):  # all in one partition: five keys come and the oldest five go
         come, go = range(15 * day, 15 * day + 15, 3), range(15 * (day - 3), 15 * (day - 3) + 15, 3)
         batch = small_rows(come, day) + small_rows([key for key in go if key in rows], day, deleted=True)
         rows = (rows | set(come)) - set(go)

@@ -14,6 +14,7 @@ from hoodie.index import bloom
 from hoodie.metadata.queries import MetadataTableIgnored
 from hoodie.table import skeleton
 from tests.support.metadata_index import make_metadata_table, wrapped
+from tests.support.tiers import crossed_but
 from tests.unit.write.support import OPTIONS, Pair
 
 BY_METADATA = {"hoodie.bloom.index.use.metadata": "true"}
@@ -49,11 +50,18 @@ def made(
     return pair
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("keys", "files"), [(["b3", "b33"], 1), (["x1"], 0)], ids=["stored", "new"])
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    crossed_but(
+        {"stored-GLOBAL_BLOOM", "new-BLOOM"},
+        {"stored": (["b3", "b33"], 1), "new": (["x1"], 0)},
+        {kind: kind for kind in KINDS},
+    ),
+)
 def test_only_files_that_may_have_a_key_are_opened(
-    tmp_path: Path, opened: list[str], kind: str, keys: list[str], files: int
+    tmp_path: Path, opened: list[str], kind: str, asked: tuple[list[str], int]
 ) -> None:
+    keys, files = asked
     pair = made(tmp_path / "t")
     pair.options = {**SETTINGS, **BY_METADATA, "hoodie.index.type": kind}
     with warnings.catch_warnings():

@@ -20,6 +20,7 @@ from hoodie.timeline import active
 from hoodie.timeline.active import Timeline
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.support.tiers import full_but
 from tests.unit.write.support import (
     BLOCK_SIZE,
     BUDGET,
@@ -51,7 +52,7 @@ def _shuffled(count: int) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=PLAIN_SCHEMA)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", full_but({"NONE", "GLOBAL_SORT"}, MODES))
 def test_every_sort_mode_keeps_every_row(tmp_path: Path, mode: str) -> None:
     rows = _shuffled(6000)
     options = {**SMALL_FILES, SORT_MODE: mode}

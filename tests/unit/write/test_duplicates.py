@@ -11,7 +11,16 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, DuplicateKey
-from tests.unit.write.support import PARTITION, PLAIN, SMALL_FILE, data_files, listing, plain, values
+from tests.support.tiers import crossed_but
+from tests.unit.write.support import (
+    PARTITION,
+    PLAIN,
+    SMALL_FILE,
+    data_files,
+    listing,
+    plain,
+    values,
+)
 
 DROP = "hoodie.datasource.write.insert.drop.duplicates"
 POLICY = "hoodie.datasource.insert.dup.policy"
@@ -21,8 +30,15 @@ COMBINE_INSERT = "hoodie.combine.before.insert"
 COMBINE_DELETE = "hoodie.combine.before.delete"
 TYPE = "hoodie.datasource.write.table.type"
 
-KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-DROPPING: list[dict[str, Any]] = [{DROP: True}, {POLICY: "drop"}, {DROP: "true", POLICY: "DROP"}]
+TYPES = {"COPY_ON_WRITE": "COPY_ON_WRITE", "MERGE_ON_READ": "MERGE_ON_READ"}
+KINDS = pytest.mark.parametrize("kind", TYPES)
+#: base files that are merged are so in tables of both types
+MERGED = pytest.mark.parametrize("kind", crossed_but({"COPY_ON_WRITE"}, TYPES))
+DROPPING: dict[str, dict[str, Any]] = {
+    "True": {DROP: True},
+    "drop": {POLICY: "drop"},
+    "true-DROP": {DROP: "true", POLICY: "DROP"},
+}
 
 
 def made(path: Path, kind: str, *rows: tuple[str, int, str], **more: Any) -> dict[str, Any]:
@@ -38,9 +54,15 @@ def write(
     return hoodie.write_table(plain(*rows), str(path), operation=operation, options=options, **more)
 
 
-@KINDS
-@pytest.mark.parametrize("dropping", DROPPING, ids=lambda given: "-".join(map(str, given.values())))
-@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+@pytest.mark.parametrize(
+    ("operation", "dropping", "kind"),
+    crossed_but(
+        {"insert-True-COPY_ON_WRITE", "bulk_insert-drop-MERGE_ON_READ", "insert-true-DROP-MERGE_ON_READ"},
+        {"insert": "insert", "bulk_insert": "bulk_insert"},
+        DROPPING,
+        TYPES,
+    ),
+)
 def test_rows_whose_key_is_stored_are_dropped(
     tmp_path: Path, kind: str, dropping: dict[str, Any], operation: str
 ) -> None:
@@ -58,7 +80,7 @@ def test_rows_whose_key_is_stored_are_dropped(
     assert values(table, "val") == ["newer", "stored"]
 
 
-@KINDS
+@MERGED
 def test_the_count_of_dropped_rows_is_told_again_to_the_token(tmp_path: Path, kind: str) -> None:
     table = tmp_path / "t"
     options = {**made(table, kind, ("a", 1, "stored")), DROP: True}
@@ -68,8 +90,9 @@ def test_the_count_of_dropped_rows_is_told_again_to_the_token(tmp_path: Path, ki
     assert (again.status, again.num_dropped, again.num_inserts) == ("already_committed", 1, 1)
 
 
-@KINDS
-@pytest.mark.parametrize("dropping", DROPPING[:2])
+@pytest.mark.parametrize(
+    ("dropping", "kind"), crossed_but({"True-COPY_ON_WRITE", "drop-MERGE_ON_READ"}, DROPPING, TYPES)
+)
 def test_an_upsert_that_drops_is_an_insert(tmp_path: Path, kind: str, dropping: dict[str, Any]) -> None:
     table = tmp_path / "t"
     options = {**made(table, kind, ("a", 1, "stored")), **dropping}
@@ -109,9 +132,20 @@ def test_a_key_that_a_log_deleted_is_not_there(tmp_path: Path, operation: str) -
     assert values(table, "val") == ["stays", "updated"]
 
 
-@KINDS
-@pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert"])
-@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(
+    ("dry_run", "operation", "kind"),
+    crossed_but(
+        {
+            "dry run-bulk_insert-MERGE_ON_READ",
+            "write-insert-COPY_ON_WRITE",
+            "write-bulk_insert-COPY_ON_WRITE",
+            "write-upsert-MERGE_ON_READ",
+        },
+        {"dry run": True, "write": False},
+        {"insert": "insert", "bulk_insert": "bulk_insert", "upsert": "upsert"},
+        TYPES,
+    ),
+)
 def test_the_policy_fail_refuses_a_stored_key(
     tmp_path: Path, kind: str, operation: str, dry_run: bool
 ) -> None:
@@ -134,7 +168,7 @@ def test_settings_that_contradict_each_other(tmp_path: Path) -> None:
     assert not (tmp_path / "t").exists()
 
 
-@KINDS
+@MERGED
 def test_inserts_into_a_small_file_are_merged_with_its_rows_where_duplicates_are_not_allowed(
     tmp_path: Path, kind: str
 ) -> None:
@@ -174,8 +208,12 @@ def test_an_upsert_that_does_not_combine(tmp_path: Path, kind: str) -> None:
     assert values(tmp_path / "packed", "val") == ["a3", "b1"]
 
 
-@KINDS
-@pytest.mark.parametrize("combine", [True, False])
+@pytest.mark.parametrize(
+    ("combine", "kind"),
+    crossed_but(
+        {"combined-COPY_ON_WRITE", "as it is-MERGE_ON_READ"}, {"combined": True, "as it is": False}, TYPES
+    ),
+)
 def test_a_key_is_deleted_once(tmp_path: Path, kind: str, combine: bool) -> None:
     table = tmp_path / "t"
     options = {**made(table, kind, ("a", 1, "x"), ("b", 1, "y")), COMBINE_DELETE: combine}

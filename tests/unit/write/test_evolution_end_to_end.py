@@ -14,7 +14,17 @@ import hoodie
 from hoodie.errors import HoodieError, SchemaError
 from tests.support.arrow import arrow_schema
 from tests.support.rows import assert_same_rows
-from tests.unit.write.support import KEY, NULL_FOR_MISSING, ORDERING, PARTITION, PLAIN, listing, plain, values
+from tests.support.tiers import crossed_but, full_but
+from tests.unit.write.support import (
+    KEY,
+    NULL_FOR_MISSING,
+    ORDERING,
+    PARTITION,
+    PLAIN,
+    listing,
+    plain,
+    values,
+)
 
 OLD = arrow_schema(
     [("id", pa.string()), ("ts", pa.int64()), ("n", pa.int32()), ("s", pa.struct([("x", pa.int32())]))]
@@ -68,18 +78,25 @@ def test_new_fields_of_structs(table: Path) -> None:
     ]
 
 
+WIDER: dict[str, tuple[pa.DataType, Any, list[Any]]] = {
+    "long": (pa.int64(), 2**40, [2, 3]),
+    "float": (pa.float32(), 0.5, [2.0, 3.0]),
+    "double": (pa.float64(), 0.1, [2.0, 3.0]),
+    "string": (pa.string(), "text", ["2", "3"]),
+}
+
+
 @pytest.mark.parametrize(
-    ("kind", "value", "old"),
-    [
-        (pa.int64(), 2**40, [2, 3]),
-        (pa.float32(), 0.5, [2.0, 3.0]),
-        (pa.float64(), 0.1, [2.0, 3.0]),
-        (pa.string(), "text", ["2", "3"]),
-    ],
+    ("read_only", "wider"),
+    crossed_but(
+        {"read only-float", "read only-double", "written-long", "written-string"},
+        {"read only": True, "written": False},
+        WIDER,
+    ),
 )
-@pytest.mark.parametrize("read_only", [True, False])
-def test_widening(table: Path, kind: pa.DataType, value: Any, old: list[Any], read_only: bool) -> None:
+def test_widening(table: Path, wider: tuple[pa.DataType, Any, list[Any]], read_only: bool) -> None:
     """On write (a's file is merged with the new type) and on read (c's file keeps the old one)."""
+    kind, value, old = wider
     schema = _with(OLD, n=kind)
     hoodie.write_table(_rows(schema, {"id": "a", "n": value}), str(table))
     if not read_only:
@@ -168,7 +185,7 @@ def test_a_narrow_key_column_finds_its_rows(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, ["COPY_ON_WRITE", "MERGE_ON_READ"]))
 @pytest.mark.parametrize(
     ("before", "old", "after", "new"),
     [

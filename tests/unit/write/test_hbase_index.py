@@ -31,6 +31,7 @@ from tests.contract.test_index import OPTIONS, SCHEMA
 from tests.support.faults import Change, die_at
 from tests.support.hbase.memory import MemoryHBase
 from tests.support.processes import forked
+from tests.support.tiers import crossed_but, full_but
 
 try:
     import happybase  # noqa: F401
@@ -43,7 +44,9 @@ MOVES = {"hoodie.hbase.index.update.partition.path": True}
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 MANUAL = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 ONE_FILE = {"hoodie.parquet.max.file.size": 100_000_000}
-TYPES = [{}, MERGE_ON_READ]
+TYPES: dict[str, dict[str, Any]] = {"copy-on-write": {}, "merge-on-read": MERGE_ON_READ}
+#: what HBase is asked for does not depend on the type of the table
+MOSTLY = pytest.mark.parametrize("kind", crossed_but({"merge-on-read"}, TYPES))
 
 
 @pytest.fixture
@@ -95,7 +98,7 @@ class Written:
         return found
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@MOSTLY
 def test_entries_are_those_of_apache_hudi(tmp_path: Path, hbase: MemoryHBase, kind: dict[str, Any]) -> None:
     """An update leaves the entry as it is, as in Apache Hudi; a delete takes it out."""
     table = Written(tmp_path / "t", hbase, **kind)
@@ -113,8 +116,10 @@ def test_entries_are_those_of_apache_hudi(tmp_path: Path, hbase: MemoryHBase, ki
     assert table.values() == {"b": [("us", 1)], "c": [("eu", 2)]}
 
 
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("moves", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "moves"),
+    crossed_but({"copy-on-write-moves", "merge-on-read-stays"}, TYPES, {"moves": True, "stays": False}),
+)
 def test_a_record_whose_partition_changes(
     tmp_path: Path, hbase: MemoryHBase, kind: dict[str, Any], moves: bool
 ) -> None:
@@ -128,8 +133,10 @@ def test_a_record_whose_partition_changes(
     assert table.values() == {"a": [(home, 3)], "b": [("eu", 1)]}
 
 
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "sync"),
+    crossed_but({"copy-on-write-sync", "merge-on-read-left"}, TYPES, {"sync": True, "left": False}),
+)
 def test_a_write_that_is_not_published_moves_and_deletes_nothing(
     tmp_path: Path, hbase: MemoryHBase, kind: dict[str, Any], sync: bool
 ) -> None:
@@ -168,8 +175,10 @@ def test_what_a_killed_process_left_to_do_is_done_by_the_next_one(
     assert table.values() == {"a": [("us", 4)], "b": [("us", 3)]}
 
 
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "sync"),
+    crossed_but({"copy-on-write-left", "merge-on-read-sync"}, TYPES, {"sync": True, "left": False}),
+)
 def test_a_write_that_is_withdrawn_moves_nothing(
     tmp_path: Path, hbase: MemoryHBase, kind: dict[str, Any], sync: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +209,7 @@ def test_a_write_that_is_withdrawn_moves_nothing(
 @pytest.mark.crash
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", TYPES.values(), ids=list(TYPES))
 def test_a_kill_before_or_after_any_request(
     tmp_path: Path, hbase: MemoryHBase, kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,12 +296,19 @@ def _overwrite_and_back(table: Written) -> None:
 
 
 CHANGES = [_by_another_index, _bulk_insert, _cluster, _roll_back, _restore, _overwrite_and_back]
+#: a bulk insert is another write without the index, and one of these restores, too
+KEPT = [_by_another_index, _cluster, _roll_back, _overwrite_and_back]
 
 
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
-        *[(change, MERGE_ON_READ) for change in [*CHANGES, _compact]],
+        *[(change, MERGE_ON_READ) for change in [*KEPT, _compact]],
+        *[
+            pytest.param(change, MERGE_ON_READ, marks=pytest.mark.full)
+            for change in CHANGES
+            if change not in KEPT
+        ],
         *[pytest.param(change, {}, marks=pytest.mark.full) for change in CHANGES],
     ],
 )
@@ -312,7 +328,7 @@ def test_a_table_that_changed_without_the_index(
     assert known.keys().isdisjoint(hbase.places())
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@MOSTLY
 def test_a_table_that_hbase_knows_nothing_of(
     tmp_path: Path, hbase: MemoryHBase, kind: dict[str, Any]
 ) -> None:
@@ -468,7 +484,7 @@ def test_a_table_that_hbase_does_not_have(tmp_path: Path, hbase: MemoryHBase) ->
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.parametrize("operation", ["upsert", "insert", "delete"])
+@pytest.mark.parametrize("operation", full_but({"upsert"}, ["upsert", "insert", "delete"]))
 def test_a_server_that_is_not_there(tmp_path: Path, hbase: MemoryHBase, operation: str) -> None:
     table = Written(tmp_path / "t", hbase)
     table.write(("a", "eu", 1))

@@ -18,11 +18,22 @@ from hoodie.write.blobs import ROWS
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
-from tests.unit.write.support import BUDGET, OPTIONS, ORDERING, PLAIN, check_meta, data_files, listing, plain
+from tests.support.tiers import crossed_but
+from tests.unit.write.support import (
+    BUDGET,
+    OPTIONS,
+    ORDERING,
+    PLAIN,
+    check_meta,
+    data_files,
+    listing,
+    plain,
+)
 from tests.unit.write.test_counted import parts
 
 INDEX, RINGS = "hoodie.index.type", "hoodie.index.bucket.engine"
 TYPE = "hoodie.datasource.write.table.type"
+WAYS = {"on the driver": "on the driver", "by tasks": "by tasks"}
 SHUFFLED = np.random.default_rng(7).permutation(600)
 
 
@@ -56,7 +67,7 @@ class Apart(LocalEngine):
         return held
 
 
-@pytest.fixture(params=["on the driver", "by tasks"])
+@pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "by tasks":
         monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
@@ -102,15 +113,27 @@ BATCHES = [
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {INDEX: "BLOOM"},
-        {TYPE: "MERGE_ON_READ", "hoodie.parquet.small.file.limit": "0"},
-        {"hoodie.copyonwrite.record.size.estimate": 1000, "hoodie.parquet.max.file.size": 100000},
-        {BUDGET: 1 << 16},
-    ],
-    ids=["simple", "bloom", "merge-on-read", "several files", "small budget"],
+    ("way", "options"),
+    crossed_but(
+        {
+            "on the driver-merge-on-read",
+            "on the driver-several files",
+            "by tasks-bloom",
+            "by tasks-small budget",
+        },
+        WAYS,
+        {
+            "simple": {},
+            "bloom": {INDEX: "BLOOM"},
+            "merge-on-read": {TYPE: "MERGE_ON_READ", "hoodie.parquet.small.file.limit": "0"},
+            "several files": {
+                "hoodie.copyonwrite.record.size.estimate": 1000,
+                "hoodie.parquet.max.file.size": 100000,
+            },
+            "small budget": {BUDGET: 1 << 16},
+        },
+    ),
+    indirect=["way"],
 )
 def test_the_same_table_as_of_staged_rows(tmp_path: Path, way: str, options: dict[str, Any]) -> None:
     options = {**OPTIONS, INDEX: "SIMPLE", **options}
@@ -133,7 +156,11 @@ def test_the_same_table_as_of_staged_rows(tmp_path: Path, way: str, options: dic
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {TYPE: "MERGE_ON_READ"}, {TYPE: "MERGE_ON_READ", RINGS: "CONSISTENT_HASHING"}],
+    [
+        {},
+        pytest.param({TYPE: "MERGE_ON_READ"}, marks=pytest.mark.full),
+        {TYPE: "MERGE_ON_READ", RINGS: "CONSISTENT_HASHING"},
+    ],
     ids=["copy-on-write", "merge-on-read", "rings"],
 )
 def test_rows_whose_keys_say_their_file_group(tmp_path: Path, options: dict[str, Any]) -> None:
@@ -156,7 +183,11 @@ def test_more_rows_for_numbered_file_groups_than_were_counted(tmp_path: Path, co
     assert_same_rows(hoodie.read_table(str(tmp_path / "t")), BATCHES[0])
 
 
-@pytest.mark.parametrize("policy", ["drop", "fail"])
+@pytest.mark.parametrize(
+    ("way", "policy"),
+    crossed_but({"on the driver-fail", "by tasks-drop"}, WAYS, {"drop": "drop", "fail": "fail"}),
+    indirect=["way"],
+)
 def test_an_insert_that_looks_for_stored_keys(tmp_path: Path, way: str, policy: str) -> None:
     options = {**OPTIONS, "hoodie.datasource.insert.dup.policy": policy}
     load(Apart(), parts(BATCHES[0]), tmp_path / "t")
@@ -170,14 +201,18 @@ def test_an_insert_that_looks_for_stored_keys(tmp_path: Path, way: str, policy: 
 
 
 @pytest.mark.parametrize(
-    "counted",
-    [
-        BATCHES[0].take(SHUFFLED),
-        BATCHES[0].slice(0, 500),
-        pa.concat_tables([BATCHES[0], BATCHES[1]]),
-        BATCHES[0].set_column(2, "region", pa.array(["us"] * 600)),
-    ],
-    ids=["order", "more rows", "fewer rows", "partitions"],
+    ("way", "counted"),
+    crossed_but(
+        {"on the driver-more rows", "on the driver-partitions", "by tasks-order", "by tasks-fewer rows"},
+        WAYS,
+        {
+            "order": BATCHES[0].take(SHUFFLED),
+            "more rows": BATCHES[0].slice(0, 500),
+            "fewer rows": pa.concat_tables([BATCHES[0], BATCHES[1]]),
+            "partitions": BATCHES[0].set_column(2, "region", pa.array(["us"] * 600)),
+        },
+    ),
+    indirect=["way"],
 )
 def test_rows_that_change_between_the_passes_are_withdrawn(
     tmp_path: Path, way: str, counted: pa.Table

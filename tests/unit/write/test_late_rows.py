@@ -14,6 +14,7 @@ import pytest
 import hoodie
 from tests.support.readers import read_hudi_rs
 from tests.support.tables import small_rows
+from tests.support.tiers import crossed_but
 from tests.unit.write.merge_on_read import (
     MOR,
     NO_PACKING,
@@ -101,8 +102,14 @@ ORDERINGS: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["avro", "parquet"])
-@pytest.mark.parametrize("kind", ORDERINGS)
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    crossed_but(
+        {"int-avro", "double-parquet", "string-avro", "date-parquet", "timestamp-avro", "decimal-parquet"},
+        {kind: kind for kind in ORDERINGS},
+        {"avro": "avro", "parquet": "parquet"},
+    ),
+)
 def test_ordering_columns_of_every_type(tmp_path: Path, kind: str, form: str) -> None:
     dtype, (low, middle, high) = ORDERINGS[kind]
     schema = pa.schema([("id", pa.string()), ("ts", dtype), ("val", pa.string())])

@@ -26,7 +26,7 @@ from tests.unit.write.support import BUDGET, OPTIONS, SORT_MODE
 
 SPILL = "hoodie.memory.spillable.map.path"
 MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
-SMALL = 1 << 18
+SMALL = 1 << 17
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def rooms(monkeypatch: pytest.MonkeyPatch) -> list[Room]:
 def test_rows_beyond_half_of_the_budget_are_on_disk_between_the_steps(
     tmp_path: Path, rooms: list[Room], operation: str, options: dict[str, str]
 ) -> None:
-    stored = as_table(small_rows(range(6000), 5), SMALL_SCHEMA)
-    rows = as_table(small_rows(range(3000, 12000), 6), SMALL_SCHEMA)
+    stored = as_table(small_rows(range(3000), 5), SMALL_SCHEMA)
+    rows = as_table(small_rows(range(1500, 6000), 6), SMALL_SCHEMA)
     given = {**OPTIONS, **options, SPILL: str(tmp_path / "spill")}
     for name, budget in (("large", 1 << 30), ("small", SMALL)):
         hoodie.write_table(stored, str(tmp_path / name), operation="bulk_insert", options=given)

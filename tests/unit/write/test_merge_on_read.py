@@ -20,6 +20,7 @@ from tests.support.oracle import Mode
 from tests.support.rows import assert_same_rows
 from tests.support.storages import wrapped
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, full_rows, small_rows, without
+from tests.support.tiers import crossed_but
 from tests.unit.write.merge_on_read import (
     BLOCK_FORMAT,
     BLOCK_SIZE,
@@ -72,9 +73,15 @@ def test_a_new_table(tmp_path: Path, operation: str) -> None:
     assert props[properties.MERGER_STRATEGY] == "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 
-@pytest.mark.parametrize("options", [MOR, WITHOUT_PARTITION], ids=["partitions", "no partitions"])
-@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
-@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize(
+    ("form", "index", "options"),
+    crossed_but(
+        {"avro-SIMPLE-partitions", "parquet-BLOOM-no partitions"},
+        {"avro": "avro", "parquet": "parquet"},
+        {"SIMPLE": "SIMPLE", "BLOOM": "BLOOM"},
+        {"partitions": MOR, "no partitions": WITHOUT_PARTITION},
+    ),
+)
 def test_writes_one_after_the_other(tmp_path: Path, options: dict[str, Any], index: str, form: str) -> None:
     """Packing, updates, late updates, deletes, late deletes, deletes of new keys, keys written again."""
     more = {BLOCK_FORMAT: form, "hoodie.index.type": index}
@@ -96,7 +103,7 @@ def test_every_type_in_a_log(tmp_path: Path) -> None:
         [pa.field("c_ntz", pa.timestamp("us", tz="UTC")) if f.name == "c_ntz" else f for f in FULL_SCHEMA]
     )
     for form in ("avro", "parquet"):
-        for version, ids in ((1, range(40)), (2, range(0, 40, 2)), (3, range(0, 40, 3))):
+        for version, ids in ((1, range(20)), (2, range(0, 20, 2)), (3, range(0, 20, 3))):
             rows = full_rows(ids, version)
             table = pa.Table.from_pylist(rows, schema=FULL_SCHEMA)
             options = {**pair.options, BLOCK_FORMAT: form}
@@ -254,10 +261,10 @@ def test_blocks_and_files_of_limited_size(tmp_path: Path, form: str, file_size: 
 
 def test_more_rows_than_the_memory_budget(tmp_path: Path) -> None:
     pair = MorPair(tmp_path / "t", {**WITHOUT_PARTITION, **NO_PACKING}, partition=())
-    pair.write(small_rows(range(3000), 1))
+    pair.write(small_rows(range(1200), 1))
     budget: dict[str, Any] = {BUDGET.replace(".", "__"): 1 << 16}
-    result = pair.write(small_rows(range(3000), 2) + small_rows(range(500), 3, deleted=True), **budget)
-    assert (result.num_updates, result.num_deletes) == (2500, 500)
+    result = pair.write(small_rows(range(1200), 2) + small_rows(range(200), 3, deleted=True), **budget)
+    assert (result.num_updates, result.num_deletes) == (1000, 200)
     assert all(block.content_length < 1 << 15 for log in log_paths(pair.path) for block in blocks(log))
 
 

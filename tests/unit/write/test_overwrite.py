@@ -9,12 +9,12 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, InputError
+from tests.support.tiers import crossed_but, full_but
 from tests.unit.write.support import PARTITION, PLAIN, listing, plain, values
 
 MODE = "hoodie.datasource.overwrite.mode"
 PATHS = "hoodie.static.overwrite.partition.paths"
 TYPE = "hoodie.datasource.write.table.type"
-KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 
 
 def made(path: Path, kind: str = "COPY_ON_WRITE") -> dict[str, Any]:
@@ -30,8 +30,14 @@ def overwrite(path: Path, options: dict[str, Any], *rows: tuple[str, int, str], 
     return hoodie.write_table(plain(*rows), str(path), operation=operation, options=options, **more)
 
 
-@KINDS
-@pytest.mark.parametrize("mode", [{}, {MODE: "static"}])
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    crossed_but(
+        {"unset-COPY_ON_WRITE", "static-MERGE_ON_READ"},
+        {"unset": {}, "static": {MODE: "static"}},
+        {kind: kind for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")},
+    ),
+)
 def test_named_partitions_are_replaced_with_rows_for_them_or_not(
     tmp_path: Path, kind: str, mode: dict[str, Any]
 ) -> None:
@@ -74,7 +80,7 @@ def test_three_partitions_that_are_not_named_are_told(tmp_path: Path) -> None:
             overwrite(table, options, *((f"k{other}", 1, other) for other in others))
 
 
-@KINDS
+@pytest.mark.parametrize("kind", full_but({"COPY_ON_WRITE"}, ["COPY_ON_WRITE", "MERGE_ON_READ"]))
 def test_static_without_names_replaces_the_table(tmp_path: Path, kind: str) -> None:
     """As Apache Hudi's INSERT OVERWRITE without PARTITION; its DataFrame writer does not look at the mode."""
     table = tmp_path / "t"

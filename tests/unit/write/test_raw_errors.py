@@ -16,6 +16,7 @@ import hoodie
 from hoodie.cli.command import main
 from hoodie.errors import ConfigError, InputError, StorageError
 from tests.conftest import require
+from tests.support.tiers import crossed_but, full_but
 from tests.unit.write.support import listing
 
 OPTIONS = {
@@ -60,10 +61,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert os.listdir() == []
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    hoodie.write_table(ROWS, str(tmp_path / "t"), options=OPTIONS)
-    return tmp_path / "t"
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nothing that is refused changes it."""
+    path = tmp_path_factory.mktemp("refused") / "t"
+    hoodie.write_table(ROWS, str(path), options=OPTIONS)
+    return path
 
 
 @pytest.mark.parametrize("name", ON_PATHS)
@@ -127,8 +130,18 @@ NO_UTF8: dict[str, tuple[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "insert_overwrite"])
-@pytest.mark.parametrize("case", NO_UTF8)
+@pytest.mark.parametrize(
+    ("case", "operation"),
+    crossed_but(
+        {
+            *(f"{case}-upsert" for case in NO_UTF8),
+            *(f"{case}-bulk_insert" for case in ("key", "list")),
+            *(f"{case}-insert_overwrite" for case in ("partition", "dictionary")),
+        },
+        {case: case for case in NO_UTF8},
+        {name: name for name in ("upsert", "bulk_insert", "insert_overwrite")},
+    ),
+)
 def test_texts_that_are_no_utf8(table: Path, case: str, operation: str) -> None:
     before, (name, column) = listing(table), NO_UTF8[case]
     rows = ROWS.drop_columns([name]) if name in ROWS.column_names else ROWS
@@ -162,7 +175,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     assert libc.umount2(os.fsencode(folder), 2) == 0
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", full_but({"COPY_ON_WRITE"}, ["COPY_ON_WRITE", "MERGE_ON_READ"]))
 def test_a_full_disk(small_disk: Path, kind: str) -> None:
     options = {
         "hoodie.datasource.write.recordkey.field": "id",

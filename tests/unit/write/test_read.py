@@ -16,6 +16,7 @@ from hoodie.errors import ConfigError, TableError, TableNotFound
 from hoodie.format.meta_fields import META_COLUMNS
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.support.tiers import crossed_but
 from tests.unit.write.support import MAX_FILE, OPTIONS, PLAIN, RECORD_SIZE, data_files, plain
 
 ROWS = as_table(small_rows(range(40), 1), SMALL_SCHEMA)
@@ -75,7 +76,7 @@ def test_columns_come_in_the_order_asked_for(
         ("length(name) = 0 OR TRUE", pc.scalar(True)),
     ],
 )
-@pytest.mark.parametrize("columns", [None, ["id", "val"]])
+@pytest.mark.parametrize("columns", [pytest.param(None, marks=pytest.mark.full), ["id", "val"]])
 def test_predicates(table: Path, where: str, expected: pc.Expression, columns: list[str] | None) -> None:
     got = hoodie.read_table(str(table), where=where, columns=columns)
     wanted = ROWS.filter(expected)
@@ -187,8 +188,10 @@ def test_a_missing_table(tmp_path: Path) -> None:
         hoodie.read_table(str(tmp_path / "nothing"), where="a = 1")
 
 
-@pytest.mark.parametrize("hive", [False, True])
-@pytest.mark.parametrize("encode", [False, True])
+@pytest.mark.parametrize(
+    ("hive", "encode"),
+    crossed_but({"bare-encoded", "hive-raw"}, {"bare": False, "hive": True}, {"raw": False, "encoded": True}),
+)
 def test_partition_columns_that_only_the_path_has(tmp_path: Path, hive: bool, encode: bool) -> None:
     """As Apache Hudi stores them with hoodie.datasource.write.drop.partition.columns."""
     from tests.unit.write.support import HIVE_STYLE, URL_ENCODE

@@ -28,6 +28,7 @@ from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.support.tiers import full_but
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, TYPES
 from tests.unit.services.undo_support import History as Undone
+from tests.unit.write.support import Templates
 
 ASKING = {**FEW_GROUPS, "hoodie.index.type": "RECORD_INDEX"}
 SCHEMA = arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("region", pa.string()), ("val", pa.int64())])
@@ -58,8 +59,8 @@ def agrees(history: Undone) -> None:
 
 
 @pytest.mark.parametrize("kind", full_but({MERGE_ON_READ}, TYPES))
-def test_a_new_table_has_one(tmp_path: Path, kind: str) -> None:
-    history = made(tmp_path / "t", kind)
+def test_a_new_table_has_one(tmp_path: Path, templates: Templates, kind: str) -> None:
+    history = templates.copy(tmp_path / "t", made, kind)
     agrees(history)
     folder = tmp_path / "t/.hoodie/metadata/record_index"
     assert len({path.name.split("_")[0] for path in folder.glob(".record-index-*")}) == 2
@@ -114,8 +115,8 @@ def test_what_replaces_file_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", full_but({MERGE_ON_READ}, TYPES))
-def test_rollbacks(tmp_path: Path, kind: str) -> None:
-    history = made(tmp_path / "t", kind)
+def test_rollbacks(tmp_path: Path, templates: Templates, kind: str) -> None:
+    history = templates.copy(tmp_path / "t", made, kind)
     *_, kept, gone = history.commits()
     hoodie.rollback_table(str(history.path), gone, options=ASKING)
     history.back_to(kept)

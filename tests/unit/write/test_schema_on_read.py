@@ -17,9 +17,12 @@ from hoodie.format.internal_schema import parse_history
 from tests.support.arrow import pc
 from tests.support.evolved import changed, commits, rename
 from tests.support.rows import assert_same_rows
+from tests.support.tiers import full_but
 
 TABLES = ["evolved_cow", "evolved_mor"]
 BOTH = pytest.mark.parametrize("table", TABLES, indirect=True)
+COW_KEPT = pytest.mark.parametrize("table", full_but({"evolved_cow"}, TABLES), indirect=True)
+MOR_KEPT = pytest.mark.parametrize("table", full_but({"evolved_mor"}, TABLES), indirect=True)
 MOR = pytest.mark.parametrize("table", ["evolved_mor"], indirect=True)
 
 
@@ -66,7 +69,7 @@ def test_an_upsert_keeps_the_values_of_older_files(table: Path) -> None:
     ]
 
 
-@BOTH
+@COW_KEPT
 def test_an_insert_and_a_delete_keep_them_too(table: Path) -> None:
     before = rows_of(table)
     new = changed(before, ["k003"], 50, {"id": "k900"})
@@ -76,7 +79,7 @@ def test_an_insert_and_a_delete_keep_them_too(table: Path) -> None:
     assert_same_rows(rows_of(table), pa.concat_tables([new, without(before, "k006", "k001")]))
 
 
-@BOTH
+@MOR_KEPT
 def test_new_and_wider_columns_extend_the_history(table: Path) -> None:
     before = rows_of(table)
     history = parse_history(schemacommit(table, commits(table)[-1]))
@@ -99,7 +102,7 @@ def test_new_and_wider_columns_extend_the_history(table: Path) -> None:
     assert found["more"].null_count == before.num_rows - 1
 
 
-@BOTH
+@MOR_KEPT
 def test_services_write_the_rows_of_older_files_in_the_newest_schema(table: Path) -> None:
     before = rows_of(table)
     if table.name == "evolved_mor":
@@ -136,7 +139,7 @@ def test_a_compaction_scheduled_before_a_change_writes_the_columns_of_then(table
     assert_same_rows(rows_of(table), pa.concat_tables([newer, without(expected, "k003", "k001")]))
 
 
-@BOTH
+@COW_KEPT
 def test_replaced_partitions_and_the_way_back(table: Path) -> None:
     before = rows_of(table)
     new = changed(before, ["k000", "k003"], 50, {"title": "only"})
@@ -153,7 +156,7 @@ def test_replaced_partitions_and_the_way_back(table: Path) -> None:
     assert not list((table / ".hoodie/.schema").glob(f"{instant}*")), "swept with the next write"
 
 
-@BOTH
+@MOR_KEPT
 def test_a_writer_without_the_setting_came_in_between(table: Path) -> None:
     """Its commit says nothing of ids; its files have the names of then, and the next write has ids again."""
     last = commits(table)[-1]
@@ -169,7 +172,7 @@ def test_a_writer_without_the_setting_came_in_between(table: Path) -> None:
     assert_same_rows(rows_of(table), pa.concat_tables([newer, without(before, "k003")]))
 
 
-@BOTH
+@COW_KEPT
 def test_old_names_and_lost_key_columns_are_refused(table: Path) -> None:
     before = rows_of(table)
     files = sorted(table.rglob("*"))
@@ -195,7 +198,7 @@ def test_logs_are_not_merged_by_an_ordering_column_that_lost_its_name(table: Pat
     assert rows_of(table, as_of=then).num_rows == 30
 
 
-@BOTH
+@COW_KEPT
 def test_archived_commits_leave_what_older_files_need(table: Path) -> None:
     """The commit of the newest schemacommit stays, though services came after it: Hudi looks for it there."""
     before = rows_of(table)
@@ -227,7 +230,7 @@ def test_archived_commits_leave_what_older_files_need(table: Path) -> None:
     assert_same_rows(rows_of(table), pa.concat_tables([newer, without(expected, "k002")]))
 
 
-@BOTH
+@COW_KEPT
 def test_quality_gates_see_older_files_by_their_present_names(table: Path) -> None:
     before = rows_of(table)
     newer = changed(before, ["k003"], 50, {"title": "ours"})
@@ -244,7 +247,7 @@ def test_quality_gates_see_older_files_by_their_present_names(table: Path) -> No
         hoodie.write_table(newer, str(table), options=wrong)
 
 
-@BOTH
+@MOR_KEPT
 def test_known_keys_are_looked_up_in_older_files(table: Path) -> None:
     before = rows_of(table)
     known = changed(before, ["k003", "k001"], 50, {"title": "ours"})
@@ -254,7 +257,7 @@ def test_known_keys_are_looked_up_in_older_files(table: Path) -> None:
     assert_same_rows(rows_of(table), pa.concat_tables([before, new]))
 
 
-@BOTH
+@COW_KEPT
 def test_another_column_of_a_partition_columns_name_is_refused(table: Path) -> None:
     """A predicate on it would rule out partitions by the values of another column."""
     then = commits(table)[-1]
@@ -280,7 +283,7 @@ def test_parquet_log_blocks_are_read_by_the_names_of_their_schema(table: Path) -
     )
 
 
-@BOTH
+@MOR_KEPT
 def test_a_restore_takes_the_columns_back(table: Path) -> None:
     before = rows_of(table)
     then = commits(table)[-1]

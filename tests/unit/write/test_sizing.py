@@ -45,9 +45,9 @@ def _sizes(table: Path) -> list[int]:
 
 
 def test_a_load_is_cut_into_files_near_the_maximum(tmp_path: Path) -> None:
-    hoodie.write_table(_rows(range(4000)), str(tmp_path / "t"), options=SIZES)
+    hoodie.write_table(_rows(range(2000)), str(tmp_path / "t"), options=SIZES)
     sizes = _sizes(tmp_path / "t")
-    assert len(sizes) == 14
+    assert len(sizes) == 7
     assert min(sizes) > MAX * 0.8, "no file holds just the rest of another"
     assert max(sizes) < MAX * 1.13, "a tenth more, as Apache Hudi's, and the bloom filter"
 
@@ -74,8 +74,8 @@ def test_without_packing_every_write_makes_its_file(tmp_path: Path) -> None:
 def test_record_size_is_learnt_from_a_commit_that_was_big_enough(tmp_path: Path) -> None:
     """A wrong estimate makes too many files once, not twice."""
     wrong = {**SIZES, RECORD_SIZE: ROW * 20, SMALL_FILE: 1}
-    first = hoodie.write_table(_rows(range(1000)), str(tmp_path / "t"), options=wrong)
-    second = hoodie.write_table(_rows(range(1000, 2000)), str(tmp_path / "t"), options=wrong)
+    first = hoodie.write_table(_rows(range(500)), str(tmp_path / "t"), options=wrong)
+    second = hoodie.write_table(_rows(range(500, 1000)), str(tmp_path / "t"), options=wrong)
     assert first.num_files > 30
     assert second.num_files < 10
 

@@ -36,15 +36,15 @@ def spilled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def _batches() -> list[pa.Table]:
     """New rows, then updates with duplicates, ties, late rows, deletes and inserts."""
-    first = small_rows(range(6000), 5)
+    first = small_rows(range(3000), 5)
     second = (
-        small_rows(range(3000), 6)
-        + small_rows(range(2000, 4000), 7)
-        + small_rows(range(3500, 4000), 7)
-        + small_rows(range(4000, 4500), 4)
-        + small_rows(range(4500, 5000), 8, deleted=True)
-        + small_rows(range(7000, 9000), 5)
-        + small_rows(range(8000, 9500), 4)
+        small_rows(range(1500), 6)
+        + small_rows(range(1000, 2000), 7)
+        + small_rows(range(1700, 2000), 7)
+        + small_rows(range(2000, 2200), 4)
+        + small_rows(range(2200, 2500), 8, deleted=True)
+        + small_rows(range(3500, 4500), 5)
+        + small_rows(range(4000, 4700), 4)
     )
     return [as_table(rows, SMALL_SCHEMA) for rows in (first, second)]
 
@@ -77,7 +77,7 @@ def test_same_table_with_a_tiny_budget(tmp_path: Path, spilled: list[str], opera
 
 def test_all_types_spill(tmp_path: Path, spilled: list[str]) -> None:
     for name, budget in (("small", TINY), ("large", 1 << 30)):
-        for version, numbers in ((1, range(900)), (2, range(600, 1200))):
+        for version, numbers in ((1, range(300)), (2, range(200, 400))):
             rows = as_table(full_rows(numbers, version) + full_rows(numbers, version), FULL_SCHEMA)
             hoodie.write_table(rows, str(tmp_path / name), options={**OPTIONS, BUDGET: budget})
     assert spilled
@@ -102,7 +102,7 @@ def test_a_failing_write_empties_the_spill_folder_too(
     assert len(spilled) > before
     assert os.listdir(tmp_path / "spill") == []
     monkeypatch.undo()
-    assert hoodie.read_table(str(tmp_path / "t")).num_rows == 6000
+    assert hoodie.read_table(str(tmp_path / "t")).num_rows == 3000
 
 
 def test_the_spill_folder_is_made_where_it_is_missing(tmp_path: Path, spilled: list[str]) -> None:
@@ -121,7 +121,7 @@ def test_a_spill_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_global_sort_with_a_tiny_budget(tmp_path: Path) -> None:
-    rows = as_table(small_rows(range(5000), 1), SMALL_SCHEMA)
+    rows = as_table(small_rows(range(3000), 1), SMALL_SCHEMA)
     options = {**OPTIONS, BUDGET: TINY, SORT_MODE: "GLOBAL_SORT"}
     hoodie.write_table(rows, str(tmp_path / "t"), operation="bulk_insert", options=options)
     assert_same_rows(hoodie.read_table(str(tmp_path / "t")), rows)

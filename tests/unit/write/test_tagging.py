@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.opened import OPTIONS as NOTED
 from tests.support.opened import opened
 from tests.support.requests import counted
-from tests.support.tiers import full_but
+from tests.support.tiers import crossed_but, full_but
 
 ROWS, FILES = 1200, 12
 OPTIONS: dict[str, Any] = {
@@ -58,23 +59,40 @@ def in_partitions(found: pa.Table, count: int) -> LocalFrame:
     return LocalFrame(found.schema, [source(number * step) for number in range(count)])
 
 
-@pytest.fixture(params=["on the driver", "by tasks"])
+WAYS = {"on the driver": "on the driver", "by tasks": "by tasks"}
+TASKS = pytest.mark.parametrize("way", full_but({"by tasks"}, WAYS), indirect=True)
+
+
+@pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "by tasks":
         monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
     return str(request.param)
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve partitions of one file each."""
-    path = tmp_path / "t"
+    path = tmp_path_factory.mktemp("made") / "t"
     hoodie.write_table(rows(1), str(path), operation="bulk_insert", options=OPTIONS)
     return path
 
 
-@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
-@pytest.mark.parametrize("count", full_but({16}, [1, 16, 64]))
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "t"))
+
+
+@pytest.mark.parametrize(
+    ("way", "count", "index"),
+    crossed_but(
+        {"on the driver-16-SIMPLE", "by tasks-16-BLOOM"},
+        WAYS,
+        {str(count): count for count in (1, 16, 64)},
+        {"SIMPLE": "SIMPLE", "BLOOM": "BLOOM"},
+    ),
+    indirect=["way"],
+)
 def test_opens_of_candidate_files(table: Path, way: str, count: int, index: str) -> None:
     with counted(str(table)) as requests:
         options = {"hoodie.index.type": index}
@@ -87,6 +105,7 @@ def test_opens_of_candidate_files(table: Path, way: str, count: int, index: str)
     assert sorted(lists) == [f"/r{number:02d}" for number in range(FILES)], "each partition is listed once"
 
 
+@TASKS
 def test_files_of_one_partition_are_shared_among_tasks(
     tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +125,7 @@ def test_files_of_one_partition_are_shared_among_tasks(
     assert hoodie.read_table(str(table)).num_rows == 0
 
 
+@TASKS
 def test_rows_that_are_staged_again_are_not_mixed_up(
     table: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +141,7 @@ def test_rows_that_are_staged_again_are_not_mixed_up(
     assert len(hoodie.instants(str(table))) == 1
 
 
+@TASKS
 def test_keys_beyond_what_a_task_holds(table: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hoodie.write.locate.LOCATED_BYTES", 1000)
     done = written(table, in_partitions(rows(2, ROWS + 60), 5), Operation.UPSERT, **NOTED)
@@ -129,7 +150,11 @@ def test_keys_beyond_what_a_task_holds(table: Path, way: str, monkeypatch: pytes
     assert (gone.num_deletes, gone.num_missing) == (100, 0)
 
 
-@pytest.mark.parametrize("policy", ["drop", "fail"])
+@pytest.mark.parametrize(
+    ("way", "policy"),
+    crossed_but({"on the driver-fail", "by tasks-drop"}, WAYS, {"drop": "drop", "fail": "fail"}),
+    indirect=["way"],
+)
 def test_keys_that_are_stored_are_left_out_or_refused(table: Path, way: str, policy: str) -> None:
     options = {"hoodie.datasource.insert.dup.policy": policy, "hoodie.combine.before.insert": True}
     frame = in_partitions(rows(2, ROWS + 60), 16)

@@ -221,11 +221,13 @@ def test_a_service_goes_before_writers_that_wait(table: Path) -> None:
 
 def test_a_waiter_that_is_killed_is_in_nobodys_way(table: Path) -> None:
     with held(table):
-        killed, other = start(table, 7), start(table, 1)
+        killed = start(table, 7)
+        until(lambda: len(waiting(table)) == 1)
+        other = Background(lambda: hoodie.write_table(rows(1), str(table), options=OPTIONS))
         until(lambda: len(waiting(table)) == 2)
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
-    finished(other)
+    other.join()
     check(table, range(2))
 
 

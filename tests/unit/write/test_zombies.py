@@ -26,6 +26,7 @@ from hoodie.write.attempt import ServiceAttempt
 from hoodie.write.transaction import Transaction
 from tests.support.objects import SCHEME, Objects, stored
 from tests.support.storages import registered
+from tests.support.tiers import crossed_but
 
 OPTIONS = {
     "hoodie.datasource.write.recordkey.field": "id",
@@ -97,7 +98,15 @@ def declare_dead(path: str) -> str:
     return beat.name
 
 
-@pytest.mark.parametrize("operation", ["upsert", "insert_overwrite_table"])
+@pytest.mark.parametrize(
+    ("path", "operation"),
+    crossed_but(
+        {"files-upsert", "objects-insert_overwrite_table"},
+        {storage: storage for storage in ("files", "objects")},
+        {name: name for name in ("upsert", "insert_overwrite_table")},
+    ),
+    indirect=["path"],
+)
 def test_it_slept_between_its_last_look_and_the_publishing(path: str, operation: str) -> None:
     """It was rolled back, and another write came after it."""
     slept: list[str] = []
@@ -132,7 +141,15 @@ def test_it_was_taken_for_dead_and_can_not_see_what_became_of_its_commit(path: s
     assert stored_rows(path) == expected(0, 1)
 
 
-@pytest.mark.parametrize("action", [Action.COMMIT, Action.REPLACECOMMIT])
+@pytest.mark.parametrize(
+    ("path", "action"),
+    crossed_but(
+        {"objects-commit", "objects-replacecommit"},
+        {storage: storage for storage in ("files", "objects")},
+        {action.value: action for action in (Action.COMMIT, Action.REPLACECOMMIT)},
+    ),
+    indirect=["path"],
+)
 def test_it_published_after_all_and_died_there(path: str, action: Action) -> None:
     """As nothing but an object store lets it: the next writer takes the commit back."""
     table = Table.open(path)
