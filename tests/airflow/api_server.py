@@ -1,8 +1,11 @@
-"""`airflow api-server` in a process group of its own, with this project's plugins."""
+"""`airflow api-server` in a process group of its own, with this project's plugins; or the page and Airflow's
+signing in as an application in this process.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -14,9 +17,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from email.message import Message
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import pytest
 
 from tests.support.browser import Browser
 from tests.support.server_process import free_port
@@ -40,25 +44,82 @@ def plugins_folder(folder: Path) -> Path:
     return made
 
 
+#: status, headers and body
+Answer = tuple[int, Any, bytes]
+
+
+class Signing(Protocol):
+    """Who serves the page to users that sign in."""
+
+    def get(self, path: str, token: str | None = None) -> Answer:
+        """Status, headers and body of a GET below the base address; redirects are not followed."""
+
+    def token(self) -> str:
+        """A signed-in user's."""
+
+
 @dataclass(frozen=True)
 class ApiServer:
     """`url` is Airflow's base address, with a trailing slash."""
 
     url: str
 
-    def get(self, path: str, token: str | None = None) -> tuple[int, Message, bytes]:
-        """Status, headers and body of a GET below the base address; redirects are not followed."""
+    def get(self, path: str, token: str | None = None) -> Answer:
         request = urllib.request.Request(self.url + path)
         if token is not None:
             request.add_header("Authorization", f"Bearer {token}")
         return _open(request)
 
     def token(self) -> str:
-        """A signed-in user's."""
         body = json.dumps({"username": USER, "password": PASSWORD}).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}auth/token", body, headers)
         return str(json.loads(_open(request)[2])["access_token"])
+
+
+@dataclass(frozen=True)
+class AppHere:
+    """The plugin's applications beside Airflow's own of signing in, without the rest of its API."""
+
+    client: Any
+
+    def get(self, path: str, token: str | None = None) -> Answer:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        answer = self.client.get(path, headers=headers, follow_redirects=False)
+        return answer.status_code, answer.headers, answer.content
+
+    def token(self) -> str:
+        answer = self.client.post("auth/token", json={"username": USER, "password": PASSWORD})
+        return str(answer.json()["access_token"])
+
+
+@contextlib.contextmanager
+def serve_here(folder: Path, tables: Mapping[str, str], path: str) -> Iterator[AppHere]:
+    """As `serve`, without a process of its own."""
+    from airflow import plugins_manager
+    from airflow.api_fastapi import app as airflow_app
+    from airflow.api_fastapi.core_api.routes.public.auth import auth_router
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    from airflow_hoodie.plugins import timeline_app
+    from airflow_hoodie.plugins.timeline import HoodieTimelinePlugin
+
+    url = f"http://127.0.0.1{path}/"
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in _environment(folder, url, tables).items():
+            patched.setenv(name, value)
+        patched.setattr(plugins_manager, "_get_plugins", lambda: ([HoodieTimelinePlugin], {}))
+        uncached = plugins_manager.get_fastapi_plugins.__wrapped__
+        patched.setattr(plugins_manager, "get_fastapi_plugins", uncached)
+        patched.setattr(airflow_app._AuthManagerState, "instance", None)
+        patched.setattr(timeline_app, "page", dataclasses.replace(timeline_app.page, airflow=path))
+        app = FastAPI(root_path=path)
+        airflow_app.init_plugins(app)
+        airflow_app.init_auth_manager(app)
+        app.include_router(auth_router, prefix="/api/v2")
+        with TestClient(app, base_url=url) as client:
+            yield AppHere(client)
 
 
 def sign_in(browser: Browser, server: ApiServer, path: str = "") -> None:
@@ -77,7 +138,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _open(request: urllib.request.Request) -> tuple[int, Message, bytes]:
+def _open(request: urllib.request.Request) -> Answer:
     try:
         with urllib.request.build_opener(_Stay).open(request, timeout=60) as answer:
             return answer.status, answer.headers, answer.read()
@@ -93,18 +154,11 @@ def serve(folder: Path, tables: Mapping[str, str], path: str = "") -> Iterator[A
     `path` is the part of Airflow's address after the host, such as "/airflow".
     """
     port = free_port()
-    passwords = folder / "passwords.json"
-    passwords.write_text(json.dumps({USER: PASSWORD}))
     server = ApiServer(f"http://127.0.0.1:{port}{path}/")
     environ = {
         **os.environ,
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins_folder(folder)),
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
-        "AIRFLOW__API__BASE_URL": server.url,
-        "AIRFLOW__API__SECRET_KEY": "a secret of the tests",
-        "AIRFLOW__API_AUTH__JWT_SECRET": "another secret of the tests, long enough for its algorithm",
-        "AIRFLOW__HOODIE__TABLES": json.dumps(dict(tables)),
+        **_environment(folder, server.url, tables),
     }
     log = folder / "api-server.log"
     command = [sys.executable, "-m", "airflow", "api-server", "--host", "127.0.0.1", "--port", str(port)]
@@ -119,6 +173,19 @@ def serve(folder: Path, tables: Mapping[str, str], path: str = "") -> Iterator[A
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _environment(folder: Path, url: str, tables: Mapping[str, str]) -> dict[str, str]:
+    passwords = folder / "passwords.json"
+    passwords.write_text(json.dumps({USER: PASSWORD}))
+    return {
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__SECRET_KEY": "a secret of the tests",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "another secret of the tests, that is as long as its algorithm asks",
+        "AIRFLOW__HOODIE__TABLES": json.dumps(dict(tables)),
+    }
 
 
 def _await(server: ApiServer, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import importlib.util
 import json
 import logging
@@ -16,13 +17,14 @@ import stat
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hoodie.bundle import _files as _read_for_bundle
 from tests.conftest import require
 
 HERE = Path(__file__).parent
@@ -147,6 +149,48 @@ def logged(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str])
     """What was logged so far: to stdout once Airflow has set its logging up, else to Python's handlers."""
     caplog.set_level(logging.INFO)
     return lambda: capsys.readouterr().out + caplog.text
+
+
+def run_jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of local tasks run in this process from now on; what they are asked and print stays the same."""
+    from airflow_hoodie.hooks.local import HoodieLocalHook
+    from airflow_hoodie.job_output import with_nonce
+    from airflow_hoodie.secrets import hide
+    from hoodie.jobs import _main
+    from hoodie.jobs._output import Output
+
+    def run(self: HoodieLocalHook, request: Mapping[str, Any]) -> dict[str, Any]:
+        text, self._output.nonce = with_nonce(request)
+        self._output.mask = hide(request, self._env_vars)
+
+        class Lines(Output):
+            def emit(self, kind: str, value: Mapping[str, Any]) -> None:
+                line = f"HOODIE_{kind}:{self.nonce} {json.dumps(value, ensure_ascii=False, default=str)}"
+                assert output.take(line), line
+
+        output = self._output
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(_main, "Output", Lines)
+            code = _main.main(self._job, ["--request", text.decode()])
+        return self._outcome(code)
+
+    monkeypatch.setattr(HoodieLocalHook, "run", run)
+
+
+@pytest.fixture
+def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_jobs_here(monkeypatch)
+
+
+@functools.cache
+def _bundled(package: Path) -> dict[str, bytes]:
+    return _read_for_bundle(package)
+
+
+@pytest.fixture(autouse=True)
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission looks whether its zip has the sources as they are: for all tests they are read once."""
+    monkeypatch.setattr("hoodie.bundle._files", _bundled)
 
 
 #: body of a job that commits: writes the instant's file and reports

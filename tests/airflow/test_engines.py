@@ -43,9 +43,6 @@ from airflow_hoodie.operators.write import (
     UpsertOperator,
 )
 from airflow_hoodie.table import HoodieTable
-from hoodie.backend.local import LocalBackend
-from hoodie.errors import TooCostly
-from hoodie.jobs import _main
 
 from .conftest import FakeSubmit
 from .test_exactly_once import JOB, context
@@ -87,20 +84,12 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
 
 
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job of a local task without a process of its own."""
-
-    def call(self: HoodieLocalHook, request: Any) -> dict[str, Any]:
-        return _main.run(LocalBackend(), _main.parse_request(request, self._job), lambda *_: None)
-
-    monkeypatch.setattr(HoodieLocalHook, "run", call)
-
-
 # --- what a local job does --------------------------------------------------------------------------------
 
 
-def test_every_write_without_spark(table: HoodieTable, tmp_path: Path, no_spark: None, here: None) -> None:
+def test_every_write_without_spark(
+    table: HoodieTable, tmp_path: Path, no_spark: None, jobs_here: None
+) -> None:
     def write(kind: Any, **more: Any) -> dict[str, Any]:
         return run(kind(task_id="write", table=table, engine="local", **more))
 
@@ -113,7 +102,7 @@ def test_every_write_without_spark(table: HoodieTable, tmp_path: Path, no_spark:
     assert stored(table) == {"a": 1, "b": 3, "c": 2, "d": 3}
     planned = write(UpsertOperator, source=source(tmp_path, "a", 9), dry_run=True)
     assert (planned["status"], planned["num_updates"]) == ("planned", 1)
-    with pytest.raises(TooCostly, match=r"hoodie.write.max.amplification is 1\.5"):
+    with pytest.raises(HoodieValidationError, match=r"hoodie.write.max.amplification is 1\.5"):
         write(UpsertOperator, source=source(tmp_path, "a", 9), max_write_amplification=1.5)
     assert stored(table) == {"a": 1, "b": 3, "c": 2, "d": 3}
     write(DeleteOperator, source=source(tmp_path, "a", 4))
@@ -127,7 +116,7 @@ def test_every_write_without_spark(table: HoodieTable, tmp_path: Path, no_spark:
     assert stored(table) == {"g": 7}
 
 
-def test_compaction_and_clustering_without_spark(tmp_path: Path, no_spark: None, here: None) -> None:
+def test_compaction_and_clustering_without_spark(tmp_path: Path, no_spark: None, jobs_here: None) -> None:
     table = HoodieTable(
         name="t", path=str(tmp_path / "t"), record_keys="id", partition_fields="day", ordering_field="ts",
         table_type="MERGE_ON_READ", options={"hoodie.compact.inline.max.delta.commits": 1},
@@ -200,7 +189,9 @@ def test_what_is_wrong_fails_when_the_dag_is_read(
         UpsertOperator(task_id="w", table=table, source="/in", **arguments)
 
 
-def test_where_spark_runs_is_no_matter_of_a_local_job(table: HoodieTable, tmp_path: Path) -> None:
+def test_where_spark_runs_is_no_matter_of_a_local_job(
+    table: HoodieTable, tmp_path: Path, jobs_here: None
+) -> None:
     task = UpsertOperator(
         task_id="w", table=table, source=source(tmp_path, "a", 1), engine="local", master="yarn",
         spark_conn_id="none", spark_binary="/none", name="n",
@@ -208,7 +199,7 @@ def test_where_spark_runs_is_no_matter_of_a_local_job(table: HoodieTable, tmp_pa
     assert run(task)["status"] == "committed"
 
 
-def test_a_rendered_engine(table: HoodieTable, tmp_path: Path) -> None:
+def test_a_rendered_engine(table: HoodieTable, tmp_path: Path, jobs_here: None) -> None:
     with DAG("d", start_date=START, params={"engine": "local"}) as dag:
         task = UpsertOperator(
             task_id="w", table=table, source=source(tmp_path, "a", 1), engine="{{ params.engine }}"
@@ -430,7 +421,12 @@ def choice(task: Any) -> tuple[str, str]:
 
 
 def test_auto_on_both_sides_of_the_limit(
-    spark: dict[str, Any], table: HoodieTable, tmp_path: Path, logged: Callable[[], str]
+    spark: dict[str, Any],
+    fake: FakeSubmit,
+    table: HoodieTable,
+    tmp_path: Path,
+    logged: Callable[[], str],
+    jobs_here: None,
 ) -> None:
     path = source(tmp_path, "ab", 1)
     size = os.path.getsize(path)
@@ -438,10 +434,12 @@ def test_auto_on_both_sides_of_the_limit(
     run(UpsertOperator(**common, source=path, local_max_size=size))
     assert not Path(f"{spark['spark_binary']}.json").exists()
     assert "engine='auto' takes local: " in logged()
-    run(UpsertOperator(**common, source=source(tmp_path, "ab", 2), local_max_size=size - 1))
-    assert Path(f"{spark['spark_binary']}.json").exists()
+    assert stored(table) == {"a": 1, "b": 1}
+    fake.body('say("RESULT", {"status": "committed", "instant": "1"})')
+    path = source(tmp_path, "ab", 2)
+    assert run(UpsertOperator(**common, source=path, local_max_size=size - 1))["instant"] == "1"
+    assert (fake.request()["source"]["path"], fake.request()["engine"]) == (path, "spark")
     assert f"engine='auto' takes spark: {size / 1024:.1f} KiB of source files" in logged()
-    assert stored(table) == {"a": 2, "b": 2}
 
 
 def test_auto_looks_at_the_last_commits(table: HoodieTable, tmp_path: Path) -> None:

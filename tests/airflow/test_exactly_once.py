@@ -197,7 +197,7 @@ def killed(where: str, job: FakeSubmit, table: HoodieTable, path: str, run_of: d
     (folder / "die").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("where", WORKER_DEATHS)
+@pytest.mark.parametrize("where", full_but({"during the job", "after the commit"}, WORKER_DEATHS))
 def test_five_runs_of_an_interval_whose_worker_is_killed(
     where: str, job: FakeSubmit, table: HoodieTable, tmp_path: Path
 ) -> None:
@@ -246,23 +246,23 @@ def test_days_in_random_order_three_at_once(job: FakeSubmit, table: HoodieTable,
 
 
 def test_what_the_operator_can_not_see_the_job_does(
-    job: FakeSubmit, table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: FakeSubmit, table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs_here: None
 ) -> None:
     """Two schedulers submit the same interval: both looked before either had committed."""
     path = source(tmp_path, 1)
-    first = run(job, table, path)
+    first = run(job, table, path, engine="local")
     monkeypatch.setattr("airflow_hoodie.operators.write.committed_before", lambda *_: None)
-    again = run(job, table, path)
+    again = run(job, table, path, engine="local")
     assert (again["status"], again["instant"]) == ("already_committed", first["instant"])
     check(table, 1, 1)
 
 
-def test_changed_rows_and_force(job: FakeSubmit, table: HoodieTable, tmp_path: Path) -> None:
-    run(job, table, source(tmp_path, 1))
-    changed = run(job, table, source(tmp_path, 2))
+def test_changed_rows_and_force(job: FakeSubmit, table: HoodieTable, tmp_path: Path, jobs_here: None) -> None:
+    run(job, table, source(tmp_path, 1), engine="local")
+    changed = run(job, table, source(tmp_path, 2), engine="local")
     assert (changed["status"], "its source changed" in changed["warnings"][0]) == ("committed", True)
     check(table, 2, 2)
-    forced = run(job, table, str(tmp_path / "in.parquet"), force=True)
+    forced = run(job, table, str(tmp_path / "in.parquet"), force=True, engine="local")
     assert forced["status"] == "committed"
     check(table, 3, 2)
 

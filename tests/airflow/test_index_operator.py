@@ -1,4 +1,4 @@
-"""IndexOperator, on the worker in a process of its own."""
+"""IndexOperator, on the worker."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieConflictEr
 from hoodie.services.index.run import IndexResult
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+pytestmark = pytest.mark.usefixtures("jobs_here")
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 from tests.support.glue import SECRETS, Glue
 
-from .conftest import FakeSubmit
+from .conftest import FakeSubmit, run_jobs_here
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 FEW = {
@@ -194,7 +194,7 @@ def test_it_needs_no_spark_connection_and_no_home_folder(
     assert run(CleanOperator(task_id="clean", table=table, options=FEW))["status"] == "cleaned"
 
 
-def test_errors_are_told_apart(table: HoodieTable, tmp_path: Path) -> None:
+def test_errors_are_told_apart(table: HoodieTable, tmp_path: Path, jobs_here: None) -> None:
     other = HoodieTable(name="none", path=str(tmp_path / "none"), record_keys="id")
     with pytest.raises(HoodieTableNotFoundError, match="none"):
         run(CleanOperator(task_id="clean", table=other))
@@ -247,7 +247,7 @@ def test_by_spark_submit(
     }
 
 
-def test_templates_reach_the_job(table: HoodieTable, tmp_path: Path) -> None:
+def test_templates_reach_the_job(table: HoodieTable, tmp_path: Path, jobs_here: None) -> None:
     declared = HoodieTable(name="orders", path=f"{tmp_path}/{{{{ params.name }}}}", record_keys="id")
     options = {**FEW, "hoodie.cleaner.commits.retained": "{{ params.kept }}"}
     with DAG("d", start_date=START, params={"name": "orders"}) as dag:
@@ -357,6 +357,7 @@ def test_a_killed_task_lets_the_job_give_the_table_back(
         killer.join()
     assert seen == [1]
     assert list(beats.iterdir()) == []
+    run_jobs_here(monkeypatch)
     assert run(CleanOperator(task_id="clean", table=table, options=FEW))["status"] == "cleaned"
 
 

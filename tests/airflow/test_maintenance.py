@@ -38,6 +38,8 @@ SETTINGS = {
 }
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 
+pytestmark = pytest.mark.usefixtures("jobs_here")
+
 
 def written(path: Path, name: str, table_type: str = "MERGE_ON_READ", commits: int = 5) -> HoodieTable:
     """A row, updated again and again; of a merge-on-read table the first three commits are compacted."""

@@ -54,7 +54,7 @@ SOURCE = """
 
         @task
         def intervals():
-            return [{{"token": day, "source": "/in/" + day}} for day in ("2026-01-01", "2026-01-02")]
+            return [{{"token": "2026-01-01", "source": "/in/2026-01-01"}}]
 
         UpsertOperator.partial(task_id="intervals_upsert", table=A, **SUBMIT).expand_kwargs(intervals())
 
@@ -63,7 +63,7 @@ SOURCE = """
             written = UpsertOperator(task_id="upsert", table=A, source=source, **SUBMIT)
             written >> CommitSensor(task_id="commit", table=A, after="2026-01-01T00:00:00", **WAIT)
 
-        by_source.expand(source=["/in/1.csv", "/in/2.csv"])
+        by_source.expand(source=["/in/1.csv"])
 
         with TaskGroup("services"):
             for kind in (CompactionOperator, ClusteringOperator, CleanOperator, ArchiveOperator,
@@ -75,7 +75,7 @@ SOURCE = """
             HiveSyncOperator.partial(task_id="HiveSyncOperator", table=A, **SUBMIT).expand(database=["lake"])
             for kind in (CancelOperator, RollbackOperator, RestoreOperator):
                 kind.partial(task_id=kind.__name__, table=A).expand(instant=["20260101000000000"])
-            PartitionRelayOperator.partial(task_id="PartitionRelayOperator").expand(table=[A, B])
+            PartitionRelayOperator.partial(task_id="PartitionRelayOperator").expand(table=[A])
 
         with TaskGroup("sensors"):
             real = {real!r}
@@ -84,7 +84,7 @@ SOURCE = """
             FreshnessSensor.partial(
                 task_id="FreshnessSensor", max_age=3600, start_from_trigger=True, **WAIT).expand(table=[real])
             CommitSensor.partial(task_id="CommitSensor", table=real, deferrable=True, **WAIT).expand(
-                after=[None, "2026-01-01T00:00:00"])
+                after=[None])
 """
 
 

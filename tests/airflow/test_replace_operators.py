@@ -25,6 +25,8 @@ from .conftest import FakeSubmit
 
 DAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 
+pytestmark = pytest.mark.usefixtures("jobs_here")
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> HoodieTable:

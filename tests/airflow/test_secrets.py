@@ -234,7 +234,7 @@ def test_errors_of_the_local_job(
     assert found([str(caught.value), logged()]) == []
 
 
-def test_what_would_be_committed_is_refused(table: HoodieTable, tmp_path: Path) -> None:
+def test_what_would_be_committed_is_refused(table: HoodieTable, tmp_path: Path, jobs_here: None) -> None:
     before = files(tmp_path / "orders")
     extra = {"from": f"jdbc:postgresql://u:{PLANTS['URI']}@h/db"}
     with pytest.raises(HoodieConfigurationError, match="'from' holds a secret") as caught:

@@ -38,7 +38,7 @@ def values(table: HoodieTable) -> dict[str, int]:
     return dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True))
 
 
-def test_a_statement_is_run_once_for_a_token(table: HoodieTable, tmp_path: Path) -> None:
+def test_a_statement_is_run_once_for_a_token(table: HoodieTable, tmp_path: Path, jobs_here: None) -> None:
     pq.write_table(pa.table({"id": ["a", "b", "c"], "n": [10, 30, 40]}), tmp_path / "new.parquet")
     tables = {"news": {"source": str(tmp_path / "*.parquet")}}
 

@@ -30,7 +30,7 @@ from hoodie.mask import is_secret
 from tests.support.processes import command_lines
 from tests.support.s3_store import Store, environment, served
 
-from .conftest import HOME
+from .conftest import HOME, run_jobs_here
 
 KEY, SECRET, TOKEN = "AKIAPLANTED7EXAMPLE0", "planted/secret+of=connections", "planted-session-token-1"
 PLANTED = (KEY, SECRET, TOKEN, "planted%2Fsecret", "planted\\/secret")
@@ -198,6 +198,7 @@ def test_a_write_a_failing_one_a_sensor_and_a_deferral(
     assert (good, "orders (COPY_ON_WRITE)" in text) == (True, True)
 
     store.refusal = (403, "AccessDenied", f"<AWSAccessKeyId>{KEY}</AWSAccessKeyId>")
+    run_jobs_here(monkeypatch)
     refused = UpsertOperator(task_id="w", table=table, source=source, engine="local")
     with pytest.raises(HoodieException, match=r"s3://lake/house/orders.*access is denied") as failed:
         refused.execute({})

@@ -1,11 +1,12 @@
 """The timeline page in Airflow: who may see it, and how it looks in Airflow's own pages, in Chromium.
 
-A real API server, whose address has a path of its own, so that no link of the page may forget it.
+Airflow's address has a path of its own, so that no link of the page may forget it.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,11 +18,12 @@ from hoodie.errors import ConfigError
 from hoodie.serve.page import HEADERS
 from hoodie.serve.tables import allow_list
 from hoodie.timeline.task_run import RUN_KEY
-from tests.airflow.api_server import ApiServer, serve, sign_in
+from tests.airflow.api_server import ApiServer, Signing, serve, serve_here, sign_in
 from tests.airflow.timelines import WrittenTimeline
 from tests.security.corpus import CASES
 from tests.security.pages import NAMES, PAGES, forge
 from tests.support.browser import Browser
+from tests.support.tiers import full_but
 
 SUB_PATH = "/airflow"
 FRAME = "document.querySelector('iframe').contentDocument"
@@ -37,14 +39,26 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> WrittenTimeline:
 
 
 @pytest.fixture(scope="module")
-def server(
+def api_server(
     airflow_db: None, table: WrittenTimeline, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApiServer]:
     with serve(tmp_path_factory.mktemp("airflow"), {"orders": table.path}, SUB_PATH) as made:
         yield made
 
 
-def test_nobody_is_served_without_signing_in(server: ApiServer) -> None:
+@pytest.fixture(params=["here", pytest.param("api-server", marks=pytest.mark.full)])
+def server(
+    request: pytest.FixtureRequest, airflow_db: None, table: WrittenTimeline, tmp_path: Path
+) -> Iterator[Signing]:
+    """Airflow's own signing in, with the page and, in the API server, with all else that Airflow has."""
+    if request.param == "api-server":
+        yield request.getfixturevalue("api_server")
+    else:
+        with serve_here(tmp_path, {"orders": table.path}, SUB_PATH) as made:
+            yield made
+
+
+def test_nobody_is_served_without_signing_in(server: Signing) -> None:
     for path in ("tables", "tables/orders/instants", "page.js", "page.css", "icon.svg", "nothing"):
         status, headers, body = server.get(f"hoodie/{path}")
         assert (status, b"orders" in body) == (401, False), path
@@ -58,7 +72,7 @@ def test_nobody_is_served_without_signing_in(server: ApiServer) -> None:
     assert "hoodie" in headers["Location"]
 
 
-def test_who_signed_in_sees_the_list_and_nothing_else(server: ApiServer, table: WrittenTimeline) -> None:
+def test_who_signed_in_sees_the_list_and_nothing_else(server: Signing, table: WrittenTimeline) -> None:
     token = server.token()
     status, headers, body = server.get("hoodie/tables", token)
     assert (status, [item["name"] for item in json.loads(body)["tables"]]) == (200, ["orders"])
@@ -73,8 +87,22 @@ def test_who_signed_in_sees_the_list_and_nothing_else(server: ApiServer, table: 
     assert server.get("hoodie/tables/orders/instants?limit=x", token)[0] == 400
 
 
-def test_airflow_lists_the_plugin(server: ApiServer) -> None:
-    status, _, body = server.get("api/v2/plugins", server.token())
+def test_airflow_takes_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow import plugins_manager
+    from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse, FastAPIAppResponse
+
+    from airflow_hoodie.plugins.timeline import HoodieTimelinePlugin
+
+    monkeypatch.setattr(plugins_manager, "_get_plugins", lambda: ([HoodieTimelinePlugin], {}))
+    [view], _ = plugins_manager._get_ui_plugins.__wrapped__()
+    assert ExternalViewResponse.model_validate(view).destination == "nav"
+    [served], _ = plugins_manager.get_fastapi_plugins.__wrapped__()
+    assert FastAPIAppResponse.model_validate({**served, "app": str(served["app"])}).url_prefix == "/hoodie"
+
+
+@pytest.mark.full
+def test_airflow_lists_the_plugin(api_server: ApiServer) -> None:
+    status, _, body = api_server.get("api/v2/plugins", api_server.token())
     assert status == 200
     [plugin] = [item for item in json.loads(body)["plugins"] if item["name"] == "hoodie_timeline"]
     assert [view["destination"] for view in plugin["external_views"]] == ["nav"]
@@ -82,13 +110,13 @@ def test_airflow_lists_the_plugin(server: ApiServer) -> None:
 
 
 @pytest.mark.full
-def test_in_airflows_own_pages(browser: Browser, server: ApiServer, table: WrittenTimeline) -> None:
-    sign_in(browser, server)
+def test_in_airflows_own_pages(browser: Browser, api_server: ApiServer, table: WrittenTimeline) -> None:
+    sign_in(browser, api_server)
     browser.until("document.querySelector('nav')?.innerText.includes('Browse') "
                   "|| document.body.innerText.includes('Browse')")  # fmt: skip
     browser.run("localStorage.setItem('theme', 'dark')")
     first = table.commits[0]
-    browser.open(f"{server.url}{ROUTE}/{SUB_PATH[1:]}/hoodie/?table={table.path}&instant={first}")
+    browser.open(f"{api_server.url}{ROUTE}/{SUB_PATH[1:]}/hoodie/?table={table.path}&instant={first}")
     browser.until(f"{FRAME}?.querySelectorAll('.mark').length === 3")
     browser.until(f"{FRAME}.querySelector('#details h2')")
     assert browser.run(f"{FRAME}.querySelector('#details h2').innerText").endswith(first)
@@ -96,22 +124,23 @@ def test_in_airflows_own_pages(browser: Browser, server: ApiServer, table: Writt
     browser.until(f"{back} === 'rgb(17, 20, 24)'")
     ours = [url for url in browser.requests if "/hoodie/" in url and ROUTE not in url]
     assert len(ours) >= 8
-    assert all(url.startswith(f"{server.url}hoodie/") for url in ours)
+    assert all(url.startswith(f"{api_server.url}hoodie/") for url in ours)
     own = [error for error in browser.errors if "/hoodie/" in error or "Content Security" in error]
     assert own == []
     browser.run(f"{FRAME}.querySelector('#details a').click()")
     browser.until("location.pathname.endsWith('/dags/hourly/runs/run_0/tasks/upsert')")
 
 
-def test_the_page_comes_back_after_signing_in(browser: Browser, server: ApiServer) -> None:
-    sign_in(browser, server, "hoodie/?table=orders")
+@pytest.mark.full
+def test_the_page_comes_back_after_signing_in(browser: Browser, api_server: ApiServer) -> None:
+    sign_in(browser, api_server, "hoodie/?table=orders")
     browser.until("location.pathname.endsWith('/hoodie/') && document.querySelectorAll('.mark').length === 3")
     assert browser.run("new URLSearchParams(location.search).get('table')") == "orders"
 
 
 @pytest.mark.full
-def test_the_menu_leads_to_it(browser: Browser, server: ApiServer) -> None:
-    sign_in(browser, server)
+def test_the_menu_leads_to_it(browser: Browser, api_server: ApiServer) -> None:
+    sign_in(browser, api_server)
     browse = (
         "[...document.querySelectorAll('nav button, button, a')].find((e) => e.innerText.trim() === 'Browse')"
     )
@@ -159,10 +188,11 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield made
 
 
-def test_malicious_tables(client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", full_but({6}, [6, 1]))
+def test_malicious_tables(step: int, client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As `hoodie serve` answers (tests/security/test_served.py): strict JSON of the table asked for."""
     others = [name for name in CASES if name.startswith(("a pipe", "a version", "a linked", "absolute"))]
-    lakes, secret = forge(tmp_path, [*PAGES, *others])
+    lakes, secret = forge(tmp_path, [*PAGES, *others][::step])
     listed = {NAMES[name]: f"{path}/table" for name, path in lakes.items()}
     monkeypatch.setenv("AIRFLOW__HOODIE__TABLES", json.dumps(listed))
 
@@ -280,12 +310,30 @@ def test_names_of_many_tables_are_found_in_one_pass() -> None:
     assert sum(len(timeline_app._tails(path)) for path in paths) < 2000 * 50
 
 
-def test_the_plugin_costs_a_task_nothing() -> None:
+#: an Airflow that is the base of plugins and nothing else
+BASE = """
+import sys, types
+base = "airflow.providers.common.compat.sdk"
+parts = base.split(".")
+for end in range(len(parts)):
+    name = ".".join(parts[:end + 1])
+    sys.modules[name] = types.ModuleType(name)
+sys.modules[base].AirflowPlugin = object
+"""
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        pytest.param(BASE, id="its base alone"),
+        pytest.param("import sys", marks=pytest.mark.full, id="with Airflow"),
+    ],
+)
+def test_the_plugin_costs_a_task_nothing(base: str) -> None:
     """Every process imports the plugin's module: no web framework comes with it."""
     import subprocess
-    import sys
 
-    code = "import sys; from airflow_hoodie.plugins import timeline; print('fastapi' in sys.modules)"
+    code = f"{base}\nfrom airflow_hoodie.plugins import timeline; print('fastapi' in sys.modules)"
     path = ["-c", code]
     run = subprocess.run([sys.executable, *path], capture_output=True, text=True, check=True, cwd=Path.cwd())
     assert run.stdout.split()[-1] == "False"

@@ -1,4 +1,4 @@
-"""RollbackOperator, SavepointOperator and RestoreOperator, on the worker in a process of their own."""
+"""RollbackOperator, SavepointOperator and RestoreOperator, on the worker."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+pytestmark = pytest.mark.usefixtures("jobs_here")
 
 
 @pytest.fixture
