@@ -69,7 +69,10 @@ def modules() -> Iterator[str]:
 
 def declarations(module: str) -> Iterator[str]:
     """The calls at a module's top level that make a Key."""
-    for node in parsed(SOURCES.parent / f"{module.replace('.', '/')}.py").body:
+    file = SOURCES.parent / f"{module.replace('.', '/')}.py"
+    if "Key(" not in (text := file.read_text()) and "_key(" not in text:
+        return
+    for node in parsed(file).body:
         made = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name):
             continue

@@ -7,8 +7,7 @@ the end of the one before it. So the first test of a session bears the session's
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ class _Cpu:
     def __init__(self, shown: int) -> None:
         self._shown = shown
         self._last = _seconds()
-        self._tests: Counter[str] = Counter()
+        self._tests: dict[str, float] = {}
 
     def pytest_collection_finish(self) -> None:
         self._last = _seconds()
@@ -45,15 +44,26 @@ class _Cpu:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._tests[report.nodeid] += dict(report.user_properties).get(_PROPERTY, 0.0)
+        self._tests[report.nodeid] = self._tests.get(report.nodeid, 0.0) + sum(_spent(report))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        folders: Counter[str] = Counter()
+        folders: dict[str, float] = {}
         for nodeid, seconds in self._tests.items():
-            folders[nodeid.partition("::")[0].rpartition("/")[0]] += seconds
-        terminalreporter.section(f"{self._tests.total():.0f} CPU seconds")
-        for name, seconds in [*folders.most_common(), *self._tests.most_common(self._shown)]:
+            folder = nodeid.partition("::")[0].rpartition("/")[0]
+            folders[folder] = folders.get(folder, 0.0) + seconds
+        terminalreporter.section(f"{sum(folders.values()):.0f} CPU seconds")
+        for name, seconds in [*_dearest(folders), *_dearest(self._tests)[: self._shown]]:
             terminalreporter.write_line(f"{seconds:8.1f}  {name}")
+
+
+def _dearest(seconds: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(seconds.items(), key=lambda item: -item[1])
+
+
+def _spent(report: pytest.TestReport) -> Iterator[float]:
+    for name, value in report.user_properties:
+        if name == _PROPERTY and isinstance(value, float):
+            yield value
 
 
 def _seconds() -> float:

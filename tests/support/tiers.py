@@ -20,7 +20,7 @@ import pytest
 #: cases of the index HBASE share its server, wherever they are
 GROUPS = {
     "tests/airflow/": "airflow",
-    "tests/house/test_privates.py": "airflow",
+    "tests/house/test_privates.py::test_no_class_uses": "airflow",
     "tests/interop/": "hudi",
     "tests/spark/": "spark",
     "tests/browser/": "browser",
@@ -100,7 +100,7 @@ def group_of(nodeid: str) -> str:
     if re.search(r"[\[-]hdfs", test):
         return "hdfs"
     for start, group in GROUPS.items():
-        if file.startswith(start):
+        if nodeid.startswith(start):
             return group
     scenario = re.match(r"\w+\[(\w+)-", test) if file == SWEEP else None
     return f"{file} {scenario[1]}" if scenario else file
