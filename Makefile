@@ -4,7 +4,7 @@ SHELL := /bin/bash
 
 help:
 	@echo "make demo    set up and run a week of daily upserts on Airflow and Spark"
-	@echo "make test    set up everything, then lint, types, import contracts and the fast tests"
+	@echo "make test    set up everything, then the fast tests"
 	@echo "make test-all  the same with every case of every test"
 	@echo "make mutants   small changes of the code that the fast tests are to notice (SAMPLE=200)"
 	@echo "make setup   set up everything    make lint    style, types, import contracts"

@@ -68,14 +68,16 @@ exit {code}
 """
 
 
-@pytest.mark.parametrize("code", [0, 3])
-def test_ci_does_not_wait_for_what_tests_leave_behind(tmp_path: Path, code: int) -> None:
-    """... which holds the output of the tests."""
+@pytest.mark.parametrize(("lint", "code"), [(0, 0), (0, 3), (1, 0)])
+def test_ci_does_not_wait_for_what_tests_leave_behind(tmp_path: Path, lint: int, code: int) -> None:
+    """... which holds the output of the tests; these run where lint fails, too."""
     for name in (".ci/run", "scripts/closing_line.py"):
         (tmp_path / name).parent.mkdir()
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "scripts/test").write_text(ORPHAN.format(code=code))
-    (tmp_path / "scripts/test").chmod(0o755)
+    (tmp_path / "scripts/lint").write_text(f"#!/bin/sh\necho styled\nexit {lint}\n")
+    for name in ("test", "lint"):
+        (tmp_path / "scripts" / name).chmod(0o755)
     (tmp_path / "Makefile").write_text("test:\n\t@scripts/test\n")
     try:
         command = [tmp_path / ".ci/run"]
@@ -83,7 +85,9 @@ def test_ci_does_not_wait_for_what_tests_leave_behind(tmp_path: Path, code: int)
     finally:
         for pid in (tmp_path / "orphans").read_text().split():
             os.kill(int(pid), signal.SIGKILL)
-    assert run.returncode == (code and 2 if shutil.which("make") else code), run.stdout
+    of_tests = code and 2 if shutil.which("make") else code
+    assert run.returncode == (lint or of_tests), run.stdout
+    assert "styled\n" in run.stdout
     assert run.stdout.count("== 3 passed in 1.00s ==\n") == 2, run.stdout
     assert run.stdout.splitlines()[-1].strip("= ") == "6 passed in 2.00s (0:00:02)"
 
