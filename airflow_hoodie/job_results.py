@@ -27,7 +27,7 @@ _LISTS = ("partitions", "warnings", "rolled_back")
 
 
 class JobResult(KeptReport):
-    """Methods raise the exceptions of airflow_hoodie.exceptions."""
+    """As its task reads and deletes it; both raise the exceptions of airflow_hoodie.exceptions."""
 
     def read(self) -> JobReport | None:
         """None where there is none. Raises HoodieTableError for one that is damaged or forged."""

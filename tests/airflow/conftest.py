@@ -182,9 +182,7 @@ def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     run_jobs_here(monkeypatch)
 
 
-@functools.cache
-def _bundled(package: Path) -> dict[str, bytes]:
-    return _read_for_bundle(package)
+_bundled = functools.cache(_read_for_bundle)
 
 
 @pytest.fixture(autouse=True)

@@ -29,6 +29,7 @@ from hoodie.timeline.instant import Instant
 from hoodie.write.operation import Operation
 from tests.support.arrow import arrow_schema
 from tests.support.hbase.server import HBase
+from tests.support.properties import FAST
 from tests.support.record_index import FEW_GROUPS
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
@@ -193,12 +194,12 @@ def options_of(index: str, request: pytest.FixtureRequest) -> dict[str, Any]:
     return {**OPTIONS, **hbase.new_table(), **INDEXES[index]}
 
 
-#: of random rows
-KEYS = 1000
+#: of random rows: different keys, rows of a batch at most, and batches
+KEYS, ROWS, BATCHES = (1000, 300, 3) if FAST else (2000, 600, 4)
 
 
 def _batch(rng: random.Random, version: int) -> list[dict[str, Any]]:
-    keys = [rng.randrange(KEYS) for _ in range(rng.randrange(1, 300))]
+    keys = [rng.randrange(KEYS) for _ in range(rng.randrange(1, ROWS))]
     return [
         {
             "id": f"{'日本' if key % 17 == 0 else ''}k{key * 7919 % KEYS:05d}",
@@ -248,7 +249,7 @@ def test_random_upserts_and_deletes(
     rng = random.Random(seed)
     options = options_of(index, request)
     model: dict[tuple[str, str], dict[str, Any]] = {}
-    for version in range(3):
+    for version in range(BATCHES):
         rows = _batch(rng, version)
         _apply(model, rows)
         table = pa.Table.from_pylist(rows, SCHEMA)

@@ -1,4 +1,4 @@
-"""DuckDB's databases of predicates, used again: to make one takes 50 ms, and each such query takes one."""
+"""DuckDB's databases of predicates, used again: each query with a predicate makes one."""
 
 from __future__ import annotations
 

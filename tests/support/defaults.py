@@ -5,14 +5,22 @@ Tests with the marker `real_defaults` run as users do, and so do most processes 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from hoodie.config.key import Key
 from hoodie.metadata.settings import METADATA_ENABLE
+
+
+def replace_default(key: Key[Any], value: Any) -> None:
+    """In this process; keys are frozen for all others."""
+    object.__setattr__(key, "default", value)
 
 
 def metadata_tables(made: bool) -> None:
     """Do tables without commits get a metadata table in this process, unless the settings say so."""
-    object.__setattr__(METADATA_ENABLE, "default", True if made else None)
+    replace_default(METADATA_ENABLE, True if made else None)
 
 
 @pytest.hookimpl(tryfirst=True)

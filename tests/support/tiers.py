@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 #: what shares something costly (Airflow and its database, servers of Hudi, Spark sessions, a browser, parsed
-#: sources) by its place, the longest first;
-#: cases of the index HBASE share its server, wherever they are
+#: sources) by its place, the longest first; cases of the index HBASE share its server, wherever they are
 GROUPS = {
     "tests/airflow/": "airflow",
     "tests/house/test_privates.py::test_no_class_uses": "airflow",

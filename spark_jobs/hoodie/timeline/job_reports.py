@@ -57,7 +57,7 @@ class KeptReport:
         storage, path = self._place()
         storage.write(path, text.encode(errors="replace"))
         with contextlib.suppress(HoodieError, OSError):
-            self._sweep()
+            self._sweep(storage, path.rpartition("/")[0])
 
     def read(self) -> JobReport | None:
         """None where there is none. Raises TableError for a file that is no report: anybody who may write to
@@ -80,11 +80,10 @@ class KeptReport:
         storage, path = self._place()
         storage.delete(path)
 
-    def _sweep(self) -> None:
+    def _sweep(self, storage: Storage, folder: str) -> None:
         """Delete reports that no task took, and what killed jobs left of files."""
-        storage, path = self._place()
         oldest = storage.now_ms() - KEPT_MS
-        left = (item for item in storage.list(path.rpartition("/")[0]) if not item.is_dir)
+        left = (item for item in storage.list(folder) if not item.is_dir)
         old = [item.path for item in left if item.mtime_ms < oldest]
         storage.delete_many(old[:_MOST])
 

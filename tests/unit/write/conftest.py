@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hoodie.format.settings import BLOOM_ENTRIES
+from tests.support.defaults import replace_default
 from tests.unit.write.support import SMALL_FILTERS
 
 
@@ -15,6 +16,6 @@ def _small_filters(request: pytest.FixtureRequest) -> Iterator[None]:
     """Also of writes that leave the options to the table; not where a test runs as users do."""
     default = BLOOM_ENTRIES.default
     if request.node.get_closest_marker("real_defaults") is None:
-        object.__setattr__(BLOOM_ENTRIES, "default", SMALL_FILTERS[BLOOM_ENTRIES.name])
+        replace_default(BLOOM_ENTRIES, SMALL_FILTERS[BLOOM_ENTRIES.name])
     yield
-    object.__setattr__(BLOOM_ENTRIES, "default", default)
+    replace_default(BLOOM_ENTRIES, default)
