@@ -1,8 +1,54 @@
-# Sourced by the other scripts: goes to the project's root and finds a Python 3.11 to start with.
+# Sourced by the other scripts: goes to the project's root and finds a Python to start with, the newest that the locks
+# are for. PYTHON names another one. Where there is none, uv brings one, if it is installed and may download.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+PYTHONS="3.14 3.13 3.12 3.11"
+supported="3.11 to 3.14"
+
+# fits COMMAND...: whether it starts a Python of these versions
+fits() {
+    "$@" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] not in '$PYTHONS'.split())" >/dev/null 2>&1
+}
+
+# makes_environments COMMAND: Debian and Ubuntu leave what it takes to a package of its own
+makes_environments() {
+    "$1" -c 'import ensurepip, venv' >/dev/null 2>&1
+}
+
+stop() {
+    echo "$0: $*" >&2
+    exit 1
+}
+
+find_python() {
+    local name bare='' found=''
+    for name in $(printf 'python%s ' $PYTHONS) python3; do
+        fits "$name" || continue
+        if makes_environments "$name"; then PYTHON=$name && return; fi
+        bare=${bare:-$name}
+    done
+    if command -v uv >/dev/null; then
+        if [ -n "$bare" ]; then PYTHON=$bare && return; fi
+        PYTHON=$(uv python find --no-project ">=3.11,<3.15" 2>/dev/null) && return
+        if uv python install 3.13 >&2; then PYTHON=$(uv python find --no-project ">=3.11,<3.15") && return; fi
+    fi
+    if [ -n "$bare" ]; then
+        stop "$bare can't make virtual environments: install venv for it" \
+            "(Debian and Ubuntu: apt-get install $bare-venv), or uv"
+    fi
+    found=$(python3 --version 2>&1) || found="no python3"
+    stop "Python $supported is needed; here is $found." \
+        "Install one (Debian and Ubuntu: apt-get install python3 python3-venv), or uv, which brings one," \
+        "or set PYTHON to one"
+}
+
 if [ -z "${PYTHON:-}" ]; then
-    PYTHON=python3
-    if command -v python3.11 >/dev/null && python3.11 -c '' 2>/dev/null; then PYTHON=python3.11; fi
+    find_python
+elif ! fits "$PYTHON"; then
+    stop "PYTHON=$PYTHON starts no Python $supported: $("$PYTHON" --version 2>&1 | head -n 1)"
+fi
+# where the home takes no caches, those of installers and libraries, and Maven's repository, are here
+if ! { mkdir -p "${XDG_CACHE_HOME:=${HOME:-/dev/null}/.cache}" && [ -w "$XDG_CACHE_HOME" ]; } 2>/dev/null; then
+    export XDG_CACHE_HOME=$PWD/.cache/home MAVEN_REPO_LOCAL="${MAVEN_REPO_LOCAL:-$PWD/.cache/maven}"
 fi
 # without compiled modules every Python start, Spark's workers among them, takes twice as long
 unset PYTHONDONTWRITEBYTECODE

@@ -3,7 +3,7 @@
     scripts/setup [main] [hudi] [jars] [browser] [mutants] [--pip]        without a name: the first four
 
 main     .venv: Airflow, Spark 4, the project (editable), other readers, tools; a Java where Spark finds none
-hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run
+hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run, on a Python that Spark 3.5 takes
 jars     Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
 browser  Chromium from Debian's packages, where there is none and this user may install it
 mutants  .venv-mutants: what changes the code for `make mutants`
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import re
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -44,7 +46,8 @@ from scripts.environment import (
     spark_java,
 )
 
-LOCKED_FOR = (3, 11)
+#: what Spark 3.5 and its lock run on, the newest first
+SPARK_35_PYTHONS = ("3.13", "3.12", "3.11", "3.10")
 REQUIREMENTS = ROOT / "requirements"
 STAMP = ".made-from"
 LISTED_PACKAGE = (" + ", " - ", " ~ ")  # uv ends with a list of all that it changed
@@ -86,57 +89,73 @@ def run(*command: str | Path, **extra: str) -> None:
 # Installers ---------------------------------------------------------------------------------------
 
 
-def make_venv(venv: Path) -> None:
+def make_venv(venv: Path, python: str) -> None:
     if venv.exists():
         shutil.rmtree(venv)
     try:
-        run(sys.executable, "-m", "venv", venv)
+        run(python, "-m", "venv", venv)
     except SetupError as error:
         raise SetupError(
-            f"{sys.executable} cannot make a virtual environment; where Python comes from Debian or Ubuntu, "
+            f"{python} cannot make a virtual environment; where Python comes from Debian or Ubuntu, "
             f"install its package python3-venv ({error})"
         ) from error
 
 
+@functools.cache
 def find_uv() -> Path | None:
-    """uv at the locked version, in a venv of its own; None where it cannot be installed."""
+    """uv at the locked version, in a venv of its own, else the one on PATH; None where there is neither."""
     lock = REQUIREMENTS / "uv.lock"
-    uv, stamp, wanted = TOOLS / "bin" / "uv", TOOLS / STAMP, digest(lock)
-    if uv.exists() and read(stamp) == wanted:
+    uv, stamp, wanted = TOOLS / "bin" / "uv", TOOLS / STAMP, digest(lock, version_of(sys.executable))
+    if runs(uv) and read(stamp) == wanted:
         return uv
     try:
         with timed(f"{TOOLS.name}: uv"):
-            make_venv(TOOLS)
+            make_venv(TOOLS, sys.executable)
             run(interpreter(TOOLS), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", lock)
     except SetupError as error:
-        say(f"no uv, so pip installs, which takes minutes longer ({error})")
-        return None
+        found = shutil.which("uv")
+        instead = f"{found} installs" if found else "pip installs, which takes minutes longer"
+        say(f"no uv of the locked version, so {instead} ({error})")
+        return Path(found) if found else None
     stamp.write_text(wanted)
     return uv
 
 
-def install_with_uv(uv: Path, venv: Path, lock: Path) -> None:
-    if not works(venv):
-        run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, venv)
-    python = ("--python", interpreter(venv))
+def runs(command: Path) -> bool:
+    """Whether it starts: a venv whose Python is gone does not."""
+    return command.exists() and succeeds(command, "--version")
+
+
+def succeeds(*command: str | Path) -> bool:
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+def install_with_uv(uv: Path, venv: Path, python: str, lock: Path) -> None:
+    if version_of(interpreter(venv)) != version_of(python):
+        run(uv, "venv", "--quiet", "--clear", "--python", python, venv)
+    where = ("--python", interpreter(venv))
     constraints = ("--build-constraints", REQUIREMENTS / "build.lock")
-    run(uv, "pip", "sync", *python, "--require-hashes", *constraints, lock)
+    run(uv, "pip", "sync", *where, "--require-hashes", *constraints, lock)
     if venv == MAIN:
-        run(uv, "pip", "install", "--quiet", *python, "--no-deps", "--no-build-isolation", "--editable", ".")
+        run(uv, "pip", "install", "--quiet", *where, "--no-deps", "--no-build-isolation", "--editable", ".")
 
 
-def install_with_pip(venv: Path, lock: Path) -> None:
-    if not (venv / "bin" / "pip").exists():
-        make_venv(venv)
+def install_with_pip(venv: Path, python: str, lock: Path) -> None:
+    if not (venv / "bin" / "pip").exists() or version_of(interpreter(venv)) != version_of(python):
+        make_venv(venv, python)
     pip = (interpreter(venv), "-m", "pip", "install", "--quiet", "--no-deps")
     # This variable reaches the build environments of what comes as source; a command-line option would not.
     # Hashes there would ask for a hash of each build requirement, which a package states without one.
     constraints = ROOT / ".cache" / "build-constraints.txt"
-    locked = (REQUIREMENTS / "build.lock").read_text()
-    constraints.write_text("\n".join(re.findall(r"^[\w.-]+==\S+", locked, flags=re.MULTILINE)) + "\n")
-    run(*pip, "--require-hashes", "-r", lock, PIP_CONSTRAINT=str(constraints))
+    constraints.write_text("\n".join(pinned(REQUIREMENTS / "build.lock")) + "\n")
+    run(*pip, "--require-hashes", "-r", lock, PIP_CONSTRAINT=constraints.as_uri())
     if venv == MAIN:
         run(*pip, "--no-build-isolation", "--editable", ".")
+
+
+def pinned(lock: Path) -> list[str]:
+    """The requirements of a lock with their markers, without hashes."""
+    return re.findall(r"^[\w.-]+==[^\\\n]*[^\\\s]", lock.read_text(), flags=re.MULTILINE)
 
 
 # Environments -------------------------------------------------------------------------------------
@@ -151,31 +170,28 @@ def read(path: Path) -> str | None:
     return path.read_text() if path.exists() else None
 
 
-def works(venv: Path) -> bool:
-    """Whether the venv runs this interpreter's Python."""
-    if not interpreter(venv).exists():
-        return False
-    version = subprocess.run(
-        [interpreter(venv), "-c", "import sys; print(sys.version)"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return version.stdout.strip() == sys.version.strip()
+def version_of(python: str | Path) -> str | None:
+    """All that a Python says of its version; None where it does not start."""
+    line = [python, "-c", "import sys; print(sys.version)"]
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
-def made_from(lock: Path) -> str:
+def made_from(lock: Path, python: str) -> str:
     """The digest of everything that a venv depends on."""
-    import tomllib  # a Python that is too old is told so, and has no tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     described = repr((project["build-system"], project["project"], project["tool"]["hatch"]))
-    return digest(lock, REQUIREMENTS / "build.lock", described, sys.version, str(ROOT))
+    return digest(lock, REQUIREMENTS / "build.lock", described, str(version_of(python)), str(ROOT))
 
 
-def make_environment(venv: Path, lock: Path, *, pip: bool, checks: Sequence[str]) -> None:
-    wanted, stamp = made_from(lock), venv / STAMP
-    if read(stamp) == wanted and interpreter(venv).exists():
+def make_environment(
+    venv: Path, lock: Path, *, pip: bool, checks: Sequence[str], python: str = sys.executable
+) -> None:
+    wanted, stamp = made_from(lock, python), venv / STAMP
+    if read(stamp) == wanted and runs(interpreter(venv)):
         say(f"{venv.name} is up to date")
         return
     stamp.unlink(missing_ok=True)
@@ -184,11 +200,7 @@ def make_environment(venv: Path, lock: Path, *, pip: bool, checks: Sequence[str]
         if attempt == "anew" and venv.exists():
             say(f"{venv.name} does not import {' and '.join(checks)}: making it anew")
             shutil.rmtree(venv)
-        with timed(f"{venv.name}: {lock.relative_to(ROOT)} with {'uv' if uv else 'pip'}"):
-            if uv:
-                install_with_uv(uv, venv, lock)
-            else:
-                install_with_pip(venv, lock)
+        install(venv, python, lock, uv)
         if venv == HUDI:
             [packages] = venv.glob("lib/python3*/site-packages")
             (packages / "hoodie.pth").write_text(f"{ROOT / 'spark_jobs'}\n")
@@ -200,9 +212,58 @@ def make_environment(venv: Path, lock: Path, *, pip: bool, checks: Sequence[str]
     )
 
 
+def install(venv: Path, python: str, lock: Path, uv: Path | None) -> None:
+    """By uv, and by pip where uv fails: pip's own settings may name an index, a proxy or certificates."""
+    what = f"{venv.name}: {lock.relative_to(ROOT)} on Python {str(version_of(python)).split()[0]}"
+    if uv:
+        try:
+            with timed(f"{what} with uv"):
+                install_with_uv(uv, venv, python, lock)
+            return
+        except SetupError as error:
+            say(f"uv failed, so pip tries, which takes minutes longer ({error})")
+    with timed(f"{what} with pip"):
+        install_with_pip(venv, python, lock)
+
+
 def imports(venv: Path, modules: Sequence[str]) -> bool:
     line = "import " + ", ".join(modules)
     return subprocess.run([interpreter(venv), "-c", line], check=False, cwd=ROOT).returncode == 0
+
+
+def python_of_spark_35() -> str | None:
+    """This Python if Spark 3.5 runs on it, else the newest such one on PATH, or one of uv's."""
+    if ".".join(map(str, sys.version_info[:2])) in SPARK_35_PYTHONS:
+        return sys.executable
+    for number in SPARK_35_PYTHONS:
+        found = shutil.which(f"python{number}")
+        if found and succeeds(found, "-c", "import ensurepip, venv"):
+            return found
+    uv = find_uv()
+    wanted = f">={SPARK_35_PYTHONS[-1]},<={SPARK_35_PYTHONS[0]}.99"
+    for prepare in ((), ("install", SPARK_35_PYTHONS[0])):
+        if uv is None or (prepare and not succeeds(uv, "python", *prepare)):
+            return None
+        line = [uv, "python", "find", "--no-project", wanted]
+        found_by_uv = subprocess.run(line, check=False, capture_output=True, text=True)
+        if found_by_uv.returncode == 0:
+            return found_by_uv.stdout.strip()
+    return None
+
+
+def make_hudi_environment(*, pip: bool) -> None:
+    """Where Spark 3.5 has no Python to run on, this says so and goes on: tests that need it skip, or fail
+    where CI=true.
+    """
+    python = python_of_spark_35()
+    if python is None:
+        say(
+            f"no {HUDI.name}: Spark 3.5 runs on Python {SPARK_35_PYTHONS[-1]} to {SPARK_35_PYTHONS[0]}, and there is "
+            "none beside this one: tests beside Apache Hudi will skip, or fail where CI=true"
+        )
+        return
+    checks = ("hoodie", "pyspark.sql.session", "delta")
+    make_environment(HUDI, REQUIREMENTS / "hudi.lock", pip=pip, checks=checks, python=python)
 
 
 # Java ---------------------------------------------------------------------------------------------
@@ -357,12 +418,6 @@ def install_browser() -> None:
 
 
 def set_up(parts: Sequence[str], *, pip: bool) -> None:
-    if sys.version_info[:2] != LOCKED_FOR:
-        wanted = ".".join(map(str, LOCKED_FOR))
-        raise SetupError(
-            f"this is Python {sys.version.split()[0]}, and the locks are for Python {wanted}; "
-            f"set PYTHON to a Python {wanted}, or PATH so that python{wanted} is found"
-        )
     if "main" in parts:
         make_environment(
             MAIN,
@@ -372,9 +427,7 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         )
         make_java()
     if "hudi" in parts:
-        make_environment(
-            HUDI, REQUIREMENTS / "hudi.lock", pip=pip, checks=("hoodie", "pyspark.sql.session", "delta")
-        )
+        make_hudi_environment(pip=pip)
     if "mutants" in parts:
         make_environment(MUTANTS, REQUIREMENTS / "mutants.lock", pip=pip, checks=("cosmic_ray", "coverage"))
     if "jars" in parts:
