@@ -19,6 +19,11 @@ stop() {
     exit 1
 }
 
+# found_by_uv: the path of one that is on PATH or that uv installed
+found_by_uv() {
+    uv python find --system --no-project ">=3.11,<3.15" 2>/dev/null
+}
+
 find_python() {
     local name bare='' found=''
     for name in $(printf 'python%s ' $PYTHONS) python3; do
@@ -28,8 +33,9 @@ find_python() {
     done
     if command -v uv >/dev/null; then
         if [ -n "$bare" ]; then PYTHON=$bare && return; fi
-        PYTHON=$(uv python find --no-project ">=3.11,<3.15" 2>/dev/null) && return
-        if uv python install 3.13 >&2; then PYTHON=$(uv python find --no-project ">=3.11,<3.15") && return; fi
+        PYTHON=$(found_by_uv) && return
+        echo "$0: no Python $supported is here: uv brings one"
+        uv python install --quiet 3.13 2>/dev/null && PYTHON=$(found_by_uv) && return
     fi
     if [ -n "$bare" ]; then
         stop "$bare can't make virtual environments: install venv for it" \

@@ -1,15 +1,17 @@
 """Makes the development environments, each exactly as its lock file says. Standard library only.
 
-    scripts/setup [main] [hudi] [jars] [browser] [mutants] [--pip]        without a name: the first four
+    scripts/setup [main] [hudi] [jars] [browser] [debootstrap] [mutants] [--pip]
 
 main     .venv: Airflow, Spark 4, the project (editable), other readers, tools; a Java where Spark finds none
-hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run, on a Python that Spark 3.5 takes
+hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run, on a Python that suits them
 jars     Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
 browser  Chromium from Debian's packages, where there is none and this user may install it
+debootstrap  the same for what makes the bare machines of scripts/fresh_machine
 mutants  .venv-mutants: what changes the code for `make mutants`
 
-Runs again in no time when nothing changed: a stamp in each venv holds the digest of what it was made from.
-A set-up that is killed leaves no stamp and is repeated. Two at once wait for each other.
+Without a name it makes all but `mutants`. It runs again in no time when nothing changed: a stamp in each venv
+holds the digest of what it was made from. A set-up that is killed leaves no stamp and is repeated. Two
+at once wait for each other.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import tomllib
 
 from scripts.environment import (
     HUDI,
@@ -105,7 +108,7 @@ def make_venv(venv: Path, python: str) -> None:
 def find_uv() -> Path | None:
     """uv at the locked version, in a venv of its own, else the one on PATH; None where there is neither."""
     lock = REQUIREMENTS / "uv.lock"
-    uv, stamp, wanted = TOOLS / "bin" / "uv", TOOLS / STAMP, digest(lock, version_of(sys.executable))
+    uv, stamp, wanted = TOOLS / "bin" / "uv", TOOLS / STAMP, digest(lock, sys.version)
     if runs(uv) and read(stamp) == wanted:
         return uv
     try:
@@ -244,7 +247,7 @@ def python_of_spark_35() -> str | None:
     for prepare in ((), ("install", SPARK_35_PYTHONS[0])):
         if uv is None or (prepare and not succeeds(uv, "python", *prepare)):
             return None
-        line = [uv, "python", "find", "--no-project", wanted]
+        line: list[str | Path] = [uv, "python", "find", "--system", "--no-project", wanted]
         found_by_uv = subprocess.run(line, check=False, capture_output=True, text=True)
         if found_by_uv.returncode == 0:
             return found_by_uv.stdout.strip()
@@ -258,8 +261,8 @@ def make_hudi_environment(*, pip: bool) -> None:
     python = python_of_spark_35()
     if python is None:
         say(
-            f"no {HUDI.name}: Spark 3.5 runs on Python {SPARK_35_PYTHONS[-1]} to {SPARK_35_PYTHONS[0]}, and there is "
-            "none beside this one: tests beside Apache Hudi will skip, or fail where CI=true"
+            f"no {HUDI.name}: Spark 3.5 runs on Python {SPARK_35_PYTHONS[-1]} to {SPARK_35_PYTHONS[0]}, and "
+            "there is none beside this one: tests beside Apache Hudi will skip, or fail where CI=true"
         )
         return
     checks = ("hoodie", "pyspark.sql.session", "delta")
@@ -388,30 +391,41 @@ def fetch(jars: list[str], repository: Path) -> bool:
     return True
 
 
-# Browser ------------------------------------------------------------------------------------------
+# Debian's packages --------------------------------------------------------------------------------
 
 
-def install_browser() -> None:
-    """Chromium, which the tests of pages drive.
+def install_package(name: str, found: str | None, without: str) -> None:
+    """One whose command is not found yet.
 
-    Where it can't be installed, this says so and goes on: those tests skip, or fail where CI=true.
+    Where it can't be installed, this says what comes of that and goes on: tests skip, or fail where CI=true.
     """
-    if browser() is not None:
+    if found is not None:
         return
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
-        say("no Chromium on PATH, and no apt-get or no right to install it: tests of pages will skip")
+        say(f"no {name} on PATH, and no apt-get or no right to install it: {without}")
         return
     wait = ("-o", "DPkg::Lock::Timeout=300")
     for attempt in (1, 2):
         try:
-            with timed("Chromium from Debian's packages"):
+            with timed(f"{name} from Debian's packages"):
                 run(apt, *wait, "-qq", "update")
-                install = (apt, *wait, "-qq", "install", "-y", "--no-install-recommends", "chromium")
+                install = (apt, *wait, "-qq", "install", "-y", "--no-install-recommends", name)
                 run(*install, DEBIAN_FRONTEND="noninteractive")
             return
         except SetupError as error:
-            say(f"no Chromium at attempt {attempt}, without which the tests of pages will skip ({error})")
+            say(f"no {name} at attempt {attempt}: {without} ({error})")
+
+
+def install_browser() -> None:
+    """Chromium, which the tests of pages drive."""
+    install_package("chromium", browser(), "tests of pages will skip")
+
+
+def install_debootstrap() -> None:
+    """What makes the bare machines of scripts/fresh_machine."""
+    found = shutil.which("debootstrap")
+    install_package("debootstrap", found, "set-up will not be tried on a bare Debian")
 
 
 # The command --------------------------------------------------------------------------------------
@@ -434,13 +448,15 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         fetch_jars()
     if "browser" in parts:
         install_browser()
+    if "debootstrap" in parts:
+        install_debootstrap()
 
 
 def main() -> int:
-    names = ("main", "hudi", "jars", "browser")
+    names = ("main", "hudi", "jars", "browser", "debootstrap")
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "parts", nargs="*", metavar="part", help="main, hudi, jars, browser; none named: these; mutants"
+        "parts", nargs="*", metavar="part", help=f"{', '.join(names)}; none named: these; mutants"
     )
     parser.add_argument("--pip", action="store_true", help="install with pip even where uv can be had")
     arguments = parser.parse_args()

@@ -1,16 +1,24 @@
-"""The packaged Java, and how the set-up decides that it is needed."""
+"""The set-up: the Pythons that it takes, the packaged Java and when it is needed, a browser."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import tomllib
 
 from scripts import environment, setup
-from scripts.environment import java_fits, java_version
+from scripts.environment import ROOT, java_fits, java_version
 from tests.conftest import require
+
+LOCKING = (ROOT / "scripts" / "lock").read_text().replace("\\\n", "")
+#: a program that runs its argument as a Python of another version would
+AS_OF = "import sys; sys.version_info = tuple(map(int, '{}'.split('.'))); exec(sys.argv[1])"
 
 
 def fake_java(home: Path, script: str) -> Path:
@@ -64,6 +72,81 @@ def test_spark_environment_of_a_venv_without_pyspark(tmp_path: Path) -> None:
     variables = environment.spark_environment(tmp_path)
     assert variables["PYSPARK_PYTHON"] == str(tmp_path / "bin" / "python")
     assert "SPARK_HOME" not in variables
+
+
+def test_all_that_names_a_python_names_the_same() -> None:
+    """Set-up takes those that the classifiers name, but the oldest, which the package alone runs on."""
+    common = (ROOT / "scripts" / "common.sh").read_text()
+    [listed] = re.findall(r'^PYTHONS="(.*)"$', common, flags=re.MULTILINE)
+    newest, *_, oldest = listed.split()
+    assert f'supported="{oldest} to {newest}"' in common
+    after = f"3.{int(newest[2:]) + 1}"
+    assert f'">={oldest},<{after}"' in common
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    classified = [line.rpartition(" ")[2] for line in project["classifiers"] if ":: Python :: 3." in line]
+    assert classified == ["3.10", *reversed(listed.split())]
+    assert project["requires-python"] == f">={classified[0]}"
+    assert f"Python {oldest} to {newest}" in (ROOT / "README.md").read_text()
+    locks = re.findall(r"^compile (\S+) .*requirements/(\w+)\.lock", LOCKING, flags=re.MULTILINE)
+    assert {name: python for python, name in locks} == {
+        "uv": classified[0],
+        "build": classified[0],
+        "dev": oldest,
+        "hudi": setup.SPARK_35_PYTHONS[-1],
+        "mutants": oldest,
+    }
+
+
+def test_pip_gets_the_build_requirements_with_their_markers(tmp_path: Path) -> None:
+    lock = tmp_path / "build.lock"
+    lock.write_text(
+        "a.b==1.0 \\\n    --hash=sha256:00\n    # via -r build.in\n"
+        "c==2 ; python_full_version < '3.11' \\\n    --hash=sha256:01\n"
+    )
+    assert setup.pinned(lock) == ["a.b==1.0", "c==2 ; python_full_version < '3.11'"]
+    names = {line.partition("=")[0] for line in setup.pinned(ROOT / "requirements" / "build.lock")}
+    assert names >= {"hatchling", "setuptools", "wheel"}
+
+
+def fake_python(folder: Path, name: str, version: str, *, environments: bool = True) -> None:
+    """What common.sh asks of one: its version, and whether it makes environments."""
+    modules = "" if environments else 'case "$2" in *ensurepip*) exit 1;; esac; '
+    asked = f'case "$2" in *version_info*) exec "{sys.executable}" -c "{AS_OF.format(version)}" "$2";; esac'
+    (folder / name).write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo Python {version}.0 && exit\n{modules}{asked}\n'
+    )
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("pythons", "taken"),
+    [
+        ({"python3.14": "3.14", "python3.12": "3.12", "python3": "3.11"}, "python3.14"),
+        ({"python3.9": "3.9", "python3": "3.13"}, "python3"),
+        ({"python3.13": "3.13 bare", "python3": "3.12"}, "python3"),
+        ({"python3": "3.15"}, "here is Python 3.15.0."),
+        ({"python3": "3.10"}, "here is Python 3.10.0."),
+        ({"python3.13": "3.13 bare"}, "apt-get install python3.13-venv"),
+        ({}, "here is no python3."),
+    ],
+)
+def test_the_newest_python_that_fits_is_taken(
+    pythons: dict[str, str], taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, version in pythons.items():
+        fake_python(tmp_path, name, version.split()[0], environments="bare" not in version)
+    for name in ("bash", "dirname", "mkdir"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    line = f'source "{ROOT}/scripts/common.sh"; echo "$PYTHON"'
+    monkeypatch.delenv("PYTHON", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run = subprocess.run([tmp_path / "bash", "-c", line], capture_output=True, text=True, check=False)
+    if taken.startswith("python"):
+        assert (run.returncode, run.stdout) == (0, f"{taken}\n"), run.stderr
+    else:
+        assert run.returncode == 1
+        assert taken in run.stderr
+        assert len(run.stderr.splitlines()) == 1
 
 
 def fake_apt(folder: Path, script: str) -> Path:

@@ -71,8 +71,8 @@ exit {code}
 @pytest.mark.parametrize(("lint", "code"), [(0, 0), (0, 3), (1, 0)])
 def test_ci_does_not_wait_for_what_tests_leave_behind(tmp_path: Path, lint: int, code: int) -> None:
     """... which holds the output of the tests; these run where lint fails, too."""
-    for name in (".ci/run", "scripts/closing_line.py"):
-        (tmp_path / name).parent.mkdir()
+    for name in (".ci/run", "scripts/closing_line.py", "scripts/common.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "scripts/test").write_text(ORPHAN.format(code=code))
     (tmp_path / "scripts/lint").write_text(f"#!/bin/sh\necho styled\nexit {lint}\n")
@@ -112,8 +112,8 @@ def test_all_crossings_but_the_kept_are_full() -> None:
 
 
 @pytest.mark.full
-def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
-    """... which is another one at another commit, and nothing starts once the time is over."""
+def test_a_day_gives_the_order_of_a_share(tmp_path: Path) -> None:
+    """... which is another one on another day, and nothing starts once the time is over."""
 
     def numbers(*options: str) -> list[str]:
         notes.write_text("")
@@ -133,11 +133,11 @@ def test_a_commit_gives_the_order_of_a_share(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     (tmp_path / "pytest.ini").touch()
     (tmp_path / "test_sample.py").write_text(SAMPLE.format(notes=str(notes)))
-    once = numbers("--share", "abc")
+    once = numbers("--share", "2026-11-27")
     assert sorted(once, key=int) == [str(number) for number in range(40)]
-    assert once == numbers("--share", "abc", "--minutes", "5") != numbers("--share", "abd")
-    assert numbers("--share", "abc", "--minutes", "0", "-n", "2") == []
-    assert "40 cases are left to shares of other commits" in said[-1]
+    assert once == numbers("--share", "2026-11-27", "--minutes", "5") != numbers("--share", "2026-11-28")
+    assert numbers("--share", "2026-11-27", "--minutes", "0", "-n", "2") == []
+    assert "40 cases are left to shares of other days" in said[-1]
 
 
 @pytest.mark.full
@@ -147,8 +147,10 @@ def test_a_worker_that_takes_the_place_of_a_dead_one_has_no_more_time(tmp_path: 
     (tmp_path / "pytest.ini").touch()
     (tmp_path / "test_sample.py").write_text(DYING.format(notes=str(notes)))
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.tiers"]
-    options = ["--rootdir", str(tmp_path), "--share", "abc", "--minutes", "0.1", "-n", "1", str(tmp_path)]
-    run = subprocess.run([*line, *options], cwd=ROOT, capture_output=True, text=True, check=False)
+    options = ["--rootdir", str(tmp_path), "--share", "2026-11-27", "--minutes", "0.1", "-n", "1"]
+    run = subprocess.run(
+        [*line, *options, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert len(notes.read_text().split()) <= 1, run.stdout
 
 
@@ -156,7 +158,7 @@ def test_a_worker_that_takes_the_place_of_a_dead_one_has_no_more_time(tmp_path: 
 def test_each_share_begins_with_real_hudi_and_spark() -> None:
     always = {nodeid for group in ALWAYS.values() for nodeid in group}
     files = sorted({nodeid.partition("::")[0] for nodeid in always})
-    options = ["-q", "-p", "no:cacheprovider", "--collect-only", "-m", "full", "--share", "abc"]
+    options = ["-q", "-p", "no:cacheprovider", "--collect-only", "-m", "full", "--share", "2026-11-27"]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *files],
         cwd=ROOT,

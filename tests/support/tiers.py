@@ -25,7 +25,7 @@ GROUPS = {
     "tests/browser/": "browser",
     "tests/house/": "house",
 }
-#: cases of the full tier with which each share begins, whatever the commit is: real Apache Hudi in each
+#: cases of the full tier with which each share begins, whatever the day is: real Apache Hudi in each
 #: direction, and real Spark. A group has them in a worker of its own.
 ALWAYS = {
     "hudi at each commit": (
@@ -85,7 +85,7 @@ def _param(case: Any) -> Any:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
-    group.addoption("--share", metavar="COMMIT", help="run in an order that the commit gives")
+    group.addoption("--share", metavar="DAY", help="run in an order that the day gives")
     group.addoption("--minutes", type=float, metavar="N", help="start no test after so many minutes")
 
 
@@ -124,18 +124,18 @@ def digest(*parts: str) -> bytes:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    commit = config.getoption("share")
-    if commit is not None:
-        items.sort(key=lambda item: _place(commit, item.nodeid))
+    day = config.getoption("share")
+    if day is not None:
+        items.sort(key=lambda item: _place(day, item.nodeid))
     elif "PYTEST_XDIST_WORKER" in os.environ:
         ranks = {group: rank for rank, group in enumerate(dict.fromkeys(GROUPS.values()))}
         items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
 
 
-def _place(commit: str, nodeid: str) -> tuple[bytes, ...]:
+def _place(day: str, nodeid: str) -> tuple[bytes, ...]:
     """What each share has, then groups in an order, files in a group, tests in a file."""
     parts = (group_of(nodeid), nodeid.partition("::")[0], nodeid)
-    return (b"" if nodeid in _ALWAYS else b"1", *(digest(commit, part) for part in parts))
+    return (b"" if nodeid in _ALWAYS else b"1", *(digest(day, part) for part in parts))
 
 
 class Budget:
@@ -168,7 +168,7 @@ class Budget:
         self._left += getattr(node, "workeroutput", {}).get("left", 0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.write_line(f"{self._left} cases are left to shares of other commits")
+        terminalreporter.write_line(f"{self._left} cases are left to shares of other days")
 
 
 def pytest_configure(config: pytest.Config) -> None:
