@@ -212,7 +212,7 @@ def debian(suite: str) -> Callable[[Path, Say], None]:
         apt = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq install -y --no-install-recommends"
         machine.run(f"{apt} python3").works()
         machine.run("scripts/demo").says_what_to_install(
-            "python3 can't make virtual environments.* python3-venv"
+            r"python3\S* can't make virtual environments.* python3\S*-venv"
         )
         shutil.copy(uv(), root / "usr" / "local" / "bin" / "uv")
         machine.run("scripts/setup main").works("uv installs", "with uv: done")
