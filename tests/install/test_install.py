@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,8 @@ import pytest
 import tomllib
 
 from scripts.environment import ROOT
+from scripts.fresh_machine import copy_checkout, kept
+from scripts.setup import pinned
 from tests.conftest import require
 from tests.house.test_docs import blocks
 
@@ -28,8 +29,6 @@ EXTRAS = {
     if (named := re.search(r"\[([\w,-]+)\]\"", line))
     for extra in named[1].split(",")
 }
-#: what of this process's environment an installation needs: where the index is, how it is reached, Java
-KEPT = re.compile(r"HOME|LANG|TMPDIR|JAVA_HOME|(PIP|SSL|REQUESTS)_.*|.*_proxy", re.IGNORECASE)
 KEY = "hoodie.datasource.write.recordkey.field=id"
 #: what a command may take: an index that answers slowly, or an installer that searches, fails the test
 LIMIT_S = 400
@@ -37,27 +36,22 @@ UPSERT = f"hoodie upsert --table lake/orders --source orders.csv --option {KEY}"
 
 
 def constraints() -> str:
-    lock = (ROOT / "requirements" / "dev.lock").read_text()
-    pinned = re.findall(r"^[\w.\-]+==\S+", lock, flags=re.MULTILINE)
-    return "\n".join(line for line in pinned if not line.startswith("pyspark")) + "\n"
+    locked = pinned(ROOT / "requirements" / "dev.lock")
+    return "\n".join(line for line in locked if not line.startswith("pyspark")) + "\n"
 
 
 class Place:
     """A copy of the checkout and a clean environment, whose commands come first on PATH."""
 
     def __init__(self, folder: Path) -> None:
-        files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
         self.folder = folder / "checkout"
-        for name in files.decode().split("\0"):
-            if name and not name.startswith("tests/") and (ROOT / name).is_file():
-                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, self.folder / name)
+        copy_checkout(self.folder, without=("tests/",))
         base = Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
         subprocess.run([base, "-m", "venv", folder / "env"], check=True)
-        kept = {name: value for name, value in os.environ.items() if KEPT.fullmatch(name)}
         (folder / "constraints.txt").write_text(constraints())
         self.environ = {
-            **kept,
+            **kept(),
+            **{name: os.environ[name] for name in ("HOME", "JAVA_HOME") if name in os.environ},
             "PATH": f"{folder / 'env' / 'bin'}:{os.environ['PATH']}",
             "AIRFLOW_HOME": str(folder / "airflow"),
             "PIP_CONSTRAINT": str(folder / "constraints.txt"),
