@@ -100,6 +100,13 @@ TALKATIVE = """
         print(open(path).read())
 """
 
+#: a job that lasts until its command line was looked at
+LOOKED_AT = """
+    started = os.path.getsize({looks!r})
+    while os.path.getsize({looks!r}) < started + 2:
+        time.sleep(0.01)
+"""
+
 #: a job that fails for a query, else says that it committed
 ENDING = """
     if request["source"]["format"] == "sql":
@@ -174,13 +181,15 @@ def test_a_dag_with_secrets(
     tmp_path: Path,
 ) -> None:
     """One task of it fails."""
-    fake.body(TALKATIVE + ENDING)
+    looks = tmp_path / "looks"
+    looks.touch()
+    fake.body(LOOKED_AT.format(looks=str(looks)) + TALKATIVE + ENDING)
     text = SOURCE.format(
         binary=str(fake.path), arguments=filled(ARGUMENTS, template),
         source=source(template), query=query(template),
     )  # fmt: skip
     dag = load_dag(text)
-    with command_lines() as lines:
+    with command_lines(looks) as lines:
         run = dag.test(logical_date=datetime(2026, 1, 2, tzinfo=timezone.utc))
     states = {task.task_id: str(task.state) for task in run.get_task_instances()}
     assert states == {**dict.fromkeys(("write", "mapped", "clean", "save"), "success"), "query": "failed"}

@@ -72,8 +72,11 @@ def _ended(child: int) -> int:
 
 
 @contextlib.contextmanager
-def command_lines() -> Iterator[set[str]]:
-    """Those of all processes, as they come."""
+def command_lines(looks: Path | None = None) -> Iterator[set[str]]:
+    """Those of all processes, as they come.
+
+    Each look at them all adds a byte to `looks`: a process that lasts until there are two more was seen.
+    """
     seen: set[str] = set()
     done = threading.Event()
 
@@ -82,6 +85,9 @@ def command_lines() -> Iterator[set[str]]:
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 with contextlib.suppress(OSError):
                     seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            if looks is not None:
+                with looks.open("ab") as file:
+                    file.write(b".")
 
     thread = threading.Thread(target=look)
     thread.start()
