@@ -71,7 +71,9 @@ class TableReader:
         timeline = self._table.refresh()
         if self._opened and timeline is not self._last:
             active = set(timeline.instants)
-            self._opened = {instant: found for instant, found in self._opened.items() if instant in active}
+            for instant in list(self._opened):  # a copy, and no new dict: threads open commits meanwhile
+                if instant not in active:
+                    self._opened.pop(instant, None)
         self._last = timeline
         return timeline
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +20,7 @@ from airflow_hoodie.conditions import CommitFilter, Since
 from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
+from hoodie.timeline.files import ModificationTimes
 from hoodie.timeline.instant import Action, Instant, State
 from tests.support.storages import Behind, wrapped
 
@@ -187,3 +191,67 @@ def test_a_start_after_an_instant_misses_none_that_began_before_it() -> None:
     seen = WatchOffset.start(line, Since(instant="102"))
     assert told(seen, timeline({"100": 1, "102": 2, "101": 3})) == ["101"]
     assert told(WatchOffset.start(line, Since(instant="099")), line) == ["100", "102"]
+
+
+def in_a_thread(run: Callable[..., Any], *arguments: Any) -> None:
+    other = threading.Thread(target=run, args=arguments)
+    other.start()
+    other.join()
+
+
+def test_commits_are_opened_while_the_table_is_polled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watcher may open one whenever the poll looks at a commit that is opened already."""
+    meta = tmp_path / ".hoodie"
+    meta.mkdir()
+    for number in range(1, 10):
+        (meta / f"{number}.commit").write_text("{}")
+    reader = TableReader(str(tmp_path))
+    first, second, *others = reader.poll().instants
+    later = iter(others)
+    opened = [first, second]
+    for instant in opened:
+        assert reader.details(instant) is not None
+    polling, plain = threading.current_thread(), Instant.__hash__
+
+    def opening(self: Instant) -> int:
+        if self is first and threading.current_thread() is polling:
+            opened.append(next(later))
+            in_a_thread(reader.details, opened[-1])
+        return plain(self)
+
+    (meta / "2.commit").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(Instant, "__hash__", opening)
+        reader.poll()
+    assert len(opened) > 2
+    for path in meta.iterdir():
+        path.unlink()
+    assert [reader.details(instant) is not None for instant in opened] == [
+        instant is not second for instant in opened
+    ]
+
+
+def test_times_are_looked_up_while_a_later_listing_takes_them_over(tmp_path: Path) -> None:
+    """A watcher may ask for one whenever the poll looks at a file's name."""
+    taking: list[threading.Thread] = []
+
+    class Name(str):
+        def __hash__(self) -> int:
+            if threading.current_thread() in taking:
+                in_a_thread(earlier.get, next(asked))
+            return super().__hash__()
+
+    names = [Name(f"{number}.commit") for number in range(9)]
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    asked = iter(names)
+    storage = TableReader(str(tmp_path)).storage
+    earlier, later = (ModificationTimes(storage, str(tmp_path), frozenset(names), names) for _ in range(2))
+    assert earlier[next(asked)]
+    assert earlier[next(asked)]
+    taking.append(threading.current_thread())
+    later.take(earlier)
+    taking.clear()
+    assert dict(later) == dict(earlier)

@@ -38,7 +38,8 @@ class ModificationTimes(Mapping[str, int]):
 
     def take(self, earlier: ModificationTimes) -> None:
         """Take over the times that an earlier listing of the folder knows."""
-        self._known = {name: time for name, time in earlier._known.items() if name in self._names}
+        known = earlier._known.copy()  # threads that have the earlier listing look up times meanwhile
+        self._known = {name: time for name, time in known.items() if name in self._names}
 
     def __getitem__(self, name: str) -> int:
         known = self._known.get(name)
