@@ -23,6 +23,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from airflow_hoodie.commits import TableReader
+from airflow_hoodie.compat.shared_stream import waits_for_the_event
 from airflow_hoodie.compat.task_sdk import asset_stores
 from airflow_hoodie.conditions import COMMITS, CommitFilter, Since
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
@@ -136,9 +137,13 @@ class CommitEventTrigger(BaseEventTrigger):
         return TableStream(kwargs["table"], kwargs["poke_interval"], **storage)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        """This watcher's events of a stream of Polls; each waits until Airflow took the one before."""
+        """This watcher's events of a stream of Polls; each waits until Airflow took the one before.
+
+        The offset stays where it is from the first event on for whose storing Airflow does not wait.
+        """
         stores = asset_stores(self.asset_state_store)
         seen: WatchOffset | None = None
+        waits = True
         async for poll in shared_stream:
             if seen is None:
                 seen = await self._stored(stores)
@@ -150,9 +155,11 @@ class CommitEventTrigger(BaseEventTrigger):
             found = await asyncio.to_thread(new_commits, poll.reader, poll.timeline, seen, self.which)
             for payload in found.events:
                 yield TriggerEvent({**payload, WATCHER: self.watcher})  # type: ignore[no-untyped-call]
+                waits = waits and waits_for_the_event()
             if found.instants:
                 seen = seen.plus(found.instants).compacted(poll.timeline)
-                poll.offsets.append((stores, self.watcher, seen))
+                if waits:
+                    poll.offsets.append((stores, self.watcher, seen))
 
     def _warn_of_a_gap(self, seen: WatchOffset | None, timeline: Timeline) -> None:
         if seen is not None and seen.newest and timeline.is_archived(seen.newest):

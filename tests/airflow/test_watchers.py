@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +18,8 @@ from airflow_hoodie import CommitEventTrigger, polling
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException
 from airflow_hoodie.triggers import commits as module
-from airflow_hoodie.watch_offset import WatchOffset
+from airflow_hoodie.watch_offset import NewCommits, WatchOffset, new_commits
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action
 
@@ -37,11 +39,14 @@ class Store:
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
         self.writes = 0
+        self.held: asyncio.Event | None = None  # writes wait for it
 
     async def aget(self, key: str, default: Any = None) -> Any:
         return json.loads(self.values[key]) if key in self.values else default
 
     async def aset(self, key: str, value: Any) -> None:
+        if self.held is not None:
+            await self.held.wait()
         self.values[key] = json.dumps(value)
         self.writes += 1
 
@@ -54,12 +59,15 @@ class Store:
 class Triggerer:
     """Runs triggers as Airflow's TriggerRunner does; `stored` are the events that reached the database.
 
-    What is stored is confirmed to the runner only by `confirm`, one sync round later.
+    What is stored is confirmed to the runner only by `confirm`, one sync round later. `lost` are the events
+    that it took when their stream had ended, so that no poll waits for them: it dies before they are stored.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, dies: bool = False) -> None:
         self.streams = SharedStreamManager(ack_timeout=SECONDS)
+        self.dies = dies
         self.stored: dict[int, list[str]] = {}
+        self.lost: list[str] = []
         self.payloads: list[dict[str, Any]] = []
         self._unconfirmed: list[int] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -76,6 +84,9 @@ class Triggerer:
         async for event in trigger.filter_shared_stream(stream):
             await asyncio.sleep(0)
             seq = self.streams.bind_pending_event(trigger_id=number, key=key)
+            if seq is None and self.dies:
+                self.lost.append(event.payload["instant"])
+                continue
             assert seq is not None, "an event outside the window of its poll is not gated"
             self._unconfirmed.append(seq)
             self.stored[number].append(event.payload["instant"])
@@ -294,6 +305,84 @@ def test_a_crash_before_the_confirmation_repeats_and_loses_nothing(table: Writte
 
     assert asyncio.run(session(2)) == table.commits[:2]
     assert asyncio.run(session(None)) == table.commits
+
+
+def test_events_of_a_poll_that_has_ended_are_not_in_the_offset(
+    table: WrittenTimeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error ends the poll while an offset is written, and while another commit's event is on its way."""
+    table.commit()
+    store = Store()
+    trigger = watcher(table)
+    looking, ended = threading.Event(), threading.Event()
+    poll = TableReader.poll
+
+    def failing(self: TableReader) -> Any:
+        if looking.is_set():
+            raise RuntimeError("no error of a storage")
+        return poll(self)
+
+    def waiting(reader: TableReader, timeline: Timeline, *others: Any) -> NewCommits:
+        if len(timeline.commits()) > 1:
+            looking.set()
+            assert ended.wait(SECONDS)
+        return new_commits(reader, timeline, *others)
+
+    monkeypatch.setattr(TableReader, "poll", failing)
+    monkeypatch.setattr(module, "new_commits", waiting)
+
+    async def scenario() -> list[str]:
+        triggerer = Triggerer(dies=True)
+        triggerer.run(trigger, store)
+        await triggerer.until(lambda: len(triggerer.payloads) == 1)
+        store.held = asyncio.Event()
+        triggerer.confirm()
+        table.commit()
+        await triggerer.until(lambda: not triggerer.streams._groups)
+        ended.set()
+        with pytest.raises(RuntimeError, match="no error of a storage"):
+            await triggerer.until(lambda: False)
+        store.held.set()
+        running = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait_for(asyncio.gather(*running, return_exceptions=True), SECONDS)
+        return triggerer.lost
+
+    assert asyncio.run(scenario()) == table.commits[1:]
+    offset = store.offset(trigger)
+    assert offset is not None
+    assert [offset.covers(instant) for instant in table.commits] == [True, False]
+
+
+def test_events_beside_a_triggerers_end_are_not_in_the_offset(table: WrittenTimeline, tmp_path: Path) -> None:
+    """The triggerer ends one table's poll after the other: the next ones go on, and nothing is stored."""
+    other = WrittenTimeline.create(tmp_path, "others")
+    first, second = Store(), Store()
+
+    async def scenario() -> list[str]:
+        triggerer = Triggerer(dies=True)
+        for written, store in ((table, first), (other, second)):
+            written.commit()
+            triggerer.run(watcher(written), store)
+        await triggerer.until(lambda: len(triggerer.payloads) == 2)
+        first.held = asyncio.Event()
+        triggerer.confirm()
+        await triggerer.until(
+            lambda: (second.offset(watcher(other)) or WatchOffset()).covers(other.commits[0])
+        )
+        end = asyncio.create_task(triggerer.streams.stop_all())
+        await triggerer.until(lambda: not triggerer.streams._groups)
+        for _ in range(3):
+            other.commit()
+            await triggerer.until(lambda: triggerer.lost == other.commits[1:])
+        first.held.set()
+        await asyncio.wait_for(end, SECONDS)
+        await triggerer.stop()
+        return triggerer.lost
+
+    assert asyncio.run(scenario()) == other.commits[1:]
+    offset = second.offset(watcher(other))
+    assert offset is not None
+    assert [offset.covers(instant) for instant in other.commits] == [True, False, False, False]
 
 
 def test_what_the_listener_noted_is_not_told_again(table: WrittenTimeline) -> None:
