@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.models.trigger import Trigger
+from airflow.triggers.base import TriggerEvent
 from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_hoodie import CommitEventTrigger, polling
@@ -81,8 +82,16 @@ class Triggerer:
     async def _run(self, number: int, trigger: CommitEventTrigger, crash_after: int | None) -> None:
         key = trigger.shared_stream_key()
         stream = self.streams.subscribe(trigger_id=number, trigger=trigger, key=key)
-        async for event in trigger.filter_shared_stream(stream):
-            await asyncio.sleep(0)
+        try:
+            await self._take(number, trigger.filter_shared_stream(stream), key, crash_after)
+        finally:
+            await self.streams.unsubscribe(number, key)
+
+    async def _take(
+        self, number: int, events: AsyncIterator[TriggerEvent], key: tuple[str, ...], crash_after: int | None
+    ) -> None:
+        async for event in events:
+            await asyncio.sleep(0)  # Airflow logs the event before it binds it
             seq = self.streams.bind_pending_event(trigger_id=number, key=key)
             if seq is None and self.dies:
                 self.lost.append(event.payload["instant"])
@@ -183,7 +192,8 @@ def test_many_watchers_share_one_poll(table: WrittenTimeline, monkeypatch: pytes
             table.commit(f"day={number}", Action.DELTACOMMIT if number % 2 else Action.COMMIT)
             await asyncio.sleep(0.03)
         compaction = table.compact()
-        await triggerer.until(lambda: compaction in triggerer.stored[3] and len(triggerer.stored[0]) == 6)
+        await triggerer.until(lambda: [len(events) for events in triggerer.stored.values()] == [6, 3, 1, 7])
+        assert compaction in triggerer.stored[3]
         await triggerer.stop()
         return triggerer.stored
 
@@ -191,12 +201,13 @@ def test_many_watchers_share_one_poll(table: WrittenTimeline, monkeypatch: pytes
     assert stored[0] == table.commits
     assert stored[1] == table.commits[1::2]
     assert stored[2] == table.commits[1:2]
-    assert len(stored[3]) == 7
     assert len(polls) == 1  # one reader for all
     assert len(opened) == 7  # each commit is opened once for all
 
 
 def test_a_late_watcher_begins_with_its_own_offset(table: WrittenTimeline) -> None:
+    store = Store()
+
     async def scenario() -> None:
         triggerer = Triggerer()
         triggerer.run(watcher(table))
@@ -204,9 +215,8 @@ def test_a_late_watcher_begins_with_its_own_offset(table: WrittenTimeline) -> No
         table.commit()
         await triggerer.until(lambda: len(triggerer.stored[0]) == 2)
         triggerer.run(watcher(table, start=table.commits[0], actions=["commit"]))
-        triggerer.run(watcher(table, start="latest", services=True))
-        await triggerer.until(lambda: len(triggerer.stored[1]) == 1)
-        await asyncio.sleep(0.3)
+        triggerer.run(watcher(table, start="latest", services=True), store)
+        await triggerer.until(lambda: len(triggerer.stored[1]) == 1 and store.writes > 0)
         table.commit()
         await triggerer.until(
             lambda: all(items[-1:] == table.commits[2:] for items in triggerer.stored.values())
