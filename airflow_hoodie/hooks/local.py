@@ -125,11 +125,6 @@ class HoodieLocalHook(BaseHook):
                 self._guard.release()
         return self._outcome(code)
 
-    @property
-    def killed(self) -> bool:
-        """Was `on_kill` called."""
-        return self._killed
-
     def on_kill(self) -> None:
         """End the job with all its processes; returns at once, as HoodieSparkSubmitHook.on_kill."""
         self._killed = True

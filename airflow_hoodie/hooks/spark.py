@@ -294,8 +294,11 @@ class HoodieSparkSubmitHook(SubmitHook):
             driver_id = None
         finally:
             self._finish()
-        if self._output.report is not None and self._output.result is None:
-            raise from_report(self._output.report)
+        if self._output.result is None:
+            if self._killed:  # spark-submit ended well all the same
+                raise self._killed_error()
+            if self._output.report is not None:
+                raise from_report(self._output.report)
         return driver_id
 
     def _hand_over(self, request: Mapping[str, Any]) -> None:
@@ -365,11 +368,7 @@ class HoodieSparkSubmitHook(SubmitHook):
         process = self.process
         code = process.returncode if process is not None else None
         if self._killed:
-            raise HoodieJobKilledError(
-                "the Spark job was killed because the task was; the next write rolls back what it left"
-                + self._output.last_said(),
-                exit_code=code,
-            ) from None
+            raise self._killed_error() from None
         if self._output.result is not None:
             self.log.warning(
                 "spark-submit ended with exit code %s after the commit %s, which stays",
@@ -393,6 +392,13 @@ class HoodieSparkSubmitHook(SubmitHook):
             f"Last output:\n{self._tail()}",
             exit_code=code,
         ) from None
+
+    def _killed_error(self) -> HoodieJobKilledError:
+        return HoodieJobKilledError(
+            "the Spark job was killed because the task was; the next write rolls back what it left"
+            + self._output.last_said(),
+            exit_code=self.process.returncode if self.process is not None else None,
+        )
 
     # --- output ---------------------------------------------------------------------------------------
 

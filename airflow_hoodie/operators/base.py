@@ -160,7 +160,6 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         self._application: Mapping[str, Any] = {}
         self._heard: Callable[[Mapping[str, Any]], None] | None = None
         self._sent: dict[str, Any] | None = None
-        self._local: HoodieLocalHook | None = None
         self.engine = engine
         self.local_max_size = local_max_size
         self.local_memory = local_memory
@@ -237,17 +236,18 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             return self._submitted(context, Choice(SPARK, f"the local job failed: {error}"))
 
     def _run_here(self, context: Context) -> dict[str, Any]:
-        self._local = HoodieLocalHook(
+        hook = HoodieLocalHook(
             self.job,
             kill_grace_seconds=self.kill_grace_seconds,
             env_vars=self.env_vars,
             memory=self._memory(),
             on_progress=self._heard,
         )
+        self._killable(hook)
         request = self._asked(context, LOCAL)
         if memory := self._memory():
             request["options"] = {**task_memory(memory), **request["options"]}
-        return self._local.run(request)
+        return hook.run(request)
 
     def _submitted(self, context: Context, choice: Choice) -> dict[str, Any]:
         try:
@@ -324,9 +324,8 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
 
     def _may_submit(self, error: HoodieJobError) -> bool:
         """Did a job of `auto` fail on the worker for lack of memory?"""
-        ended = self._local is None or self._local.killed
         short = error.values.get("out_of_memory") is True or error.exit_code in _DIED
-        return self.engine == AUTO and short and not ended
+        return self.engine == AUTO and short and not self.killed
 
     def resolve(self) -> None:
         """Adds path, options and Spark connection of the table's connection; each `execute` begins with it.
@@ -359,14 +358,27 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             self.spark_ui = str(address)
             leave_link(context, SparkUILink(), self)
 
+    #: was `on_kill` called
+    killed: bool = False
+    #: what it ends: the hook that was made last, those before have ended
+    _last_hook: HoodieLocalHook | HoodieSparkSubmitHook | None = None
+
     def on_kill(self) -> None:
-        """End the job with all its processes; see HoodieSparkSubmitHook.on_kill."""
-        for hook in (self._local, self.hook):
-            if hook is not None:
-                hook.on_kill()
+        """End the job with all its processes; see HoodieSparkSubmitHook.on_kill. One that has not begun will
+        not begin.
+        """
+        self.killed = True
+        if self._last_hook is not None:
+            self._last_hook.on_kill()
+
+    def _killable(self, hook: HoodieLocalHook | HoodieSparkSubmitHook) -> None:
+        """`on_kill` ends the hook's job from now on, also one that was called before."""
+        self._last_hook = hook
+        if self.killed:
+            hook.on_kill()
 
     def make_hook(self, *, detached: bool = False, request_path: str | None = None) -> HoodieSparkSubmitHook:
-        return HoodieSparkSubmitHook(
+        hook = HoodieSparkSubmitHook(
             detached=detached,
             request_path=request_path,
             conn_id=self.spark_conn_id or DEFAULT_SPARK_CONN,
@@ -376,6 +388,8 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             request=self._sent,
             **self.hook_arguments(),
         )
+        self._killable(hook)
+        return hook
 
 
 def check_options(operation: str, table: Any, options: Any) -> None:

@@ -213,6 +213,8 @@ class HoodieDeferringOperator(HoodieJobOperator):
         """
         if found := _running(cluster, note.tag):
             self.log.info("%s, which an earlier try submitted, is running; waiting for its end", found)
+            if self.cancel_on_kill:
+                self._abandon = partial(_abandon, cluster, note)
             self._tried(partial(note.bind, cluster))
             self._defer(context, cluster, found, note)
         self._tried(partial(note.forget, cluster))
@@ -269,6 +271,9 @@ class HoodieDeferringOperator(HoodieJobOperator):
     def _defer(self, context: Context, cluster: ClusterManager, application: str, note: _Note) -> NoReturn:
         push(context, APPLICATION_KEY, application)
         self._leave_ui(context, cluster, application)
+        if self.killed:  # Airflow may refuse the deferral of such a task, and no trigger would watch
+            self._end_abandoned()
+            raise HoodieJobKilledError(f"the task was killed before it waited for {application}")
         self.log.info("%s is on the cluster; the task waits for its end in the triggerer", application)
         timeout: timedelta | None = self.execution_timeout
         self.defer(

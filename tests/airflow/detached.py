@@ -26,7 +26,8 @@ TOKEN = "dag/write/-1/run=manual__1"
 _SECONDS = 20
 _SUBMIT = """\
 #!{python}
-import json, os, sys, urllib.request
+import json, os, signal, sys, urllib.request
+{begins}
 args = sys.argv[1:]
 conf = dict(args[n + 1].split("=", 1) for n, arg in enumerate(args) if arg == "--conf")
 if "--properties-file" in args:
@@ -39,6 +40,7 @@ call = {{"args": args, "conf": conf, "request": json.load(open(shipped[0])) if s
 json.dump(call, open({note!r}, "w"))
 request = urllib.request.Request({address!r}, json.dumps(conf).encode(), method="POST")
 urllib.request.urlopen(request).close()
+{ends}
 """
 
 
@@ -80,7 +82,8 @@ def context_of(store: Store, pushed: list[tuple[str, Any]] | None = None) -> Any
 class DetachedTask:
     """A task whose tries share Airflow's state; `call` is the last command line of spark-submit.
 
-    `address`: of a server that is told, by POST, of the settings of each submission.
+    `address`: of a server that is told, by POST, of the settings of each submission. `begins` and `ends`:
+    statements of Python with which spark-submit does.
     """
 
     address: str
@@ -88,12 +91,15 @@ class DetachedTask:
     folder: Path
     store: Store = field(default_factory=Store)
     pushed: list[tuple[str, Any]] = field(default_factory=list)
+    begins: str = ""
+    ends: str = ""
 
     def submitter(self) -> str:
         """Path of spark-submit."""
         script = self.folder / "spark-submit"
         note = str(self.folder / "call.json")
-        script.write_text(_SUBMIT.format(python=sys.executable, note=note, address=self.address))
+        parts = {"python": sys.executable, "note": note, "begins": self.begins, "ends": self.ends}
+        script.write_text(_SUBMIT.format(address=self.address, **parts))
         script.chmod(0o755)
         return str(script)
 

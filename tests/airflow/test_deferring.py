@@ -27,7 +27,7 @@ from airflow_hoodie.exceptions import (
     HoodieJobError,
     HoodieJobKilledError,
 )
-from airflow_hoodie.operators.write import DeletePartitionOperator
+from airflow_hoodie.operators.write import DeletePartitionOperator, UpsertOperator
 from hoodie.source.fingerprint import fingerprint
 from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 
@@ -289,8 +289,13 @@ def test_a_job_of_the_task_itself_ends_with_it(deferrable: bool | None, task: Ta
         task.operator(cancel_on_kill=False, deferrable=deferrable)
 
 
-def test_a_submission_that_is_killed_leaves_no_application(task: Task) -> None:
-    """spark-submit hands the application over while the task is being killed."""
+@pytest.mark.parametrize("ends_well", [False, True])
+def test_a_submission_that_is_killed_leaves_no_application(ends_well: bool, task: Task) -> None:
+    """spark-submit hands the application over while the task is being killed; SIGTERM ends it then, or it has
+    ended by itself.
+    """
+    mask = "signal.pthread_sigmask(signal.SIG_{}BLOCK, [signal.SIGTERM])"
+    task.begins, task.ends = mask.format(""), "" if ends_well else f"{mask.format('UN')}; signal.pause()"
     operator = task.operator()
 
     def kill() -> None:
@@ -299,9 +304,48 @@ def test_a_submission_that_is_killed_leaves_no_application(task: Task) -> None:
         task.yarn.apps = tagged
 
     task.yarn.accepted = kill
-    with pytest.raises(HoodieJobKilledError):
+    with pytest.raises(HoodieJobKilledError, match="because the task was"):
         operator.execute(task.context)
     assert task.yarn.killed == [APP]
+
+
+@pytest.mark.parametrize(("owner", "method"), [(UpsertOperator, "take_token"), (Yarn, "find")])
+def test_a_task_that_is_killed_early_submits_nothing(
+    owner: type, method: str, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it has a hook, and before the hook starts spark-submit."""
+    operator = task.operator()
+    call = getattr(owner, method)
+
+    def kill(*arguments: Any) -> Any:
+        monkeypatch.setattr(owner, method, call)
+        operator.on_kill()
+        return call(*arguments)
+
+    monkeypatch.setattr(owner, method, kill)
+    with pytest.raises(HoodieJobKilledError, match="before spark-submit started"):
+        operator.execute(task.context)
+    assert (task.submitted, task.yarn.killed) == (False, [])
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("cancel_on_kill", [True, False])
+def test_a_task_that_is_killed_before_it_waits_does_not_wait(
+    cancel_on_kill: bool, earlier: bool, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its application ends, but for one that an earlier try left running on purpose."""
+    if earlier:
+        task.deferred(cancel_on_kill=cancel_on_kill)
+    operator = task.operator(cancel_on_kill=cancel_on_kill)
+
+    def kill(*_: Any) -> str:
+        operator.on_kill()
+        return ""
+
+    monkeypatch.setattr(Yarn, "ui", kill)
+    with pytest.raises(HoodieJobKilledError, match=f"before it waited for {APP}"):
+        operator.execute(task.context)
+    assert set(task.yarn.killed) == ({APP} if cancel_on_kill or not earlier else set())
 
 
 def test_a_timeout_kills_the_application(task: Task) -> None:

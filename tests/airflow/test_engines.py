@@ -309,7 +309,7 @@ def killed_while_writing(task: Any, monkeypatch: pytest.MonkeyPatch, kill: Calla
 
     def wait() -> None:
         assert holding.wait(90)
-        kill(task._local._process.pid)
+        kill(task._last_hook._process.pid)
 
     with monkeypatch.context() as patched:
         patched.setattr(HoodieLocalHook, "_command", held)

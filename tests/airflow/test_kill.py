@@ -188,6 +188,54 @@ def test_nothing_is_started_after_on_kill(fake: FakeSubmit) -> None:
     assert not Path(f"{fake.path}.json").exists()
 
 
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_nothing_is_started_after_on_kill_of_the_operator(
+    engine: str, fake: FakeSubmit, tmp_path: Path
+) -> None:
+    """Which is killed before it has a hook."""
+    source = tmp_path / "rows.csv"
+    source.write_text("id\n1\n")
+    task = UpsertOperator(
+        task_id="write", table={"name": "t", "path": str(tmp_path / "t"), "record_keys": ["id"]},
+        source=str(source), engine=engine, master="local[2]", spark_binary=str(fake.path), token="a",
+    )  # fmt: skip
+    task.on_kill()
+    with pytest.raises(HoodieJobKilledError, match=r"the task was killed before .* started"):
+        task.execute({})
+    assert not Path(f"{fake.path}.json").exists()
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("result", [False, True])
+def test_spark_submit_ends_well_although_it_is_killed(result: bool, fake: FakeSubmit, tmp_path: Path) -> None:
+    """As it was about to end: what its job has done counts, and else the task does not go on."""
+    fake.body(f"""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open({str(tmp_path / "up")!r}, "w").close()
+        while not os.path.exists({str(tmp_path / "killed")!r}):
+            time.sleep(0.02)
+        if {result}:
+            say("RESULT", {{"status": "committed"}})
+    """)
+    hook = hook_of(fake, grace=90)
+
+    def kill() -> None:
+        wait_for((tmp_path / "up").exists, "spark-submit to start")
+        hook.on_kill()
+        (tmp_path / "killed").touch()
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    if result:
+        hook.submit("job.py")
+        assert hook.result == {"status": "committed"}
+    else:
+        with pytest.raises(HoodieJobKilledError, match="because the task was") as caught:
+            hook.submit("job.py")
+        assert caught.value.exit_code == 0
+    thread.join()
+
+
 def test_on_kill_of_an_operator_without_a_job() -> None:
     table = {"name": "t", "path": "/t", "record_keys": ["id"]}
     before = children()
