@@ -331,8 +331,8 @@ class HoodieSparkSubmitHook(SubmitHook):
         """
         self._killed = True
         process = self.process
-        if process is None:
-            return
+        if process is None or (self._guard is None and process.returncode is not None):
+            return  # its number may be another's by now
         self.log.info(
             "Ending the Spark job: SIGTERM now, SIGKILL after %g s to what is left", self._kill_grace_seconds
         )

@@ -188,6 +188,13 @@ def test_nothing_is_started_after_on_kill(fake: FakeSubmit) -> None:
     assert not Path(f"{fake.path}.json").exists()
 
 
+def test_on_kill_after_the_end_sends_no_signal(fake: FakeSubmit, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = hook_of(fake, grace=1)
+    hook.submit("job.py")
+    monkeypatch.delattr(os, "killpg")
+    hook.on_kill()
+
+
 @pytest.mark.parametrize("engine", ["spark", "local"])
 def test_nothing_is_started_after_on_kill_of_the_operator(
     engine: str, fake: FakeSubmit, tmp_path: Path
