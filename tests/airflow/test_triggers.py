@@ -29,7 +29,7 @@ from scripts.environment import ROOT
 
 from .timelines import WrittenTimeline
 
-SECONDS = 30
+SECONDS = 60
 
 
 @pytest.fixture
