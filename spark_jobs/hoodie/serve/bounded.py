@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
-from hoodie.errors import StorageError
+from hoodie.errors import JobError, StorageError
 
 
 class _Look:
-    """One call, in a thread that nothing waits for at the end of the process."""
+    """One call, in a thread that nothing waits for at the end of the process; `begun`: when, by the clock
+    `time.monotonic`, None while it waits for a thread.
+    """
 
-    def __init__(self, call: Callable[[], Any]) -> None:
+    def __init__(self, key: str, call: Callable[[], Any]) -> None:
+        self.key = key
         self._call = call
-        self._result: Any = None
-        self._error: Exception | None = None
-        self.done = threading.Event()
+        self.answer: Future[Any] = Future()
+        self.begun: float | None = None
 
     def run(self) -> None:
+        threading.current_thread().name = f"hoodie-look-{self.key}"
         try:
-            self._result = self._call()
+            result = self._call()
         except Exception as error:  # noqa: BLE001  raised where the result is asked for
-            self._error = error
-        self.done.set()
-
-    def result(self) -> Any:
-        if self._error is not None:
-            raise self._error
-        return self._result
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(result)
 
 
 class Bounded:
@@ -42,19 +45,101 @@ class Bounded:
         self._lock = threading.Lock()
 
     def run(self, key: str, call: Callable[[], Any]) -> Any:
-        """What `call` returns or raises; StorageError where it takes too long. The result is shared: leave it
-        as it is.
+        """What `call` returns or raises; StorageError where it takes too long, JobError where no thread can
+        be started for it. The result is shared: leave it as it is.
         """
+        return self.run_all({key: call}, 1)[key].result()
+
+    def run_all(self, calls: Mapping[str, Callable[[], Any]], at_once: int) -> dict[str, Future[Any]]:
+        """As `run`, what each call returns or raises. They share up to `at_once` threads: where no more can
+        be started, fewer.
+        """
+        answers: dict[str, Future[Any]] = {}
+        queue: deque[_Look] = deque()
+        wake = threading.Event()
+        try:
+            looks = self._looks_of(calls, queue)
+            own, threads = set(queue), 0
+            for look in looks:
+                look.answer.add_done_callback(lambda _: wake.set())
+            while True:
+                wake.clear()
+                for look in looks:
+                    if look.answer.done():
+                        answers[look.key] = look.answer
+                    elif self._left(look) <= 0:
+                        answers[look.key] = self._too_late(look)
+                        threads -= look in own  # it holds its thread
+                looks = [look for look in looks if look.key not in answers]
+                if not looks:
+                    return answers
+                while queue and threads < at_once and _started(queue, wake):
+                    threads += 1
+                if not threads:
+                    _give_up(queue)
+                wake.wait(min(map(self._left, looks)))
+        finally:
+            _give_up(queue)
+
+    def _looks_of(self, calls: Mapping[str, Callable[[], Any]], queue: deque[_Look]) -> list[_Look]:
+        """Looks by these keys; those that nobody has asked for yet are in the queue."""
+        looks = []
         with self._lock:
-            look = self._looks.get(key)
-            if look is None or look.done.is_set():
-                look = self._looks[key] = _Look(call)
-                threading.Thread(target=look.run, name=f"hoodie-look-{key}", daemon=True).start()
-        if not look.done.wait(self.seconds):
-            raise StorageError(
-                f"table {key} did not answer within {self.seconds:g} s; check its storage", table=key
+            for key, call in calls.items():
+                look = self._looks.get(key)
+                if look is None or look.answer.done():
+                    look = _Look(key, call)
+                    look.answer.add_done_callback(partial(self._forget, look))
+                    queue.append(look)
+                    self._looks[key] = look
+                looks.append(look)
+        return looks
+
+    def _forget(self, look: _Look, _: object) -> None:
+        with self._lock:
+            if self._looks.get(look.key) is look:
+                del self._looks[look.key]
+
+    def _left(self, look: _Look) -> float:
+        """Seconds that it has left; all of them before it begins."""
+        return self.seconds if look.begun is None else look.begun + self.seconds - time.monotonic()
+
+    def _too_late(self, look: _Look) -> Future[Any]:
+        message = f"table {look.key} did not answer within {self.seconds:g} s; check its storage"
+        failed: Future[Any] = Future()
+        failed.set_exception(StorageError(message, table=look.key))
+        return failed
+
+
+def _started(queue: deque[_Look], wake: threading.Event) -> bool:
+    """Could a thread be started, which takes looks from the queue until it is empty?"""
+
+    def work() -> None:
+        while (look := _next(queue)) is not None:
+            look.begun = time.monotonic()
+            wake.set()
+            look.run()
+
+    try:
+        threading.Thread(target=work, name="hoodie-look", daemon=True).start()
+    except (RuntimeError, MemoryError):
+        return False
+    return True
+
+
+def _next(queue: deque[_Look]) -> _Look | None:
+    try:
+        return queue.popleft()
+    except IndexError:
+        return None
+
+
+def _give_up(queue: deque[_Look]) -> None:
+    while (look := _next(queue)) is not None:
+        look.answer.set_exception(
+            JobError(
+                f"no thread can be started to look at table {look.key}; this process has as much memory, or "
+                "as many threads, as it may have",
+                table=look.key,
             )
-        with self._lock:
-            if self._looks.get(key) is look:
-                del self._looks[key]
-        return look.result()
+        )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from hoodie.config.key import Config
@@ -122,11 +123,12 @@ def describe(tables: Mapping[str, str], options: Options, bounded: Bounded) -> l
     """Every table on the list, by name; one that can't be opened in time with its error instead."""
 
     def opened(name: str) -> dict[str, Any]:
+        return ShownTable.open(name, tables[name], options(name)).to_dict()
+
+    def line(name: str, answer: Future[Any]) -> dict[str, Any]:
         base_path = tables[name]
         try:
-            found: dict[str, Any] = bounded.run(
-                f"{name}", lambda: ShownTable.open(name, base_path, options(name)).to_dict()
-            )
+            found: dict[str, Any] = answer.result()
             return found
         except HoodieError as error:
             problem = error.to_dict()
@@ -136,8 +138,8 @@ def describe(tables: Mapping[str, str], options: Options, bounded: Bounded) -> l
             problem = {"code": "internal", "message": f"{base_path}: {type(error).__name__}: {error}"}
         return {"name": name, "base_path": base_path, "error": problem}
 
-    with ThreadPoolExecutor(_AT_ONCE, "hoodie-tables") as pool:
-        return list(pool.map(opened, sorted(tables)))
+    answers = bounded.run_all({name: partial(opened, name) for name in sorted(tables)}, _AT_ONCE)
+    return [line(name, answers[name]) for name in sorted(tables)]
 
 
 def listed(tables: Mapping[str, str]) -> list[dict[str, Any]]:

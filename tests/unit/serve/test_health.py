@@ -277,23 +277,23 @@ def test_one_bad_table_hides_no_other(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def slow(cls: type[ShownTable], name: str, *more: Any) -> ShownTable:
         if name == "hangs":
-            held.wait(30)
+            held.wait(90)
         shown: ShownTable = original(cls, name, *more)
         return shown
 
     monkeypatch.setattr(ShownTable, "open", classmethod(slow))
     tables = {name: table.path for name, table in written.items()} | {"gone": str(tmp_path / "nowhere")}
-    ask = asker(Page(lambda: tables, bounded=Bounded(0.1)))
+    ask = asker(Page(lambda: tables, bounded=Bounded(2)))
     started = time.monotonic()
     listed = {item["name"]: item for item in ask("tables")["tables"]}
     levels = {name: ask(f"tables/{name}/health")["level"] for name in tables}
     again = ask("tables/hangs/health")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert {name: "error" in item for name, item in listed.items()} == {
         "good": False, "hangs": True, "gone": True,
     }  # fmt: skip
     assert levels == {"good": 0, "hangs": 3, "gone": 3}
-    assert "did not answer within 0.1 s" in again["reasons"][0]
+    assert "did not answer within 2 s" in again["reasons"][0]
     looks = [thread for thread in threading.enumerate() if thread.name.startswith("hoodie-look-hangs")]
     assert len(looks) == 2, "one of the list and one at a glance, however often they are asked"
     held.set()
