@@ -7,11 +7,13 @@ here and read the answers.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 from collections.abc import Collection
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import urlsplit
 
 from hoodie.errors import ConfigError
@@ -19,6 +21,8 @@ from hoodie.serve.page import Page, Reply
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _TIMEOUT_S = 30
+#: for a request that is refused: others wait
+_REFUSED_S = 1
 
 
 class PageServer(ThreadingHTTPServer):
@@ -40,6 +44,15 @@ class PageServer(ThreadingHTTPServer):
             raise ConfigError(
                 f"can't listen on {host}:{port} ({error}); choose another --host or --port", port=port
             ) from None
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread of its own; where none can be started, the request is refused."""
+        try:
+            super().process_request(request, client_address)
+        except (RuntimeError, MemoryError):
+            with contextlib.suppress(OSError):
+                _Refusing(request, client_address, self)
+            self.shutdown_request(request)
 
     @property
     def url(self) -> str:
@@ -105,6 +118,17 @@ class _Handler(BaseHTTPRequestHandler):
             return urlsplit(f"//{self.headers.get('Host', '')}").hostname
         except ValueError:
             return None
+
+
+class _Refusing(_Handler):
+    """For a request that no thread can be started for."""
+
+    timeout = _REFUSED_S
+
+    def _reply(self) -> Reply:
+        self.close_connection = True
+        message = "no thread can be started for this request; ask again when the server has less to do"
+        return Reply.of({"error": {"code": "busy", "message": message}}, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def _is_address(host: str | None) -> bool:

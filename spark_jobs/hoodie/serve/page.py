@@ -10,7 +10,7 @@
 
 A table is known by its name on the list; no request names a path. Errors are `{"error": {code, message,
 values}}`: 404 for what is not there, 400 for a wrong request, 422 for a table that is not what it should be,
-500 where the storage or this page fails.
+500 where the storage or this page fails. (A server that has no thread for a request answers 503.)
 """
 
 from __future__ import annotations

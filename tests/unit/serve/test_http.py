@@ -95,6 +95,24 @@ def test_requests(server: PageServer) -> None:
     assert ask(server, f"/{'x' * 70_000}")[0] == 414
 
 
+def test_a_request_without_a_thread_is_refused(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The server goes on."""
+
+    def none(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none)
+        status, headers, body = ask(server, "/tables")
+        assert (status, json.loads(body)["error"]["code"], headers["Connection"]) == (503, "busy", "close")
+        assert {name: headers[name] for name in HEADERS} == HEADERS
+        assert ask(server, "/tables", "HEAD")[::2] == (503, b"")
+    assert ask(server, "/tables")[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_bug_is_told_in_the_log(server: PageServer, caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> dict[str, str]:
         raise RuntimeError("secret\n\x1b[2Jforged")
