@@ -437,7 +437,7 @@ def test_a_real_hdfs_says_the_same(hdfs: Hdfs) -> None:
     """Its name nodes in standby and in safe mode, its rights and names."""
     short = {"hoodie.storage.retry.timeout.ms": "1000"}
     with hdfs.new_folder() as folder:
-        storage = storage_for(folder, short)
+        storage = storage_for(folder)
         storage.create(f"{folder}/file", b"x")
         with pytest.raises(TableError, match=r"partitionpath\.urlencode=true"):
             storage.create(f"{folder}/a:b/file", b"x")
@@ -451,7 +451,7 @@ def test_a_real_hdfs_says_the_same(hdfs: Hdfs) -> None:
             storage_for(standby, short).list(standby)
         hdfs.tell("safe_mode on")
         with pytest.raises(StorageError, match="is in safe mode"):
-            storage.create(f"{folder}/other", b"x")
+            storage_for(folder, short).create(f"{folder}/other", b"x")
         hdfs.tell("safe_mode off")
         both = {ADDRESS: f"127.0.0.1:{hdfs.http},127.0.0.1:{hdfs.others[1]}"}
         storage = storage_for(folder, both)
