@@ -268,7 +268,11 @@ def listening() -> Iterator[None]:
 
 @pytest.fixture
 def publish(airflow_db: None) -> Iterator[Callable[[Any], None]]:
-    """Make DAGs known to Airflow's database and unpaused, as the DAG processor and a user do."""
+    """Make DAGs known to Airflow's database and unpaused, as the DAG processor and a user do.
+
+    They are deleted with their runs: another test may give a DAG the same id, and runs the same days.
+    """
+    from airflow.api.common.delete_dag import delete_dag
     from airflow.models.dag import DagModel
     from airflow.models.dagbundle import DagBundleModel
     from airflow.models.serialized_dag import SerializedDagModel
@@ -291,9 +295,8 @@ def publish(airflow_db: None) -> Iterator[Callable[[Any], None]]:
         published.append(dag.dag_id)
 
     yield make_known
-    with create_session() as session:
-        for dag_id in published:
-            session.get_one(DagModel, dag_id).is_paused = True
+    for dag_id in set(published):
+        delete_dag(dag_id)
 
 
 @pytest.fixture
