@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from hoodie.config.cores import usable_cores
 from hoodie.engine.expressions import Computation
+from hoodie.engine.parquet_open import parquet_file
 from hoodie.engine.task import BatchFunction, Task, task_numbers
 
 #: statistics of longer texts may be cut by the writer
@@ -79,7 +80,7 @@ class FileScan:
         rows = max(1, min(_BATCH_ROWS, piece.rows * _BATCH_BYTES // max(1, piece.memory)))
         with (
             fragment.filesystem.open_input_file(fragment.path) as source,
-            pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+            parquet_file(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
         ):
             stored = frozenset(file.schema_arrow.names) - in_path.keys()
             # a batch without columns has no number of rows

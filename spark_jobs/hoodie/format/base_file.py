@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
+from hoodie.engine.parquet_open import parquet_file
 from hoodie.errors import StorageError, TableError
 from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
@@ -285,7 +286,7 @@ class BaseFileReader:
             try:
                 footer = Footer(self._source)
                 self._pages = Pages(footer)
-                self._file = pq.ParquetFile(
+                self._file = parquet_file(
                     self._source, metadata=footer.metadata(), buffer_size=_READ_BUFFER, pre_buffer=False
                 )
                 self._check_rows()

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from hoodie.codec.arrow_avro import decode_records, encode_records
 from hoodie.config.limits import MAX_BLOCK_BYTES
+from hoodie.engine.parquet_open import parquet_file
 from hoodie.errors import InputError, TableError
 from hoodie.format.base_file import READ_BATCH_ROWS, parquet_writer
 from hoodie.format.by_id import FileColumns
@@ -253,7 +254,7 @@ def _read_parquet(
 def _parquet(block: LogBlock, source: pa.BufferReader) -> tuple[pq.ParquetFile, Footer]:
     try:
         footer = Footer(source)
-        file = pq.ParquetFile(source, metadata=footer.metadata(), page_checksum_verification=True)
+        file = parquet_file(source, metadata=footer.metadata(), page_checksum_verification=True)
         if file.metadata.num_rows > MAX_BLOCK_BYTES:
             raise ValueError(_TOO_MANY)
         return file, footer

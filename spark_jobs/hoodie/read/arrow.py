@@ -14,6 +14,7 @@ import pyarrow.compute
 from hoodie.codec.ahead import side_by_side
 from hoodie.config.cores import usable_cores
 from hoodie.config.key import Config
+from hoodie.engine.parquet_open import parquet_format
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
@@ -240,7 +241,7 @@ def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: li
 
     if not storage.local or not view.files or any(True for _ in _changed(view, storage)):
         return _reader(view, names, _tables(view, storage, plain, names))
-    format_, local = ds.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
+    format_, local = parquet_format(), pyarrow.fs.LocalFileSystem()
 
     def known(partition: str) -> Any:
         values: Any = ds.scalar(True)

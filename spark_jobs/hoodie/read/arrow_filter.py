@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
+from hoodie.engine.parquet_open import parquet_format
 from hoodie.read.bounds import Bounds, Lookup
 from hoodie.read.predicate import Field, Node, Opaque
 
 #: the stubs give it no arguments
 _in_memory: Any = ds.InMemoryDataset
-_FORMAT = ds.ParquetFileFormat()
+_FORMAT = parquet_format()
 _NOWHERE = pyarrow.fs.LocalFileSystem()
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
+from hoodie.engine.parquet_open import parquet_file, parquet_format
 from hoodie.engine.spark_files import spark_dataset
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import HoodieError
@@ -91,10 +91,11 @@ class _Group:
 
     def dataset(self, schema: pa.Schema | None = None) -> ds.Dataset:
         layout: Any = {"partitioning": "hive", "partition_base_dir": self.folder} if self.folder else {}
-        return ds.dataset(self.paths, schema=schema, format="parquet", filesystem=self.files, **layout)
+        return ds.dataset(self.paths, schema=schema, format=parquet_format(), filesystem=self.files, **layout)
 
     def footer(self, path: str) -> pa.Schema:
-        return pq.read_schema(path, filesystem=self.files).remove_metadata()
+        with self.files.open_input_file(path) as opened, parquet_file(opened) as file:
+            return file.schema_arrow.remove_metadata()
 
 
 def parquet_dataset(source: Source) -> ds.Dataset | None:

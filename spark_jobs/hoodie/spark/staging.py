@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from hoodie.api import write_table
 from hoodie.engine.packing import together
+from hoodie.engine.parquet_open import parquet_format
 from hoodie.errors import HoodieError, JobError
 from hoodie.source import Format, Source
 from hoodie.source.arrow_files import file_system
@@ -94,7 +95,7 @@ class Stage:
         source = Source(paths, Format.PARQUET, storage_options=self.table.storage_options)
         opened = [file_system(source, path) for path in paths]
         return ds.dataset(
-            [path for _, path in opened], schema=self.schema, format="parquet", filesystem=opened[0][0]
+            [path for _, path in opened], schema=self.schema, format=parquet_format(), filesystem=opened[0][0]
         )
 
     def delete(self) -> None:
