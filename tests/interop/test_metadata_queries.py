@@ -68,20 +68,36 @@ def ids(path: str, where: str, **more: Any) -> list[str]:
     return sorted(found.column("id").to_pylist())
 
 
+@pytest.fixture(params=["0.15.0", "1.2.0"])
+def hudi(request: pytest.FixtureRequest) -> HudiServer:
+    found: HudiServer = request.getfixturevalue({"0.15.0": "hudi_015", "1.2.0": "hudi_12"}[request.param])
+    return found
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_answers_with_and_without_the_metadata_table(hudi_015: HudiServer, tmp_path: Path, kind: str) -> None:
+def test_answers_with_and_without_the_metadata_table(hudi: HudiServer, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t")
     options = {**OPTIONS, "hoodie.datasource.write.table.type": kind}
     for number in range(3):
         given = batch(number, range(number * GROUP * 2, (number + 1) * GROUP * 2), 1)
         mode = "append" if number else "overwrite"
-        hudi_015.write(path, given, operation="upsert", options=options, mode=mode)
-    hudi_015.write(path, batch(8, range(0, GROUP, 5), 2), operation="upsert", options=options, mode="append")
-    hudi_015.write(path, batch(9, range(1, GROUP, 40), 3), operation="delete", options=options, mode="append")
+        hudi.write(path, given, operation="upsert", options=options, mode=mode)
+    small = batch(4, range(9000, 9060), 1)
+    hudi.write(path, small, operation="insert", options=options, mode="append")
+    hudi.write(path, batch(8, range(0, GROUP, 5), 2), operation="upsert", options=options, mode="append")
+    hudi.write(path, batch(9, range(1, GROUP, 40), 3), operation="delete", options=options, mode="append")
     pick, skipped = random.Random(3), 0
     asked = [predicate(pick) for _ in range(60)]
-    asked += ["odd = 50", "odd > 500", "isnan(odd)", "odd < 7", "nested.a = 7", "nested.b IS NULL"]
+    asked += [
+        "odd = 50",
+        "odd = 59",
+        "odd > 500",
+        "isnan(odd)",
+        "odd < 7",
+        "nested.a = 7",
+        "nested.b IS NULL",
+    ]
     asked += ["nested IS NULL", "id = 'k00007'", "id LIKE 'k011%'", "ts > 1", "ts = 3", "ts < 1"]
     with warnings.catch_warnings():
         warnings.simplefilter("error", MetadataTableIgnored)

@@ -90,7 +90,9 @@ def test_rows_of_every_type(
     if not whole:
         return
     codes = [error["code"] for error in answer["errors"]]
-    assert codes == ["input", "input"]
+    assert codes == ["input", "input", "job"]
+    assert "pyarrow.lib.ArrowInvalid: " in answer["errors"][2]["message"]
+    assert answer["below"] == [None, 7, None, 7]
     assert "'id'" in answer["errors"][0]["message"]
     assert not Path(f"{table}_bad").exists(), "a refused write leaves nothing behind"
 

@@ -1,4 +1,4 @@
-"""Times of INT96, as Spark, Hive and Impala write them: every year, in every place that opens Parquet files."""
+"""Times of INT96, as Spark, Hive and Impala write them: every year, wherever Parquet is opened."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_statements(source: str, tmp_path: Path) -> None:
 
 
 def test_all_parquet_is_opened_in_one_place() -> None:
-    """Whoever opens it elsewhere reads INT96 as nanoseconds; engine/spark_files.py does so to leave it to Spark."""
+    """INT96 is read as nanoseconds elsewhere; engine/spark_files.py leaves such files to Spark."""
     package = ROOT / "spark_jobs" / "hoodie"
     words = ("pq.ParquetFile(", "ParquetFileFormat(", 'format="parquet"', "pq.read_table(", "pq.read_schema(")
     found = {

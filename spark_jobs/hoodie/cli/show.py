@@ -142,7 +142,9 @@ def _write(writer: pq.ParquetWriter, schema: pa.Schema, pending: list[pa.RecordB
     """One row group of what is pending; how many rows."""
     import pyarrow as pa
 
-    rows = pa.Table.from_batches(pending, schema)
+    from hoodie.engine.required import settled
+
+    rows = settled(pa.Table.from_batches(pending, schema))
     if rows.num_rows:
         writer.write_table(rows, row_group_size=rows.num_rows)
     pending.clear()

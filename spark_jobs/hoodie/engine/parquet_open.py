@@ -1,8 +1,8 @@
 """Parquet files are opened here: an INT96 time is a number of microseconds, so that every year fits.
 
-Spark, Hive and Impala wrote times as INT96 by default: a Julian day and the nanoseconds of the day. Arrow reads INT96
-as 64-bit nanoseconds by default, which wrap outside the years 1677 to 2262 without an error. Format: parquet-format,
-LogicalTypes.md and parquet.thrift, type INT96.
+Spark, Hive and Impala wrote times as INT96 by default: a Julian day and the nanoseconds of the day. Arrow
+reads INT96 as 64-bit nanoseconds by default, which wrap outside the years 1677 to 2262 without an error.
+Format: parquet-format, LogicalTypes.md and parquet.thrift, type INT96.
 """
 
 from __future__ import annotations

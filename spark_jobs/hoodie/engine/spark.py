@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -291,8 +292,17 @@ def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
     return h.view(np.int32)
 
 
+#: of a Python traceback, whose frames are indented, the line below them
+_RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)$", re.MULTILINE)
+
+
 def _cause(error: Exception) -> str:
-    """The last line of a Spark error that names one; the rest is pages of stack."""
+    """The exception of a Python task, or the last line of a Spark error that names one; the rest is pages of
+    stack.
+    """
+    raised = _RAISED.findall(str(error))
+    if raised:
+        return str(raised[-1].strip()[:2000])
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if "Error" in line or "Exception" in line]
     return (named or lines or [type(error).__name__])[-1][:2000]

@@ -27,7 +27,7 @@ def spark_dataset(paths: Sequence[str], files: pafs.FileSystem | None = None) ->
 
     Raises Arrow's errors, OSError and ValueError for files that are none.
     """
-    # without the format of parquet_open: INT96 stays nanoseconds, which are left to Spark, as it gives them a zone
+    # not in the format of parquet_open: INT96 becomes nanoseconds, which are left to Spark
     dataset: Any = ds.dataset(list(paths), format="parquet", filesystem=files)
     fragments = list(dataset.get_fragments())
     types: dict[str, pa.DataType] = {}

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
 from hoodie.engine.parquet_open import parquet_file
+from hoodie.engine.required import settled
 from hoodie.errors import StorageError, TableError
 from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
@@ -173,7 +174,7 @@ class BaseFileWriter:
     def _flush(self) -> None:
         if not self._pending:
             return
-        rows = pa.concat_tables(self._pending)
+        rows = settled(pa.concat_tables(self._pending))
         if self._writer is None:
             self._writer = self._open(rows)
         before = self._sink.tell()

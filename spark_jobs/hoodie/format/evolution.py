@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.engine.required import Rows, null_error, settled
 from hoodie.errors import InputError, SchemaError
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.schema import array_of, is_list, map_of, normalized, stored_type, type_text
@@ -34,8 +35,6 @@ class _How(enum.Enum):
     READ = "read"
     CHANGED = "changed"
 
-
-Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 #: widening order; each also widens to string
 _NUMBERS = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
@@ -103,7 +102,7 @@ def conform(rows: Rows, schema: pa.Schema, *, null_for_missing: bool = True) -> 
     InputError that names column and value when a value does not fit or a required one is null; SchemaError
     when a type can't be widened to the schema's.
     """
-    return _convert_rows(rows, schema, null_for_missing, _How.EXACT)
+    return settled(_convert_rows(rows, schema, null_for_missing, _How.EXACT))
 
 
 def read_as(rows: Rows, schema: pa.Schema) -> Rows:
@@ -218,7 +217,7 @@ def _convert_rows(rows: Rows, schema: pa.Schema, null_for_missing: bool, how: _H
         else:
             column = pa.nulls(rows.num_rows, field.type)
         if not field.nullable and column.null_count:
-            raise _null_error(field.name)
+            raise null_error(field.name)
         columns.append(column)
     return type(rows).from_arrays(columns, schema=schema.remove_metadata())
 
@@ -363,14 +362,7 @@ def _check_inner(child: Any, field: pa.Field[Any], path: str, parent_null: Any) 
     if parent_null is not None:
         nulls = pc.and_(nulls, pc.invert(parent_null))
     if pc.any(nulls).as_py():
-        raise _null_error(path)
-
-
-def _null_error(path: str) -> InputError:
-    return InputError(
-        f"column {path} is null in some rows, but the table's schema requires a value; fill the column",
-        column=path,
-    )
+        raise null_error(path)
 
 
 def _java_text(values: Any) -> Any:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from hoodie.codec.arrow_avro import decode_records, encode_records
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.engine.parquet_open import parquet_file
+from hoodie.engine.required import settled
 from hoodie.errors import InputError, TableError
 from hoodie.format.base_file import READ_BATCH_ROWS, parquet_writer
 from hoodie.format.by_id import FileColumns
@@ -122,7 +123,7 @@ def encode_data_block(rows: pa.Table, avro_schema: str, kind: BlockType, codec: 
         raise ValueError(f"rows are not written as {kind.name} blocks of codec {codec.value}")
     sink = pa.BufferOutputStream()
     with parquet_writer(sink, rows.schema, rows, codec, checksums=True) as writer:
-        writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        writer.write_table(settled(rows), row_group_size=max(1, rows.num_rows))
         writer.add_key_value_metadata({"parquet.avro.schema": avro_schema, "writer.model.name": "avro"})
     return [sink.getvalue()]
 

@@ -1,11 +1,11 @@
 """Bounds of columns in file slices, by the statistics in the metadata table.
 
 A row of a slice has values of its files only, so that bounds of a column in all of them bound it in the
-slice; a file without statistics bounds nothing. What Apache Hudi 0.15.0 writes is not always what it seems:
+slice; a file without statistics bounds nothing. What Apache Hudi writes is not always what it seems:
 
-- A row group that has no least and greatest value of a column does not widen those of its file: of floats
-  where one is NaN, and of texts where one is long.
-- Where all values of a file count as nulls, it may have had no statistics.
+- A row group that has no least and greatest value of a column has no part in those of its file, or that of
+  a zero: of floats where one is NaN (apache/hudi#18754), and of texts where one is long.
+- Where all values of a file count as nulls, it may have had no statistics; numbers are zero then.
 - Days before 1582-10-15 are counted by another calendar, and points in time in the file's own unit.
 - Texts are compared by UTF-16 units where records of log files are merged, and may end with half a character.
 
@@ -72,13 +72,20 @@ def bounds_of_stats(stats: ColumnStats, kind: pa.DataType, log: bool) -> Bounds:
     unknown = Bounds(nulls=nulls, nan=floating)
     if stats.low is None or stats.high is None:
         return unknown
-    whole = log or stats.true or (stats.values is not None and stats.values <= _ONE_GROUP)
-    if not whole and (floating or (pa.types.is_string(kind) and not _is_short(stats))):
+    if not (log or stats.true or _is_whole(stats, kind)):
         return unknown
     low, high = _ends(stats, kind, log)
     if low is not None and high is not None and high < low:
         return unknown
     return Bounds(low, high, nulls=nulls, nan=floating)
+
+
+def _is_whole(stats: ColumnStats, kind: pa.DataType) -> bool:
+    """Did every row group have a part in the bounds of a base file that Apache Hudi wrote?"""
+    if pa.types.is_floating(kind) or stats.nulls == stats.values:
+        return False
+    one_group = stats.values is not None and stats.values <= _ONE_GROUP
+    return one_group or not pa.types.is_string(kind) or _is_short(stats)
 
 
 def _is_short(stats: ColumnStats) -> bool:

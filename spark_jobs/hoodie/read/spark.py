@@ -17,6 +17,7 @@ from hoodie.config.key import Config
 from hoodie.engine.hadoop import lacks_file_system, no_file_system, unseen
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
+from hoodie.engine.required import loosened
 from hoodie.engine.session import conf_set, to_spark_schema
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.read import spark_predicate
@@ -91,7 +92,7 @@ def view_frame(
     tasks read what lies elsewhere or is merged: they convert all columns but `unread`, which has the error
     for a row where one is needed.
     """
-    target = to_spark_schema(pa.schema([view.schema.field(name) for name in names]))
+    target = to_spark_schema(loosened(pa.schema([view.schema.field(name) for name in names])))
     merged: Sequence[FileSlice] = view.merged
     if (frames := _plain(spark, storage, view, names, target, reader)) is None:
         frames, merged = [], view.slices
@@ -168,7 +169,7 @@ def _merged(
     slices = packed(merged, slice_weight)
     read = [name for name in names if name not in unread] or list(names[:1])
     task = _MergeTask(view.ref, slices, view.context, tuple(read), view.path_columns)
-    kinds = to_spark_schema(pa.schema([view.schema.field(name) for name in read]))
+    kinds = to_spark_schema(loosened(pa.schema([view.schema.field(name) for name in read])))
     rows = spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, kinds)
     if len(read) == len(names):
         return rows

@@ -99,7 +99,9 @@ def _type(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
 
 
 def _bounds(group: pq.RowGroupMetaData, number: int, field: Field) -> Bounds:
-    """Of one column in a row group. Floats may be NaN: statistics do not contain it."""
+    """Of one column in a row group. Floats may be NaN: statistics do not contain it, or they are NaN (those
+    of parquet-java before 1.10, and of programs that take NumPy's least value), and bound nothing.
+    """
     try:
         statistics: Any = group.column(number).statistics
         if statistics is None:
@@ -114,6 +116,6 @@ def _bounds(group: pq.RowGroupMetaData, number: int, field: Field) -> Bounds:
         low, high = comparable(statistics.min), comparable(statistics.max)
     except (ValueError, OverflowError, pa.ArrowException):
         return UNKNOWN  # a date outside of Python's years, or a text that was cut within a character
-    if isinstance(low, str) != pa.types.is_string(field.type):
+    if isinstance(low, str) != pa.types.is_string(field.type) or low != low or high != high:
         return Bounds(nulls=nulls, nan=nan)
     return Bounds(low, high, nulls=nulls, nan=nan)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
+from hoodie.engine.required import loosened
 from hoodie.engine.session import arrow_schema, to_spark_schema
 from hoodie.errors import SchemaError
 from hoodie.format.evolution import read_as
@@ -54,7 +55,7 @@ def spark_schema(reading: Reading) -> Any:
         check_keeps_changes(reading.table().properties)
         return to_spark_schema(SCHEMA)
     found = query_schema(reading.table(), reading.query, reading.config)
-    return to_spark_schema(pa.schema([field.with_nullable(True) for field in found]))
+    return to_spark_schema(loosened(found))
 
 
 def planned(reading: Reading, asked: Any, where: Predicate | None) -> Planned:

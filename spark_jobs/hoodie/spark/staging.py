@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from hoodie.api import write_table
 from hoodie.engine.packing import together
 from hoodie.engine.parquet_open import parquet_format
+from hoodie.engine.required import settled
 from hoodie.errors import HoodieError, JobError
 from hoodie.source import Format, Source
 from hoodie.source.arrow_files import file_system
@@ -71,7 +72,7 @@ class Stage:
         try:
             with pq.ParquetWriter(output, self.schema, compression="zstd") as writer:  # type: ignore[arg-type]
                 for held in chain([first], parts):
-                    rows = pa.Table.from_batches(held).cast(self.schema)
+                    rows = settled(pa.Table.from_batches(held).cast(self.schema))
                     writer.write_table(rows, row_group_size=rows.num_rows)
             output.commit()
         except BaseException:

@@ -363,6 +363,11 @@ def stats(kind: str, low: Any, high: Any, nulls: int | None = 0, values: int | N
     return ColumnStats(low, high, f"{kind}Wrapper", values, nulls, 100)
 
 
+def ours(given: ColumnStats) -> ColumnStats:
+    """... of a file that was written here."""
+    return replace(given, true=True)
+
+
 NAN = float("nan")
 MICROS = 10**15
 LAST = "\ud7ff\U0010ffff"
@@ -381,7 +386,10 @@ TEXT, MOMENT = pa.string(), pa.timestamp("us", "UTC")
         (pa.int32(), stats("Int", None, None, 0, 0), True, EMPTY),
         (pa.bool_(), stats("Boolean", False, True), False, Bounds(False, True, nulls=False)),
         (pa.float64(), stats("Double", -0.0, 7.0), False, Bounds(nulls=False, nan=True)),
-        (pa.float64(), stats("Double", -0.0, 7.0, 0, 100), False, Bounds(-0.0, 7.0, nulls=False, nan=True)),
+        (pa.float64(), stats("Double", 0.0, 0.0, 0, 100), False, Bounds(nulls=False, nan=True)),
+        (pa.float64(), ours(stats("Double", -0.0, 7.0)), False, Bounds(-0.0, 7.0, nulls=False, nan=True)),
+        (pa.int32(), stats("Int", 0, 0, 1000), False, Bounds()),
+        (pa.int32(), ours(stats("Int", 0, 0, 1000)), False, Bounds(0, 0)),
         (pa.float64(), stats("Double", 1.0, NAN), True, Bounds(1.0, None, nulls=False, nan=True)),
         (pa.float64(), stats("Float", 1.0, 2.0), True, Bounds(nulls=False, nan=True)),
         (pa.float32(), stats("Float", 1.0, 2.0), True, Bounds(1.0, 2.0, nulls=False, nan=True)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -200,3 +201,21 @@ def test_statistics_of_other_columns_say_nothing(connection: duckdb.DuckDBPyConn
     tree = duckdb_predicate.parsed(connection, "i = 7").bound(stored.schema)
     assert possible_row_groups(tree, footer, {}) == []
     assert possible_row_groups(tree, footer, {("i",): Bounds.of(7)}) == [0]
+
+
+def test_a_footer_whose_bounds_are_nan_excludes_nothing(connection: duckdb.DuckDBPyConnection) -> None:
+    """parquet-java before 1.10 wrote them where the first value is NaN."""
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.table({"x": [1.25, 5.0]}), file, use_dictionary=False, compression="none")
+    nan = struct.pack("<d", math.nan)
+    data = file.getvalue().to_pybytes()
+    values, footer = data[: len(data) // 4], data[len(data) // 4 :]
+    assert struct.pack("<d", 1.25) in footer
+    for value in (1.25, 5.0):
+        footer = footer.replace(struct.pack("<d", value), nan)
+    metadata = pq.read_metadata(pa.BufferReader(values + footer))
+    low = metadata.row_group(0).column(0).statistics.min
+    assert low != low
+    for where in ("x = 5", "x < 2", "x > 2"):
+        tree = duckdb_predicate.parsed(connection, where).bound(pa.schema([("x", pa.float64())]))
+        assert possible_row_groups(tree, metadata, {}) == [0]
