@@ -19,8 +19,6 @@ from hoodie.errors import TableError
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.schema import is_list
 
-_SCHEMAS = '{"schemas":['
-
 
 @dataclass(frozen=True)
 class Field:
@@ -90,8 +88,11 @@ class InternalSchema:
 
     def to_json(self) -> str:
         """The text that Apache Hudi writes, byte for byte."""
+        return _text(self.to_document())
+
+    def to_document(self) -> dict[str, Any]:
         head = {"max_column_id": self.max_id, "version_id": self.version}
-        return _text({**head, **_json(self.record)})
+        return {**head, **_json(self.record)}
 
     def extended(self, schema: pa.Schema) -> InternalSchema:
         """The columns of `schema`, which are matched by name: known ones keep their ids, new ones get new
@@ -116,10 +117,9 @@ def parse_history(text: str) -> tuple[InternalSchema, ...]:
 
 
 def inherited(newest: InternalSchema, history: str) -> str:
-    """The text of a schemacommit with one more schema."""
-    rest = history.removeprefix(_SCHEMAS) if history else "]}"
-    comma = "," if history else ""
-    return f"{_SCHEMAS}{newest.to_json()}{comma}{rest}"
+    """The text of a schemacommit with one more schema; `history` is that of another one, or empty."""
+    older = json.loads(history)["schemas"] if history else []
+    return _text({"schemas": [newest.to_document(), *older]})
 
 
 def schema_at(history: Sequence[InternalSchema], instant: str) -> InternalSchema:
