@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -26,6 +27,7 @@ from hoodie.errors import ConfigError, ConflictError, Fenced, LockTimeout, Stora
 from hoodie.lock import LockProvider, lock_for
 from hoodie.progress import silent
 from hoodie.table.handle import Table, TableRef
+from scripts.environment import ROOT
 from tests.support import webhdfs_store
 from tests.support.hdfs.server import Hdfs
 from tests.support.objects import SCHEME, stored
@@ -211,6 +213,24 @@ def test_a_forked_process_has_no_lease_of_its_parent(tmp_path: Path) -> None:
 
 def _take(path: str) -> None:
     assert provider(path, {PROVIDER: "in_process"}).try_acquire() is not None
+
+
+def test_equal_process_numbers_of_two_containers_are_two_processes(tmp_path: Path) -> None:
+    """Writers of one table with locks of other names are refused."""
+    container = ["unshare", "--pid", "--uts", "--fork"]
+    if subprocess.run([*container, "true"], capture_output=True).returncode:
+        pytest.skip("unshare is not permitted")
+    script = (
+        "import os, sys; from tests.contract.test_lock import PROVIDER, provider\n"
+        "print(os.getpid(), provider(sys.argv[1], {PROVIDER: 'in_process'}).name)"
+    )
+    command = [*container, sys.executable, "-c", script, str(tmp_path / "t")]
+    run = partial(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=True)
+    told = [run().stdout for _ in "ab"]
+    (first, one), (second, other) = (line.split(" ", 1) for line in told)
+    assert first == second
+    assert one != other
+    assert len({provider(f"{tmp_path}/t", {PROVIDER: "in_process"}).name for _ in "ab"}) == 1
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

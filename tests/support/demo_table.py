@@ -24,6 +24,7 @@ import pyarrow as pa
 import hoodie
 from hoodie.storage.local import LocalStorage
 from hoodie.table import heartbeat
+from hoodie.table.process import machine
 from hoodie.timeline import clock
 from hoodie.timeline.active import META_FOLDER, create_instant
 from hoodie.timeline.commit import PlannedFile, inflight_metadata
@@ -124,7 +125,7 @@ def die(path: str, hour: int, chance: random.Random) -> str:
     time = clock.new_instant_time(None, utc=True)
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    owner = {"host": "worker-2", "machine": heartbeat._machine(), "pid": process.pid, "started": "1"}
+    owner = {"host": "worker-2", "machine": machine(), "pid": process.pid, "started": "1"}
     owner |= task(hour)
     _STORAGE.write(heartbeat.heartbeat_path(path, time), json.dumps(owner).encode())
     planned = inflight_metadata(

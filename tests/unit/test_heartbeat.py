@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from hoodie.table.heartbeat import (
     read_heartbeats,
     remove_heartbeat,
 )
+from hoodie.table.process import start_time
 from tests.support.handles import table_at
 
 STORAGE = LocalStorage()
@@ -106,7 +108,7 @@ def test_stopped_in_this_process_is_dead_though_its_file_could_not_be_removed(
 
 def test_another_live_process_is_alive(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:
     beating()
-    beat = rewritten(tmp_path, pid=os.getppid(), started=module._start_time(os.getppid()))
+    beat = rewritten(tmp_path, pid=os.getppid(), started=start_time(os.getppid()))
     assert beat.alive(HOUR, 2)
 
 
@@ -123,7 +125,7 @@ def test_a_process_that_ended_and_is_not_reaped_is_dead(
 ) -> None:
     beating()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        beat = rewritten(tmp_path, pid=child.pid, started=module._start_time(child.pid))
+        beat = rewritten(tmp_path, pid=child.pid, started=start_time(child.pid))
         assert beat.alive(HOUR, 2)
         child.kill()
         until(lambda: Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
@@ -176,6 +178,24 @@ def test_two_writers_can_not_take_one_instant(tmp_path: Path, beating: Callable[
     assert live == module._LIVE
     assert only(tmp_path).alive(HOUR, 2)
     assert first.on_storage()
+
+
+def test_one_whose_unfinished_file_is_deleted_makes_it_again(
+    tmp_path: Path, beating: Callable[..., Heartbeat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that begins right then takes it for what a killed one left."""
+    link, swept = os.link, list[int]()
+
+    def sweep_first(source: str, target: str, **how: Any) -> None:
+        if not swept:
+            swept.append(STORAGE.sweep_partial(os.path.dirname(target)))
+        link(source, target, **how)
+
+    monkeypatch.setattr(os, "link", sweep_first)
+    heartbeat = beating()
+    assert swept == [1]
+    assert heartbeat.is_ours()
+    assert only(tmp_path).alive(HOUR, 2)
 
 
 def test_it_beats_on_after_a_hiccup_of_the_storage(tmp_path: Path, beating: Callable[..., Heartbeat]) -> None:

@@ -86,7 +86,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def stored(table: str) -> pa.Table:
-    return hoodie.read_table(table, meta=False).sort_by("id")
+    found: pa.Table = hoodie.read_table(table, meta=False)
+    return found.sort_by("id")
 
 
 def test_base_files(table: str) -> None:

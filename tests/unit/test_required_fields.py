@@ -25,7 +25,7 @@ STRUCT = pa.struct([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.
 def below(values: list[Any], nulls: list[bool], dtype: Any = STRUCT) -> pa.StructArray:
     """Structs of `dtype`; where one is null, its fields are null too, required or not."""
     loose = pa.struct([field.with_nullable(True) for field in dtype])
-    given = pa.array([dict.fromkeys(loose.names) if value is None else value for value in values], loose)
+    given: Any = pa.array([dict.fromkeys(loose.names) if value is None else value for value in values], loose)
     children = [given.field(place) for place in range(dtype.num_fields)]
     return pa.StructArray.from_arrays(children, fields=list(dtype), mask=pa.array(nulls))
 
@@ -46,8 +46,9 @@ def column(kind: str) -> tuple[Any, list[Any]]:
         items = below([None, one, None], [True, False, True])
         return pa.ListArray.from_arrays([0, 2, 2, 3], items), [[None, one], [], [None]]
     if kind == "map":
-        items = below([None, one, None], [True, False, True])
-        made = pa.MapArray.from_arrays([0, 2, 2, 3], pa.array(["x", "y", "z"]), items)
+        items: Any = below([None, one, None], [True, False, True])
+        maps: Any = pa.MapArray
+        made = maps.from_arrays([0, 2, 2, 3], pa.array(["x", "y", "z"]), items)
         return made, [[("x", None), ("y", one)], [], [("z", None)]]
     required = pa.list_(pa.field("element", pa.int64(), nullable=False))
     fields = [pa.field("l", required, nullable=False)]
@@ -60,7 +61,8 @@ KINDS = ("struct", "struct in struct", "list", "map", "list in struct")
 
 
 def read(path: str) -> list[Any]:
-    found = hoodie.read_table(path, meta=False).sort_by("id")
+    found: pa.Table = hoodie.read_table(path, meta=False)
+    found = found.sort_by("id")
     found.validate(full=True)
     return found.column("v").to_pylist()
 

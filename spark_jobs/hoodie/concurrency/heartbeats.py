@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from hoodie.concurrency.settings import CONCURRENCY_MODE
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, ConfigError, Fenced, TableBusy, TableError
+from hoodie.errors import AlreadyExists, ConfigError, TableBusy, TableError
 from hoodie.lock.settings import PROVIDER
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import (
@@ -65,13 +65,8 @@ class Heartbeats:
     def announce(self, next_time: Callable[[], str]) -> Heartbeat:
         """Start a heartbeat under an instant that no other writer has announced."""
         for _ in range(ATTEMPTS):
-            try:
+            with contextlib.suppress(AlreadyExists):
                 return self._beat(next_time())
-            except (
-                AlreadyExists,
-                Fenced,
-            ):  # Fenced: a writer that repairs the table swept the unfinished file
-                continue
         raise self.no_instant()
 
     def release(self, heartbeat: Heartbeat) -> None:

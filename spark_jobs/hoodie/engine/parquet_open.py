@@ -28,4 +28,5 @@ def parquet_format() -> ds.ParquetFileFormat:
     """The format of a dataset's files."""
     import pyarrow.dataset as ds
 
-    return ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=_INT96_UNIT))
+    options: Any = ds.ParquetReadOptions
+    return ds.ParquetFileFormat(read_options=options(coerce_int96_timestamp_unit=_INT96_UNIT))

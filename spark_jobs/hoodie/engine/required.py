@@ -7,7 +7,7 @@ Arrow's Parquet writer refuses every null of a required field.
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,8 @@ def _loose(field: pa.Field[Any]) -> pa.Field[Any]:
 
 def _loose_type(dtype: Any) -> pa.DataType:
     if pa.types.is_map(dtype):
-        return pa.map_(dtype.key_field, _loose(dtype.item_field))
+        value: Any = _loose(dtype.item_field)  # the stubs know types only
+        return cast(pa.DataType, pa.map_(dtype.key_type, value))
     if pa.types.is_struct(dtype):
         return pa.struct([_loose(field) for field in dtype])
     return pa.list_(_loose(dtype.value_field)) if pa.types.is_list(dtype) else dtype

@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.engine.required import Rows
 from hoodie.format.base_file import BaseFileReader
-from hoodie.format.evolution import Rows, read_as, read_changed
+from hoodie.format.evolution import read_as, read_changed
 from hoodie.format.internal_schema import Array, InternalSchema, Map, Record, Type, schema_at
 from hoodie.format.schema import is_list
 

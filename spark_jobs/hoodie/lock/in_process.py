@@ -7,6 +7,7 @@ import threading
 import uuid
 
 from hoodie.lock import Holder, Lease, LockProvider
+from hoodie.table.process import this_process
 
 #: by the path of the table
 _HELD: dict[str, Lease] = {}
@@ -28,7 +29,7 @@ class InProcessLock(LockProvider):
 
     @property
     def name(self) -> str:
-        return f"in process {os.getpid()}"
+        return f"in process {this_process()}"
 
     def try_acquire(self) -> Lease | None:
         path = self.table.base_path

@@ -8,7 +8,7 @@ is dead at once; any other is dead when it has missed `tolerable misses` interva
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import json
 import os
 import socket
@@ -17,9 +17,10 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hoodie.errors import HoodieError
+from hoodie.errors import Fenced, HoodieError
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.handle import Table
+from hoodie.table.process import gone, machine, start_time
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
@@ -30,6 +31,9 @@ _FOLDER = f"{META_FOLDER}/.heartbeat"
 #: tokens of the heartbeats this process runs: a failed write whose storage was gone could not remove its
 #: file, and must not block its own retry
 _LIVE: set[str] = set()
+
+#: times that the file is made again
+_SWEPT = 20
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ class HeartbeatFile:
         return self.tolerance_ms or interval_ms * misses
 
     def alive(self, interval_ms: int, misses: int) -> bool:
-        if self.pid and self.machine == _machine():
-            if _gone(self.pid, self.started):
+        if self.pid and self.machine == machine():
+            if gone(self.pid, self.started):
                 return False
             if self.pid == os.getpid() and self.token not in _LIVE:
                 return False
@@ -146,14 +150,26 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name=f"hoodie-heartbeat-{instant}", daemon=True)
 
     def start(self) -> None:
-        """Raises AlreadyExists when another writer beats under the same instant."""
+        """Raises AlreadyExists when another writer beats under the same instant, Fenced where the unfinished
+        file is deleted each time.
+        """
         _LIVE.add(self._token)
         try:
-            self._storage.create(self._path, self._content)
+            self._create()
         except BaseException:
             _LIVE.discard(self._token)
             raise
         self._thread.start()
+
+    def _create(self) -> None:
+        """A writer that begins deletes unfinished files here, which may be a dead writer's: made again, as no
+        other process can have taken this one for dead yet.
+        """
+        for _ in range(_SWEPT):
+            with contextlib.suppress(Fenced):
+                self._storage.create(self._path, self._content)
+                return
+        self._storage.create(self._path, self._content)
 
     def silence(self) -> None:
         """No further beat; the file stays, and counts as dead in this process."""
@@ -207,9 +223,9 @@ def _content(token: str, tolerance_ms: int, work: Work) -> bytes:
     pid = os.getpid()
     owner = {
         "host": socket.gethostname(),
-        "machine": _machine(),
+        "machine": machine(),
         "pid": pid,
-        "started": _start_time(pid),
+        "started": start_time(pid),
         "token": token,
         "toleranceMs": tolerance_ms,
         **work.to_dict(),
@@ -243,42 +259,3 @@ def _number(value: object, end: int) -> int:
     if isinstance(value, int) and 0 <= value < end:
         return value
     raise ValueError
-
-
-@functools.cache
-def _machine() -> str:
-    """Where process numbers mean the same: one boot of one kernel, one process namespace.
-
-    A host name is not enough: containers share one, and their processes are separate.
-    """
-    boot = namespace = ""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            boot = file.read().strip()
-        namespace = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        pass
-    return f"{socket.gethostname()}/{boot}/{namespace}"
-
-
-def _start_time(pid: int) -> str:
-    """Identity of a process beyond its number, which is used again; "" when it is not known."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return "" if fields[0] in "ZX" else fields[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _gone(pid: int, started: str) -> bool:
-    """Only what is certain: the number is free, or another process has it now, or it is a zombie."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    if not started:
-        return False
-    return os.path.exists(f"/proc/{pid}/stat") and _start_time(pid) != started

@@ -16,7 +16,7 @@ import hoodie
 from hoodie.serve import instants
 from hoodie.serve.page import Page
 from hoodie.storage.local import LocalStorage
-from hoodie.table import heartbeat, properties
+from hoodie.table import heartbeat, process, properties
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata
@@ -186,7 +186,7 @@ def test_a_commit_is_read_once(table: WrittenTimeline, ask: Ask, opened: list[st
 
 
 def beat(path: str, instant: str, pid: int) -> None:
-    owner = {"host": "here", "machine": heartbeat._machine(), "pid": pid}
+    owner = {"host": "here", "machine": process.machine(), "pid": pid}
     STORAGE.write(heartbeat.heartbeat_path(path, instant), json.dumps(owner).encode())
 
 
