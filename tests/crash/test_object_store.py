@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from hoodie.storage import storage_for
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.support import s3_store, webhdfs_store
-from tests.support.s3_store import FAILS, LOST
+from tests.support.s3_store import FAILS, LOST, RESET, TORN
 
 pytestmark = pytest.mark.crash
 
@@ -132,21 +132,25 @@ SOME = [("s3", "cow", 11), ("webhdfs", "cow", 37)]
 EVERY = [(kind, name, 1) for kind in ("s3", "webhdfs") for name in ACTIONS]
 
 
-def sweeps(*fast: tuple[str, str]) -> list[Any]:
-    """All of them with both outcomes; `fast` are stores and outcomes of the fast tier."""
+def sweeps(*fast: tuple[str, str], outcomes: Sequence[str] = (FAILS, LOST)) -> list[Any]:
+    """All of them with the outcomes; `fast` are stores and outcomes of the fast tier."""
     return [
         pytest.param(
             outcome, *case, marks=[] if case in SOME and (case[0], outcome) in fast else [pytest.mark.full]
         )
         for case in [*SOME, *EVERY]
-        for outcome in (FAILS, LOST)
+        for outcome in outcomes
+        if case[0] == "s3" or outcome in (FAILS, LOST)
     ]
 
 
 SWEEP = ("outcome", "kind", "name", "step")
 
 
-@pytest.mark.parametrize(SWEEP, sweeps(("webhdfs", FAILS), ("s3", LOST)))
+ONCE = sweeps(("webhdfs", FAILS), ("s3", LOST), ("s3", TORN), outcomes=(FAILS, RESET, LOST, TORN))
+
+
+@pytest.mark.parametrize(SWEEP, ONCE)
 def test_a_request_that_fails_once(store: Store, kind: str, name: str, step: int, outcome: str) -> None:
     """It is made again; where it can't be found out whether it was done, with the action."""
     case = Case(store, *ACTIONS[name])

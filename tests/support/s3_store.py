@@ -11,6 +11,8 @@ import hashlib
 import http.server
 import os
 import re
+import socket
+import struct
 import threading
 import time
 import urllib.parse
@@ -26,8 +28,9 @@ from xml.sax.saxutils import escape
 
 from tests.support.http_server import Server, serving
 
-#: what happens to a request: it fails before anything is done, or its answer is lost afterwards
-FAILS, LOST = "fails", "lost"
+#: what happens to a request: it fails or its connection is reset before anything is done, or its answer is
+#: lost or cut off afterwards
+FAILS, RESET, LOST, TORN = "fails", "reset", "lost", "torn"
 REGION = "us-east-1"
 KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 _PAGE = 1000
@@ -145,6 +148,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             store.requests.append(request)
             store.signers.update(_SIGNER.findall(self.headers.get("Authorization") or ""))
             outcome = store.plan(request)
+        if outcome == RESET:
+            self._reset()
+            return
         began = time.monotonic()
         if store.delay_s:
             time.sleep(store.delay_s)
@@ -163,10 +169,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if outcome == LOST:
             self.close_connection = True
             return
+        if outcome == TORN:
+            headers.setdefault("Content-Length", str(len(data)))
+            self._send(status, headers, data[: len(data) // 2])
+            self._reset()
+            return
         self._send(status, headers, data)
         store.spans.append((began, time.monotonic()))
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _do
+
+    def _reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
 
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -35,7 +35,19 @@ from hoodie.table.heartbeat import Heartbeat
 from hoodie.table.listing import StorageListing
 from hoodie.timeline.active import Timeline
 from tests.support.processes import forked
-from tests.support.s3_store import FAILS, KEY, LOST, SECRET, Object, Request, Store, environment, served
+from tests.support.s3_store import (
+    FAILS,
+    KEY,
+    LOST,
+    RESET,
+    SECRET,
+    TORN,
+    Object,
+    Request,
+    Store,
+    environment,
+    served,
+)
 
 TABLE = "s3://lake/table"
 QUICK = {"hoodie.storage.request.timeout.ms": "300", "hoodie.storage.retry.timeout.ms": "200"}
@@ -97,7 +109,7 @@ def test_a_storage_costs_nothing_before_it_is_used(store: Store) -> None:
 
 
 @pytest.mark.parametrize("data", [b"content", b""])
-@pytest.mark.parametrize("outcome", [FAILS, LOST])
+@pytest.mark.parametrize("outcome", [FAILS, RESET, LOST])
 def test_an_answer_that_is_lost_makes_no_second_file(
     store: Store, storage: Storage, data: bytes, outcome: str
 ) -> None:
@@ -118,7 +130,7 @@ def test_an_answer_that_is_lost_makes_no_second_file(
     assert (storage.read(f"{TABLE}/file"), storage.read(f"{TABLE}/lease")) == (data, b"2")
 
 
-@pytest.mark.parametrize("outcome", [FAILS, LOST])
+@pytest.mark.parametrize("outcome", [FAILS, RESET, LOST, TORN])
 @pytest.mark.parametrize(
     "kind",
     [

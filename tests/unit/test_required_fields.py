@@ -46,9 +46,9 @@ def column(kind: str) -> tuple[Any, list[Any]]:
         items = below([None, one, None], [True, False, True])
         return pa.ListArray.from_arrays([0, 2, 2, 3], items), [[None, one], [], [None]]
     if kind == "map":
-        items: Any = below([None, one, None], [True, False, True])
+        below_keys = below([None, one, None], [True, False, True])
         maps: Any = pa.MapArray
-        made = maps.from_arrays([0, 2, 2, 3], pa.array(["x", "y", "z"]), items)
+        made = maps.from_arrays([0, 2, 2, 3], pa.array(["x", "y", "z"]), below_keys)
         return made, [[("x", None), ("y", one)], [], [("z", None)]]
     required = pa.list_(pa.field("element", pa.int64(), nullable=False))
     fields = [pa.field("l", required, nullable=False)]

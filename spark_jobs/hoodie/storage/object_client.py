@@ -1,14 +1,16 @@
 """The client of one bucket of an object store, by the package obstore: requests, retries, errors.
 
-Obstore repeats, with growing pauses and jitter, what failed by 429, 5xx or the connection, and nothing else.
-Until the store has answered this process once it gets little time, so that a wrong endpoint, a wrong region
-or missing credentials show within seconds.
+Obstore repeats, with growing pauses and jitter, what failed by 429, 5xx or before it was sent. The client
+repeats what it leaves: a conditional PUT whose connection was reset, an answer that was cut off. Until the
+store has answered this process once it gets little time, so that a wrong endpoint, a wrong region or missing
+credentials show within seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import threading
 import time
@@ -28,6 +30,7 @@ T = TypeVar("T")
 _FIRST_REQUEST_MS, _FIRST_RETRY_MS = 5_000, 8_000
 _CONNECT_S = 3
 _RETRIES = 12
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
 #: modification times may be as coarse
 _CLOCK_MS = 2_000
 #: of this process's newest objects the times of writing are kept, which show the store's clock
@@ -81,11 +84,29 @@ class Client:
         self._stores: dict[bool, Any] = {}
         self._guard = threading.Lock()
 
-    def ask(self, path: str, done: str, request: Callable[[Any, Any], T]) -> T:
-        """What `request` returns, which is given the library and the store, and is made once.
+    def ask(self, path: str, done: str, request: Callable[[Any, Any], T], *, again: bool = True) -> T:
+        """What `request` returns, which is given the library and the store; it is made `again`, for the retry
+        time, where the store did not answer: the first one may have been done.
 
         Raises FileNotFoundError, AlreadyExists, Changed, and StorageError for everything else.
         """
+        began, pause = time.monotonic(), _FIRST_PAUSE_S
+        while True:
+            try:
+                return self._ask(path, done, request)
+            except StorageError as error:
+                left = self._patience_ms / 1000 - (time.monotonic() - began) - pause
+                if not again or not error.transient or left <= 0:
+                    raise
+            time.sleep(pause * random.uniform(0.5, 1))
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    @property
+    def _patience_ms(self) -> int:
+        """How long what failed is repeated: little until the store has answered once."""
+        return self.bucket.retry_ms if self._answered else min(self.bucket.retry_ms, _FIRST_RETRY_MS)
+
+    def _ask(self, path: str, done: str, request: Callable[[Any, Any], T]) -> T:
         library, store = _library(self.bucket), self._store()
         try:
             found = request(library, store)
@@ -140,7 +161,7 @@ class Client:
             "expires_at": None,
         }
         request_ms = bucket.request_ms if patient else min(bucket.request_ms, _FIRST_REQUEST_MS)
-        retry_ms = bucket.retry_ms if patient else min(bucket.retry_ms, _FIRST_RETRY_MS)
+        retry_ms = self._patience_ms
         try:
             return getattr(library.store, bucket.kind)(
                 config=config,

@@ -91,19 +91,25 @@ class ObjectOutput(SentOutput):
         super().close()
 
     def _send(self, view: memoryview) -> None:
-        if self._upload is None:
-            self._upload = self._client.ask(self._path, "written", self._begin)
-            if self._small:
-                self._client.ask(
-                    self._path, "written", lambda *_: self._upload.write(bytes(self._small or b""))
-                )
-            self._small = None
-        self._client.ask(self._path, "written", lambda *_: self._upload.write(view))
+        if self._upload is not None:
+            self._ask(lambda *_: self._upload.write(view))
+            return
 
-    def _begin(self, library: Any, store: Any) -> Any:
-        return library.open_writer(
-            store, self._key, buffer_size=PART_BYTES, max_concurrency=_PARTS, attributes=self._tags
-        )
+        def begun(library: Any, store: Any) -> Any:
+            upload = library.open_writer(
+                store, self._key, buffer_size=PART_BYTES, max_concurrency=_PARTS, attributes=self._tags
+            )
+            for data in (self._small, view):
+                if data:
+                    upload.write(bytes(data))
+            return upload
+
+        self._upload = self._client.ask(self._path, "written", begun)
+        self._small = None
+
+    def _ask(self, request: Callable[[Any, Any], Any]) -> Any:
+        """Made once: the library's writer can't take the same bytes again."""
+        return self._client.ask(self._path, "written", request, again=False)
 
     def _complete(self) -> None:
         """A store can't be asked to complete an upload on a condition, so that the look comes right
@@ -112,7 +118,7 @@ class ObjectOutput(SentOutput):
         if self._taken is not None and self._taken():
             raise AlreadyExists(f"{self._path} exists already", path=self._path)
         try:
-            self._client.ask(self._path, "written", lambda *_: self._upload.close())
+            self._ask(lambda *_: self._upload.close())
         except StorageError:  # its answer may be lost
             with contextlib.suppress(OSError, StorageError):
                 if self._ours():
