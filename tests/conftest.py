@@ -115,6 +115,15 @@ def later_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def version6_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`<name>`, tables of version 6 of later releases than 0.15.0, and answers.json (see data/golden).
+
+    They are one for the run: a test that writes to a table takes a copy of its own.
+    """
+    return unpacked(DATA / "golden/version6.tar.xz", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def evolved_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`<name>` and `<name>_answers` of tables of schema-on-read evolution (see support/evolved.py).
 

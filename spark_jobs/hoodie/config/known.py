@@ -19,6 +19,7 @@ PASS_THROUGH = (
     "hoodie.payload.",
     "hoodie.deltastreamer.",
     "hoodie.metrics.",
+    "hoodie.record.merge.property.",
     "hoodie.streamer.",
 )
 

@@ -40,6 +40,7 @@ from hoodie.read.verify import agreeing, check_agreement, sound
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.bootstrap import check_sources
+from hoodie.table.features import Feature, refuse, warn_of_unknown
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing, Possible
 from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
@@ -133,6 +134,7 @@ class TableView:
             return cls.load(table, query, config, where)
         storage, props, found = table.storage, table.properties, list(seen.slices)
         table_schema, text, span = seen.schema, seen.schema.avro, seen.span
+        warn_of_unknown(props)
         check_sources(storage, found)
         table_schema.check_read_fields(props, merged=any(file_slice.logs for file_slice in found))
         schema, path_columns = read_schema(props, text, found, storage, config[FROM_PATH])
@@ -269,8 +271,10 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
     """The merger of a table's logs. `schema` is that of its data columns.
 
     A payload class of the config is one's own (`module:Class`) for the class name that the table persists.
-    Raises ConfigError for a payload class that is not known here, or another one than the table's.
+    Raises ConfigError for a payload class that is not known here, or another one than the table's, and for
+    rules of merging that are not followed here.
     """
+    refuse(props, "read", "merged", Feature.OTHER_MERGING)
     stored = props.payload_class or DEFAULT_PAYLOAD_CLASS
     given = config[PAYLOAD_CLASS]
     made = merger(

@@ -13,6 +13,7 @@ Hudi deletes hoodie.properties before it writes the new one; `Storage.write` rep
 from __future__ import annotations
 
 import enum
+import functools
 import re
 import time
 import zlib
@@ -30,6 +31,7 @@ from hoodie.errors import (
 )
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import Storage
+from hoodie.table.later_names import older_names
 from hoodie.table.untrusted import checked_properties
 
 FILE_NAME = "hoodie.properties"
@@ -99,12 +101,20 @@ class TableType(str, enum.Enum):
 
 @dataclass(frozen=True)
 class TableProperties(Mapping[str, str]):
-    """The properties of one table: a mapping of texts with typed attributes. Made by `load` and `create`."""
+    """The properties of one table: a mapping of texts with typed attributes. Made by `load` and `create`.
+
+    `texts` are those of the file. What the file has under a newer name is found by the older one, too.
+    """
 
     texts: Mapping[str, str]
 
     def __getitem__(self, name: str) -> str:
-        return self.texts[name]
+        older = self._older.get(name)
+        return self.texts[name] if older is None else older
+
+    @functools.cached_property
+    def _older(self) -> Mapping[str, str]:
+        return older_names(self.texts)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.texts)
@@ -140,16 +150,16 @@ class TableProperties(Mapping[str, str]):
 
     @property
     def precombine_field(self) -> str | None:
-        return self.texts.get(PRECOMBINE_FIELD) or None
+        return self.get(PRECOMBINE_FIELD) or None
 
     @property
     def keygenerator_class(self) -> str | None:
-        return self.texts.get(KEY_GENERATOR) or None
+        return self.get(KEY_GENERATOR) or None
 
     @property
     def payload_class(self) -> str | None:
         """As persisted (version 6 persists it for MERGE_ON_READ only); None when the table says nothing."""
-        text = self.texts.get(PAYLOAD_CLASS)
+        text = self.get(PAYLOAD_CLASS)
         return text.replace("com.uber.hoodie", "org.apache.hudi") if text else None
 
     @property
@@ -175,7 +185,7 @@ class TableProperties(Mapping[str, str]):
 
     @property
     def base_file_format(self) -> str:
-        return self.texts.get(BASE_FILE_FORMAT, "PARQUET").upper()
+        return (self.get(BASE_FILE_FORMAT) or "PARQUET").upper()
 
     @property
     def archive_folder(self) -> str:

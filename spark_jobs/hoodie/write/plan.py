@@ -32,7 +32,7 @@ from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.buckets import refuse_buckets, refuse_rings
-from hoodie.table.features import ROWS, refuse
+from hoodie.table.features import ROWS, UNKNOWN, refuse
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
@@ -438,9 +438,9 @@ def _check_supported(
     check_concurrency(table, config)
     if props is None:
         check_new(config)
-    if props is None or operation is Operation.DELETE_PARTITION:  # touches no rows
-        return
-    refuse(props, "write", "written", *ROWS)
+    if props is not None:
+        touches_rows = operation is not Operation.DELETE_PARTITION
+        refuse(props, "write", "written", *(ROWS if touches_rows else UNKNOWN))
 
 
 def _check_logged(merging: Merger) -> None:
