@@ -81,10 +81,6 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "hoodie.storage.layout.partitioner.class": ((), _OWN_CODE),
     "hoodie.storage.layout.type": (("default",), "hoodie.index.type=BUCKET alone brings the BUCKET layout"),
-    "hoodie.write.complex.keygen.new.encoding": (
-        ("true",),
-        "a key of one field is its bare value, as Apache Hudi 0.15.0 writes it",
-    ),
     "hoodie.write.partial.update.schema": ((), "bring whole rows, or choose a payload of partial updates"),
     "hoodie.write.partial.update.unavailable.value": ((), "choose a payload of partial updates"),
     "hoodie.write.record.merge.custom.implementation.classes": ((_AVRO_MERGER,), _MERGE),

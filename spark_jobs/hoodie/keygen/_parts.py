@@ -83,12 +83,15 @@ class ValuePart:
 
 @dataclass(frozen=True)
 class FieldKeys(KeyGenerator):
-    """Base of the plugins. One key field: its bare text; several: `a:1,b:2` (format.md section 6.3)."""
+    """Base of the plugins. One key field: its bare text, or `a:1` where it is `named`; several: `a:1,b:2`
+    (format.md section 6.3).
+    """
 
     record_key_fields: tuple[str, ...]
     parts: tuple[Part, ...]
     consistent: bool = False
     persist: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    named: bool = False
 
     @property
     def partition_fields(self) -> tuple[str, ...]:
@@ -106,7 +109,7 @@ class FieldKeys(KeyGenerator):
     def record_keys(self, rows: Rows) -> Column:
         columns = [column(rows, path) for path in self.record_key_fields]
         found = [texts(values, consistent_timestamps=self.consistent) for values in columns]
-        if len(found) == 1:
+        if len(found) == 1 and not self.named:
             missing = _missing(found[0], columns[0].type)
             if missing is not None:
                 self._refuse(rows, missing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from hoodie.config.key import Key, bool_key, fields_key, parse_enum, str_key
+from hoodie.config.key import Key, bool_key, fields_key, parse_bool, parse_enum, str_key
 
 RECORDKEY_FIELD = fields_key(
     "hoodie.datasource.write.recordkey.field",
@@ -36,6 +36,20 @@ KEYGENERATOR_TYPE = str_key(
     None,
     "Key generator by type: SIMPLE, COMPLEX, TIMESTAMP, NON_PARTITION, CUSTOM.",
     aliases=("hoodie.table.keygenerator.type",),
+    group="keys",
+)
+NEW_ENCODING: Key[bool | None] = Key(
+    "hoodie.write.complex.keygen.new.encoding",
+    None,
+    "Keys of one field by the complex key generator: true writes the value, false `field:value`. Unset: as "
+    "the table's files have them, and the value in a new table.",
+    parse_bool,
+    group="keys",
+)
+VALIDATE_ENCODING = bool_key(
+    "hoodie.write.complex.keygen.validation.enable",
+    True,
+    "Refuse a table whose files have such keys in both forms, or in another than is asked for.",
     group="keys",
 )
 HIVE_STYLE = bool_key(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 import pyarrow as pa
 
 from hoodie.codec.arrow_avro import decode_values
 from hoodie.codec.avro import schema_json
-from hoodie.codec.avro_types import parse_text
+from hoodie.codec.avro_types import array_of, map_of, parse_text
+from hoodie.engine.required import loosened
 from hoodie.errors import TableError
+from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import META_COLUMNS
 
 _MODEL = "HoodieMetadataRecord"
@@ -64,6 +66,33 @@ def _fits(found: Any, wanted: Any) -> bool:
         return True  # a value of one of several types
     there = {field.name: field.type for field in found}
     return all(field.name in there and _fits(there[field.name], field.type) for field in wanted)
+
+
+def joined(parts: Sequence[pa.Table]) -> pa.Table:
+    """Records that several releases wrote: those of one may have more types of values, and more fields."""
+    first, *rest = (part.schema for part in parts)
+    if all(schema.equals(first) for schema in rest):
+        return pa.concat_tables(parts)
+    fields = [functools.reduce(_united, same) for same in zip(*(part.schema for part in parts), strict=True)]
+    schema = loosened(pa.schema(fields))
+    return pa.concat_tables([read_as(part, schema) for part in parts])
+
+
+def _united(one: pa.Field[Any], other: pa.Field[Any]) -> pa.Field[Any]:
+    """The field with all that either has below it."""
+    return pa.field(one.name, _united_type(one.type, other.type))
+
+
+def _united_type(one: Any, other: Any) -> pa.DataType:
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        known, more = {field.name: field for field in one}, {field.name: field for field in other}
+        same = [_united(field, more.get(name, field)) for name, field in known.items()]
+        return pa.struct([*same, *(field for name, field in more.items() if name not in known)])
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return map_of(_united_type(one.item_type, other.item_type))
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return array_of(_united_type(one.value_type, other.value_type))
+    return cast(pa.DataType, one)
 
 
 def whole_records(rows: pa.Table) -> pa.Table:

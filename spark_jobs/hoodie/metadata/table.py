@@ -27,7 +27,7 @@ from hoodie.format.names import HFILE, join
 from hoodie.metadata.instants import lacking, shown_blocks
 from hoodie.metadata.keys import file_groups
 from hoodie.metadata.lost_blocks import refuse_lost_blocks
-from hoodie.metadata.record_schema import check_columns
+from hoodie.metadata.record_schema import check_columns, joined
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing
@@ -168,7 +168,7 @@ class MetadataTable:
         with naming(item.partition):
             for part in found:
                 check_columns(part, columns)
-        return pa.concat_tables(found) if found else pa.table({name: pa.nulls(0) for name in names})
+        return joined(found) if found else pa.table({name: pa.nulls(0) for name in names})
 
     def _contents(self, item: FileSlice) -> Iterable[_Content]:
         """The blocks of a slice's logs that count, with their contents, in their order."""

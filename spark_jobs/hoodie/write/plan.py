@@ -48,6 +48,7 @@ from hoodie.write.derived import is_flagged, refuse_later
 from hoodie.write.duplicates import Duplicates, dropping_inserts
 from hoodie.write.early import EarlyDetection
 from hoodie.write.kept.column_stats import reported_columns
+from hoodie.write.key_encoding import with_key_encoding
 from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.overwrite import overwriting
@@ -191,6 +192,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     snapshot = TimelineView.of(timeline, storage)
     index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
     _refuse_buckets(storage, props, timeline, snapshot, operation, index)
+    config = with_key_encoding(config, props, timeline, storage)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
     shape = _shape(path, request, config, props, stored, incoming)
