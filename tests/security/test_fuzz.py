@@ -33,6 +33,7 @@ from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
 from hoodie.format.bloom import BloomFilter, in_range
 from hoodie.format.hfile import HFileReader
 from hoodie.format.internal_schema import InternalSchema, parse_history
+from hoodie.format.java_properties import parse_properties
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader
@@ -299,7 +300,7 @@ def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
     many = fuzzing.mutated_json
     found: dict[str, tuple[Make, Parse]] = {
         "names": (_bytes(name_seeds, fuzzing.mutated_text), _names),
-        "properties": (_bytes(seeds.properties), properties.parse_properties),
+        "properties": (_bytes(seeds.properties), parse_properties),
         "stored properties": (_bytes(seeds.properties), _placed(seeds, "hoodie.properties", properties_of)),
         "commits": (_bytes(seeds.commits, many), _commit),
         "commits that are archived": (_bytes(seeds.commits, many), _archived),

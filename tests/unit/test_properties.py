@@ -21,15 +21,14 @@ from hoodie.errors import (
     TornProperties,
     UnsupportedVersion,
 )
+from hoodie.format.java_properties import format_properties, parse_properties
 from hoodie.storage import Check, Storage
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.properties import (
     TableType,
     create,
-    format_properties,
     load,
-    parse_properties,
     recover,
     update,
 )

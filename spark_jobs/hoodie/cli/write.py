@@ -10,11 +10,11 @@ import hoodie
 from hoodie.cli.engine import session
 from hoodie.cli.output import Answer, grid
 from hoodie.errors import ConfigError
+from hoodie.format.java_properties import parse_properties
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.text import notes
 from hoodie.source import Source
 from hoodie.source.target import target_schema
-from hoodie.table.properties import parse_properties
 from hoodie.text import plural, size, visible
 
 _CHANGES = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}

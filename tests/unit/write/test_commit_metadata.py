@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hoodie
-from hoodie.table import properties
+from hoodie.format.java_properties import parse_properties
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import (
     KEYGEN,
@@ -155,7 +155,7 @@ def test_the_inflight_file_holds_the_workload(tmp_path: Path) -> None:
 
 def test_properties_of_a_new_table(tmp_path: Path) -> None:
     _write(tmp_path / "t", small_rows(range(3), 1))
-    props = properties.parse_properties((tmp_path / "t" / ".hoodie" / "hoodie.properties").read_bytes())
+    props = parse_properties((tmp_path / "t" / ".hoodie" / "hoodie.properties").read_bytes())
     expected = {
         "hoodie.table.name": "t",
         "hoodie.table.type": "COPY_ON_WRITE",

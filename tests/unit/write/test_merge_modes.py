@@ -11,8 +11,8 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, HoodieError
+from hoodie.format.java_properties import parse_properties
 from hoodie.merge.commit_time import CommitTime
-from hoodie.table import properties
 from tests.support.oracle import Mode
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.support.tiers import crossed_but
@@ -91,7 +91,7 @@ def test_the_mode_is_persisted_and_obeyed_by_the_next_write(
 ) -> None:
     table = tmp_path / "t"
     hoodie.write_table(plain(("a", 5, "kept")), str(table), options={KEY: "id", **options})
-    props = properties.parse_properties((table / ".hoodie" / "hoodie.properties").read_bytes())
+    props = parse_properties((table / ".hoodie" / "hoodie.properties").read_bytes())
     assert props["hoodie.compaction.payload.class"] == stored
     hoodie.write_table(plain(("a", 4, "replaced")), str(table))
     assert values(table, "val") == [late]
