@@ -208,6 +208,9 @@ def test_what_has_a_newer_name_is_found_by_the_older_one() -> None:
     ))  # fmt: skip
     assert loaded(hoodie_table_ordering_fields=" ts ").precombine_field == "ts"
     assert loaded(hoodie_table_ordering_fields="a,b").precombine_field is None
+    for number in ("ce9acb64-bde0-424c-9b91-f6ebba25356d", "CE9ACB64-bde0-424c-9b91-f6ebba25356d"):
+        by_commit = {"hoodie_record_merge_strategy_id": number, "hoodie_table_ordering_fields": "ts"}
+        assert loaded(**by_commit).precombine_field is None
     assert loaded(hoodie_record_merge_mode="COMMIT_TIME_ORDERING").payload_class == commit
     assert loaded(hoodie_record_merge_mode="EVENT_TIME_ORDERING").payload_class == event
     for number, name in (("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", event),

@@ -68,7 +68,7 @@ def ordering_fields(texts: Mapping[str, str]) -> list[str]:
 
 def merging_problem(texts: Mapping[str, str]) -> str | None:
     """What the table says of merging rows that is not done here, as `name=value`; None where nothing is."""
-    if len(ordering_fields(texts)) > 1:
+    if len(ordering_fields(texts)) > 1 and not _by_commit_time(texts):
         return f"{ORDERING_FIELDS}={','.join(ordering_fields(texts))}"
     old = texts.get(PRECOMBINE_FIELD)
     if texts.get(ORDERING_FIELDS) and old and [old] != ordering_fields(texts):
@@ -94,7 +94,13 @@ def key_generator_problem(texts: Mapping[str, str]) -> str | None:
 
 def _ordering(texts: Mapping[str, str]) -> str | None:
     fields = ordering_fields(texts)
-    return fields[0] if len(fields) == 1 else None
+    return fields[0] if len(fields) == 1 and not _by_commit_time(texts) else None
+
+
+def _by_commit_time(texts: Mapping[str, str]) -> bool:
+    """Does the newest commit win whatever the ordering columns say: in logs, too, unlike in 0.15.0."""
+    mode = texts.get(MERGE_MODE) or _STRATEGIES.get((texts.get(MERGE_STRATEGY) or "").lower()) or ""
+    return mode.upper() == "COMMIT_TIME_ORDERING"
 
 
 def _key_generator(texts: Mapping[str, str]) -> str | None:
@@ -106,7 +112,7 @@ def _key_generator(texts: Mapping[str, str]) -> str | None:
 
 def _payload(texts: Mapping[str, str]) -> str | None:
     """The payload class that does what the merge mode, or the strategy's id, says."""
-    mode = texts.get(MERGE_MODE) or _STRATEGIES.get(texts.get(MERGE_STRATEGY) or "")
+    mode = texts.get(MERGE_MODE) or _STRATEGIES.get((texts.get(MERGE_STRATEGY) or "").lower())
     return _MODES.get((mode or "").upper())
 
 
