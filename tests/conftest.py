@@ -124,6 +124,15 @@ def version6_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def older_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`cow<version>` and `mor<version>`, tables of versions 0 to 5 (see data/golden).
+
+    They are one for the run: a test that writes to a table takes a copy of its own.
+    """
+    return unpacked(DATA / "golden/older.tar.xz", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def evolved_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`<name>` and `<name>_answers` of tables of schema-on-read evolution (see support/evolved.py).
 
