@@ -293,7 +293,7 @@ def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
 
 
 #: of a Python traceback, whose frames are indented, the line below them
-_RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)$", re.MULTILINE)
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)")
 
 
 def _cause(error: Exception) -> str:
