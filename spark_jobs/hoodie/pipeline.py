@@ -30,7 +30,7 @@ import pyarrow as pa
 from hoodie.concurrency.settings import NEW_KEYS
 from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
-from hoodie.errors import CommitConflict, TableError, TooCostly
+from hoodie.errors import CommitConflict, TableBusy, TableError, TooCostly
 from hoodie.hooks import CommitEvent, HookContext, Hooks
 from hoodie.index import PlacingIndex, index_behind, index_participants
 from hoodie.progress import ProgressCallback, silent
@@ -61,6 +61,7 @@ from hoodie.write.out_of_order import refuse_out_of_order
 from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.prepared import Prepared, prepared
 from hoodie.write.preview import planned_partitions
+from hoodie.write.reads import Reads
 from hoodie.write.replace import find_replaced, refuse_busy
 from hoodie.write.token_guard import TokenGuard
 from hoodie.write.transaction import Transaction
@@ -182,8 +183,9 @@ def _attempt(
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         try:
             _refuse_slices(table, plan, profile)
-        except TableError:
+        except (TableBusy, TableError):
             if transaction.takes_back():
+                transaction.take()
                 raise PlanOutdated from None
             raise
         _refuse_out_of_order(table, plan, profile)
@@ -227,6 +229,7 @@ def _window(table: Table, plan: WritePlan, profile: WorkloadProfile) -> CommitWi
         token=plan.request.token,
         new_keys=plan.config[NEW_KEYS]
         and (context.looks_up or (operation.replaces and operation.brings_rows)),
+        reads=Reads.of(plan, profile),
     )
 
 

@@ -203,7 +203,7 @@ def test_an_overwrite_and_an_update(path: str) -> None:
         write(path, rows(5, "a1"), progress=over)
     options = {**AT_ONCE, "hoodie.parquet.small.file.limit": "0"}
     over = Between(lambda: write(path, rows(7, "b9"), options))
-    with pytest.raises(CommitConflict, match="inserted the key 'b9'"):
+    with pytest.raises(CommitConflict, match="rows of partition 'b', which this write replaces"):
         write(path, rows(6, "b9"), operation="insert_overwrite", progress=over)
     assert values(path) == {"a6": 4, "b1": 1, "b9": 7}
 

@@ -27,6 +27,7 @@ from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work
 from hoodie.table.settings import WAIT_MS
+from hoodie.timeline.active import meta_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant
 
@@ -95,6 +96,9 @@ class WriterGate(ABC):
         it is held. Raises LockTimeout. Blocks may lie inside one another. `repairs`: it undoes failed writes.
         """
         return self._lock.taken()
+
+    def look(self) -> None:  # noqa: B027  one writer at a time has the table as it is
+        """List the table's timeline anew, inside `publishing`, before an instant or a plan is put there."""
 
     def check_lock(self) -> None:
         """Raises Fenced where the lock of `publishing` was lost: right before the publishing."""
@@ -255,8 +259,16 @@ class OptimisticGate(ExclusiveGate):
                 return super().leave(None, keep=keep, guard=False) or error
         return super().leave(None, keep=keep, guard=guard)
 
+    def look(self) -> None:
+        """Unfinished files of the timeline go first: a process that lost the lock while it slept can't
+        publish its own any more, or is on the timeline.
+        """
+        if self._table.refresh().has_partial():
+            self._table.storage.sweep_partial(meta_path(self._table.base_path))
+            self._table.refresh()
+
     def _begin(self, request: Callable[[str], bool]) -> str:
-        self._table.refresh()
+        self.look()
         self._lock.check()
         return super()._begin(request)
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from hoodie.errors import CommitConflict, TableError
 from hoodie.table.handle import Table
+from hoodie.table.undone import undone_instants
 from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Instant
-from hoodie.write.undone import undone_instants
 
 #: keys of a commit's extra metadata: that of Apache Hudi's streamer, and ours
 HUDI_KEY = "deltastreamer.checkpoint.key"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from hoodie.errors import NotRetained
+from hoodie.errors import NotRetained, TableBusy
 from hoodie.format.names import join
 from hoodie.metadata.queries import Unusable
 from hoodie.metadata.table import MetadataTable
@@ -13,6 +13,7 @@ from hoodie.read.settings import VERIFY_FILES, VERIFY_WRITTEN
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
+from hoodie.table.undone import undone_instants
 from hoodie.table.view import FileSlice, Listing, TimelineView, merged_slices
 from hoodie.table.written import (
     SMALLEST,
@@ -44,7 +45,7 @@ def sound(table: Table, snapshot: TimelineView, slices: Sequence[FileSlice], ask
         wrong += _confirmed(timeline, table.storage, table.properties, snapshot, slices, asked)
     if wrong and table.refresh().instants != timeline.instants:
         return False
-    refuse(timeline.base_path, wrong, f"; {VERIFY_FILES.name}=false reads what is left")
+    _refuse(timeline, table.storage, wrong, f"; {VERIFY_FILES.name}=false reads what is left")
     return True
 
 
@@ -94,7 +95,7 @@ def refuse_damaged(
     partitions = sorted({partition for partition, _ in groups})
     slices = [item for partition in partitions for item in merged_slices(snapshot, listing, partition)]
     asked = (partitions, frozenset(groups), False)
-    refuse(timeline.base_path, _confirmed(timeline, storage, props, snapshot, slices, asked))
+    _refuse(timeline, storage, _confirmed(timeline, storage, props, snapshot, slices, asked))
 
 
 def refuse_gaps(
@@ -111,7 +112,23 @@ def refuse_gaps(
     if not wrong or table.refresh().instants != timeline.instants:
         return
     wrong = [item for item in wrong if confirmed(timeline, table.storage, table.properties, item)]
-    refuse(timeline.base_path, wrong, f"; {VERIFY_WRITTEN.name}=false writes on top of what is left")
+    _refuse(timeline, table.storage, wrong, f"; {VERIFY_WRITTEN.name}=false writes on top of what is left")
+
+
+def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[Wrong], otherwise: str = "") -> None:
+    """Raises TableError for damage, and TableBusy where a process that was rolled back has published its
+    commit: its files are gone, and it takes the commit back once it looks (hoodie.write.commit).
+    """
+    undone = undone_instants(storage, timeline) if wrong else frozenset()
+    late = sorted({item.file.instant for item in wrong} & undone)
+    if late and len(late) == len({item.file.instant for item in wrong}):
+        raise TableBusy(
+            f"commit {late[0]} of {timeline.base_path} was rolled back before its writer published it: that "
+            "writer takes it back when it goes on, or the next write does. Run this again in a moment",
+            path=timeline.base_path,
+            instant=late[0],
+        )
+    refuse(timeline.base_path, wrong, otherwise)
 
 
 def _confirmed(

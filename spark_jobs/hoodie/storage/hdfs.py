@@ -107,9 +107,7 @@ class HdfsStorage(Storage):
 
     def create(self, path: str, data: bytes, check: Check = None) -> None:
         self._check(path)
-        if not data:
-            if check is not None:
-                check()
+        if not data and check is None:
             self._client.create(path, b"", overwrite=False, sync=self.access.sync)
             return
         temporary = self._temporary(path, data)

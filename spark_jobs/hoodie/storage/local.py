@@ -160,9 +160,7 @@ class LocalStorage(Storage):
 
     def create(self, path: str, data: bytes, check: Check = None) -> None:
         self._check(path)
-        if not data:
-            if check is not None:
-                check()
+        if not data and check is None:
             self._create_empty(path)
             return
         with _named(path):

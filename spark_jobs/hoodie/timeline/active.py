@@ -370,13 +370,15 @@ def read_commit(storage: Storage, base_path: str, instant: Instant) -> CommitMet
     return CommitMetadata.parse(data, partial(ONE.commit_value, instant.action)) if data.strip() else None
 
 
-def begin_instant(storage: Storage, base_path: str, instant: Instant, data: bytes = b"") -> None:
+def begin_instant(
+    storage: Storage, base_path: str, instant: Instant, data: bytes = b"", check: Check = None
+) -> None:
     """Create the file of an instant's requested or inflight state; raises AlreadyExists when another process
-    took the same instant.
+    took the same instant. `check`: see Storage.create.
     """
     if instant.completed:
         raise ValueError(f"{instant} is completed by hoodie.write.commit alone")
-    create_instant(storage, base_path, instant, data)
+    create_instant(storage, base_path, instant, data, check)
 
 
 def create_instant(

@@ -15,6 +15,7 @@ from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Participants
+from hoodie.table.undone import is_undone, names_missing_files
 from hoodie.timeline.active import (
     again,
     begin_instant,
@@ -27,7 +28,6 @@ from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.write import reconcile
-from hoodie.write.undone import is_undone, names_missing_files
 
 #: (partition path, file id) of file groups
 Groups = Collection[tuple[str, str]]

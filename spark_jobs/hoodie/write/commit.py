@@ -62,6 +62,8 @@ class Commits:
         self.announce: Announce | None = None
         #: of a write beside others
         self.window: CommitWindow | None = None
+        #: of a service: raises where what its plan was made from has changed
+        self.confirm: Callable[[], None] | None = None
         self._started = time.monotonic()
 
     def commit(self, attempt: Attempt, metadata: CommitMetadata, validate: Validate | None = None) -> None:
@@ -82,13 +84,13 @@ class Commits:
         attempt.prepared = self.participants
         optimistic = self.gate.optimistic
         if not optimistic:
+            self._confirm(metadata)
             self._prepare(made)
-        if self.window is not None:
+        elif self.window is not None:
             self.window.check(metadata, locked=False)  # what takes long is known before the lock is taken
         with self.gate.publishing():
-            if self.window is not None:
-                self.window.check(metadata, locked=True)
-            if optimistic:  # what others prepare must not come between
+            if optimistic:  # what others publish or prepare must not come between
+                self._confirm(metadata)
                 self._prepare(made)
             _publish(made, attempt)
             _check_published(made, attempt)
@@ -121,6 +123,14 @@ class Commits:
         """Undo what was prepared for an instant that is rolled back."""
         for participant in reversed(self.participants):
             participant.undo(self.table, instant)
+
+    def _confirm(self, metadata: CommitMetadata) -> None:
+        """What the commit was made from is as it was."""
+        self.gate.look()
+        if self.window is not None:
+            self.window.check(metadata, locked=True)
+        if self.confirm is not None:
+            self.confirm()
 
     def _prepare(self, made: Commit) -> None:
         for participant in self.participants:

@@ -19,8 +19,8 @@ from hoodie.merge.settings import DELETE_FIELD
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant
+from hoodie.write.change import REWRITES, news
 from hoodie.write.operation import Derived
-from hoodie.write.window import REWRITES, news
 
 
 def refuse_later(table: Table, timeline: Timeline, derived: Derived | None) -> None:

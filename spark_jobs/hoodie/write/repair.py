@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 
 from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
+from hoodie.table.undone import names_missing_files, published_late
 from hoodie.timeline.active import Timeline, delete_states, meta_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.token_store import swept_folders
 from hoodie.write import reconcile, rollback
 from hoodie.write.commit import Commits
-from hoodie.write.undone import names_missing_files, published_late
 
 
 class Repair:

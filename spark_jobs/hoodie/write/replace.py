@@ -106,7 +106,7 @@ def _named(
     patterns = [name for name in names if "*" in name]
     found = live(plain)
     every = known() if patterns or len(found) < len(set(plain)) else []
-    matched = {name: [item for item in every if _matches(name, item)] for name in patterns}
+    matched = {name: [item for item in every if is_named(name, item)] for name in patterns}
     found.update(live(sorted({item for group in matched.values() for item in group} - set(found))))
     absent = [name for name in dict.fromkeys(plain) if name not in found]
     absent += [name for name, group in matched.items() if not any(item in found for item in group)]
@@ -115,8 +115,10 @@ def _named(
     return dict(sorted(found.items())), tuple(absent)
 
 
-def _matches(pattern: str, partition: str) -> bool:
-    """`*` is any text, as in Apache Hudi's resolvePartitionWildcards, slashes included."""
+def is_named(pattern: str, partition: str) -> bool:
+    """Does the pattern name the partition. `*` is any text, slashes included, as in Apache Hudi's
+    resolvePartitionWildcards.
+    """
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), partition, re.DOTALL) is not None
 
 

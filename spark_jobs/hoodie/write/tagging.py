@@ -295,8 +295,10 @@ def _count(
     moves = context.index is not None and context.index.moves
     for (label, code), count in sorted(places.items(), key=lambda item: item[0][0]):
         if label >= len(slices):
+            partition = partitions[label - len(slices)]
             profile.dropped += count
-            left[partitions[label - len(slices)]] -= count
+            profile.dropped_in.add(partition)
+            left[partition] -= count
             continue
         slice_ = slices[label]
         group = (slice_.partition, slice_.file_id)

@@ -10,13 +10,13 @@ import pyarrow as pa
 from hoodie.errors import HoodieError, TableNotFound
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
+from hoodie.table.undone import undone_instants
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.token_store import TokenStore, record, settle
 from hoodie.timeline.tokens import TokenCommit
 from hoodie.write.operation import WriteRequest, WriteResult
 from hoodie.write.plan import WritePlan, resolve
-from hoodie.write.undone import undone_instants
 
 _ATTEMPTS = 4
 

@@ -146,6 +146,12 @@ class Transaction:
         """
         self._commits.window = window
 
+    def confirming(self, confirm: Callable[[], None]) -> None:
+        """Call this before the commit, where writers work at once under the lock: what it raises withdraws
+        the attempt.
+        """
+        self._commits.confirm = confirm
+
     def takes_back(self) -> bool:
         """Where files are missing: does `take`, which was not called yet, take back the commit that names
         them.
@@ -166,7 +172,7 @@ class Transaction:
             instant = Instant(time, self.action, State.REQUESTED)
             self._attempt, self.instant = WriteAttempt(self.table, self._gate, instant), time
             try:
-                begin_instant(self.storage, self.base_path, instant, requested)
+                begin_instant(self.storage, self.base_path, instant, requested, self._check_lock)
             except AlreadyExists:
                 self._attempt = None
                 return False
@@ -201,9 +207,13 @@ class Transaction:
         """
         self._gate.enter(Rank.SERVICE, self._repair, beside=True)
         with self._gate.publishing():
-            if self._gate.optimistic:
-                self.table.refresh()
+            self._gate.look()
             return self._schedule(action, plan)
+
+    @property
+    def _check_lock(self) -> Callable[[], None] | None:
+        """Of writers at once: what is put on the timeline, is put there under the lock."""
+        return self._gate.check_lock if self._gate.optimistic else None
 
     def _schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
         for _ in range(ATTEMPTS):
@@ -213,12 +223,13 @@ class Transaction:
             if data is None:
                 return None
             try:
-                begin_instant(self.storage, self.base_path, instant, data)
+                begin_instant(self.storage, self.base_path, instant, data, self._check_lock)
             except AlreadyExists:
                 self.table.refresh()
                 continue
-            if not self._gate.held:
-                # a writer began meanwhile, with the table as it was without the plan
+            if not self._gate.optimistic and not self._gate.held:
+                # a writer began meanwhile, with the table as it was without the plan; of writers at once
+                # those that have it write to the file slices that it begins, and the others lose to it
                 delete_states(self.storage, self.base_path, [instant])
                 raise Fenced(
                     f"plan {instant.time} was taken back: this process was taken for dead by another writer; "

@@ -10,8 +10,10 @@ wrote or replaced a file group which this one writes or replaces; a plan of a co
 meanwhile, that has one. A compaction that was planned before is none: rows go to the logs beside it. Ours:
 
 - a new key that both inserted (write.new_keys), and with the BUCKET index a bucket that both made,
+- a change of what the write has read, and does not write (write.reads),
 - another schema, or the same token (timeline.tokens),
-- a commit of the beginning that is not there any more, or a restore: what the write looked at was taken back,
+- a commit of the beginning that is not there any more, or a restore: what the write looked at was taken back;
+  a compaction that was cancelled: rows may be on their way to the file slice that it was to begin,
 - an archive that may contain commits that the write has not seen: of those from before it had an instant,
 - a change of a file group whose files were cleaned before the write listed them,
 - a write of Apache Hudi that has taken an earlier instant, and not looked at the table yet: it would not see
@@ -23,7 +25,6 @@ meanwhile, that has one. A compaction that was planned before is none: rows go t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from time import monotonic, sleep
 
 from hoodie.concurrency.settings import CONFLICT_RETRIES
@@ -34,61 +35,29 @@ from hoodie.index import Index, PlacingIndex, Scope
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.pending import intended_groups, planned_groups
-from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files
 from hoodie.timeline.clean_plan import CleanPlan
-from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from hoodie.timeline.tokens import TOKEN_KEY
-from hoodie.write.new_keys import Inserted, shared_key
+from hoodie.write.change import PLAN, REWRITES, Change, Group, groups_of, inserted_by, news
+from hoodie.write.new_keys import shared_key
+from hoodie.write.reads import Reads
 
-#: (partition path, file id)
-Group = tuple[str, str]
-_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})
+#: what an instant of the timeline is told from others by, at one look
+Key = tuple[str, Action, bool]
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 #: how long, and how often, one looks for a write of Apache Hudi to go on
 _PATIENCE_S, _PAUSE_S = 60.0, 0.2
 #: how coarse times of files are, at most: of an object store, with what its clock is known by, and of others
 _SECOND_MS, _TICK_MS = 1500, 20
-#: operations whose rows are the table's already
-REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """What an instant of the window does. `groups`: file groups that it writes, replaces or plans to."""
-
-    instant: Instant
-    groups: frozenset[Group]
-    operation: str = ""
-    schema: str = ""
-    token: str = ""
-    inserted: Inserted = ()
-    #: those of `groups` that it made
-    made: frozenset[Group] = frozenset()
-
-    @classmethod
-    def of(cls, instant: Instant, metadata: CommitMetadata) -> Change:
-        return cls(
-            instant=instant,
-            groups=frozenset(groups_of(metadata)),
-            operation=metadata.operation_type or "",
-            schema=metadata.extra_metadata.get(SCHEMA_KEY) or "",
-            token=metadata.extra_metadata.get(TOKEN_KEY) or "",
-            inserted=_inserted(metadata),
-            made=frozenset(
-                (partition, stat.file_id)
-                for partition, stats in metadata.partition_to_write_stats.items()
-                for stat in stats
-                if stat.is_new_file_group
-            ),
-        )
 
 
 class CommitWindow:
     """Of one attempt at a write. `planned`: the file groups that it is known to change before it writes;
     `listed`: those that it found, by partition, where it looked for them: id -> instant of the slice's base
     file; `whole`: it looked for them in all partitions. `index`: the one that finds its keys, or places its
-    rows, or None; `new_keys`: is the same new key a conflict.
+    rows, or None; `new_keys`: is the same new key a conflict. `reads`: what it has read and does not write.
     """
 
     def __init__(
@@ -103,6 +72,7 @@ class CommitWindow:
         schema: str,
         token: str,
         new_keys: bool,
+        reads: Reads,
     ) -> None:
         self._table = table
         self._begin = begin
@@ -116,11 +86,13 @@ class CommitWindow:
         self._everywhere = index is not None and index.scope is Scope.TABLE
         #: of the write, once it is begun
         self.instant = ""
-        self._changes: dict[tuple[str, Action, bool], Change] = {}
+        self._reads = reads
+        self._changes: dict[Key, Change] = {}
         #: commits whose keys are other ones
-        self._compared: set[str] = set()
-        #: pending writes that were seen
+        self._compared: set[Key] = set()
+        #: pending writes that were seen, and compactions: rows go to the logs that these begin
         self._pending = _writes(begin)
+        self._compactions = {item.time for item in begin.filter(_COMPACTIONS, completed=False)}
 
     def begin(self, instant: str) -> None:
         """The write takes this instant. Raises CommitConflict, before anything is written. The table's
@@ -131,18 +103,13 @@ class CommitWindow:
         self._look(timeline)
         self._refuse_archived(timeline)
         self._refuse_cleaned(timeline)
-        self._refuse(self._planned)
+        self._refuse(self._planned, None)
 
     def check(self, metadata: CommitMetadata, *, locked: bool) -> None:
-        """Raises CommitConflict. Under the lock, unfinished files of the timeline go first: a writer that
-        lost the lock while it slept can't publish its own any more, or is on the timeline.
-        """
-        timeline = self._table.refresh() if locked else self._wait()
-        if locked and timeline.has_partial():
-            self._table.storage.sweep_partial(meta_path(self._table.base_path))
-            timeline = self._table.refresh()
+        """Raises CommitConflict. Under the lock the table's timeline is that of then."""
+        timeline = self._table.timeline if locked else self._wait()
         self._look(timeline)
-        self._refuse(groups_of(metadata))
+        self._refuse(groups_of(metadata), metadata)
         self._refuse_keys(metadata)
         self._refuse_hidden(timeline, metadata)
         for instant in self._blind(timeline):
@@ -187,19 +154,23 @@ class CommitWindow:
         for instant in self._gone(timeline):
             raise self._conflict(instant, f"{instant} is not on the timeline any more: it was taken back")
         for instant in news(self._begin, timeline):
-            key = (instant.time, instant.action, instant.completed)
+            key = _key(instant)
             if key not in self._changes:
                 self._changes[key] = self._change(timeline, instant)
         self._pending |= _writes(timeline)
 
     def _gone(self, timeline: Timeline) -> Iterator[Instant]:
-        """Commits that were there, and writes that may have become ones, and are neither there nor archived.
+        """Commits that were there, compactions, and writes that may have become ones, and are neither there
+        nor archived: the file slice that a compaction begins is no one's once it is cancelled.
         Of a write that is gone, and older than the timeline, it can't be seen what became of it.
         """
         there = {instant.time for instant in timeline}
         for instant in self._begin.commits():
             if instant.time not in there and not timeline.is_archived(instant.time):
                 yield instant
+        for gone in sorted(self._compactions - there):
+            if not timeline.is_archived(gone):
+                yield Instant(gone, Action.COMPACTION, State.REQUESTED)
         for gone in sorted(self._pending - there):
             if timeline.is_archived(gone) and self._has_archive():
                 yield Instant(gone, Action.COMMIT, State.INFLIGHT)
@@ -273,11 +244,11 @@ class CommitWindow:
             return Change(
                 instant=instant,
                 groups=frozenset(planned_groups(timeline, storage, instant)),
-                operation="plan",
+                operation=PLAN,
             )
         return Change.of(instant, timeline.commit(instant, storage))
 
-    def _refuse(self, groups: Iterable[Group]) -> None:
+    def _refuse(self, groups: Iterable[Group], metadata: CommitMetadata | None) -> None:
         own = {self._comparable(group) for group in groups}
         for change in self._changes.values():
             for group in sorted(change.groups):
@@ -286,6 +257,10 @@ class CommitWindow:
             time = change.instant.time
             if self._token and change.token == self._token:
                 raise self._conflict(change.instant, f"commit {time} has the token {self._token}")
+            if read := self._reads.changed_by(change, metadata):
+                raise self._conflict(
+                    change.instant, f"commit {time} changed {read}", derived=self._reads.derived
+                )
             if change.schema and not _same(change.schema, self._schema):
                 raise self._conflict(change.instant, f"commit {time} changed the schema")
 
@@ -298,9 +273,9 @@ class CommitWindow:
     def _refuse_keys(self, metadata: CommitMetadata) -> None:
         if not self._new_keys:
             return
-        own = _inserted(metadata)
-        for change in self._changes.values():
-            if change.operation in REWRITES or change.instant.time in self._compared:
+        own = inserted_by(metadata)
+        for key, change in self._changes.items():
+            if change.operation in REWRITES or key in self._compared:
                 continue
             try:
                 found = shared_key(self._table, own, change.inserted, everywhere=self._everywhere)
@@ -311,7 +286,7 @@ class CommitWindow:
                 group = (found.partition, found.file_id)
                 text = f"commit {change.instant.time} inserted the key {found.key!r}, too, which was new"
                 raise self._conflict(change.instant, text, group)
-            self._compared.add(change.instant.time)
+            self._compared.add(key)
 
     def _refuse_hidden(self, timeline: Timeline, metadata: CommitMetadata) -> None:
         logs = {
@@ -326,9 +301,14 @@ class CommitWindow:
                     text = f"write {instant.time} is appending to logs of the same file group"
                     raise self._conflict(instant, text, group)
 
-    def _conflict(self, other: Instant, text: str, group: Group | None = None) -> CommitConflict:
+    def _conflict(
+        self, other: Instant, text: str, group: Group | None = None, *, derived: bool = False
+    ) -> CommitConflict:
+        """`derived`: rows that a statement made of the table have to be made again."""
         path = self._table.base_path
-        found = {} if group is None else {"partition": group[0], "file_id": group[1]}
+        found: dict[str, str | bool] = {"derived": True} if derived else {}
+        if group is not None:
+            found |= {"partition": group[0], "file_id": group[1]}
         return CommitConflict(
             f"another process was faster at {path}: {text}. Nothing of this write was published; run it "
             f"again ({CONFLICT_RETRIES.name} does so by itself)",
@@ -339,26 +319,8 @@ class CommitWindow:
         )
 
 
-def news(begin: Timeline, now: Timeline) -> list[Instant]:
-    """What came since: completed commits, plans, and restores in any state. Pure."""
-    completed = {(item.time, item.comparable_action) for item in begin if item.completed}
-    known = {item.time for item in begin}
-    compactions = {item.time for item in begin if item.action is Action.COMPACTION and not item.completed}
-    found = []
-    for item in now:
-        if item.action is Action.RESTORE:
-            if item.time not in known:
-                found.append(item)
-        elif item.completed:
-            if (
-                item.action in COMMIT_ACTIONS
-                and (item.time, item.action) not in completed
-                and item.time not in compactions
-            ):
-                found.append(item)
-        elif item.action in _PLANS and item.time not in known:
-            found.append(item)
-    return found
+def _key(instant: Instant) -> Key:
+    return instant.time, instant.action, instant.completed
 
 
 def _writes(timeline: Timeline) -> set[str]:
@@ -366,28 +328,9 @@ def _writes(timeline: Timeline) -> set[str]:
     return {instant.time for instant in timeline.filter(COMMIT_ACTIONS, completed=False)}
 
 
-def groups_of(metadata: CommitMetadata) -> Iterator[Group]:
-    """The file groups that a commit writes or replaces."""
-    yield from metadata.file_groups
-    if isinstance(metadata, ReplaceCommitMetadata):
-        for partition, ids in metadata.partition_to_replace_file_ids.items():
-            for file_id in ids:
-                yield partition, file_id
-
-
-def _inserted(metadata: CommitMetadata) -> Inserted:
-    """Base files with new rows."""
-    return tuple(
-        (partition, stat.file_id, stat.path)
-        for partition, stats in metadata.partition_to_write_stats.items()
-        for stat in stats
-        if stat.num_inserts and stat.path and stat.log_version is None
-    )
-
-
 def _changed(change: Change, group: Group) -> str:
     where = f"file group {group[1]} of partition {group[0]!r}"
-    if change.operation == "plan":
+    if change.operation == PLAN:
         return f"{change.instant.action.value} {change.instant.time} was planned meanwhile, with {where}"
     return f"commit {change.instant.time} changed {where} meanwhile"
 

@@ -51,11 +51,11 @@ class WorkloadProfile:
 
     `slices` are the latest of each partition that rows go to. `busy` file groups take no inserts. `missing`
     is how many rows of a delete have a key that is not there, `dropped` how many rows of an insert were left
-    out as their key is. `replaced` are the latest slices, by partition, that the write takes out of sight;
-    `absent` the partitions to delete, or to overwrite with no rows, that are not there. `listed` are the
-    partitions that were looked into, `unmarked` those of them whose metadata file is missing. `packs`:
-    inserts may fill small files. `moved` counts the records that leave a file group, as they are new in
-    another partition.
+    out as their key is, `dropped_in` their partitions. `replaced` are the latest slices, by partition, that
+    the write takes out of sight; `absent` the partitions to delete, or to overwrite with no rows, that are
+    not there. `listed` are the partitions that were looked into, `unmarked` those of them whose metadata
+    file is missing. `packs`: inserts may fill small files. `moved` counts the records that leave a file
+    group, as they are new in another partition.
     """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -65,6 +65,7 @@ class WorkloadProfile:
     busy: frozenset[tuple[str, str]] = frozenset()
     missing: int = 0
     dropped: int = 0
+    dropped_in: set[str] = field(default_factory=set)
     replaced: dict[str, list[FileSlice]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
     listed: set[str] = field(default_factory=set)

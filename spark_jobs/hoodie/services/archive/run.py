@@ -33,6 +33,7 @@ from hoodie.table import properties, schema_history
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
+from hoodie.table.undone import undone_instants
 from hoodie.timeline import token_store
 from hoodie.timeline.active import META_FOLDER, Timeline, meta_path
 from hoodie.timeline.archived import (
@@ -50,7 +51,6 @@ from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.write import reconcile
-from hoodie.write.undone import undone_instants
 
 _ATTEMPTS = 20
 #: completed action -> the action of the plan that it may come from

@@ -4,6 +4,8 @@ file groups.
 
 from __future__ import annotations
 
+from functools import partial
+
 from hoodie.engine import Engine
 from hoodie.engine.task import BatchFunction
 from hoodie.errors import CommitConflict, ConfigError, TableError
@@ -90,7 +92,7 @@ def execute(
         answers = run_tasks(engine, task, count, "parts were to be clustered")
         stats = stats_by_partition(value for answer in answers for value in answer["stats"])
         progress("commit", f"instant {instant.time}")
-        _refuse_changed(target, instant, plan)
+        transaction.confirming(partial(_refuse_changed, target, instant, plan))
         extra = {**(requested.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra, replaced_by(plan))
         return RewrittenPlan(

@@ -1,0 +1,107 @@
+"""What an instant of the timeline does to rows and file groups, as far as writers at once compare it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.write.new_keys import Inserted
+
+#: (partition path, file id)
+Group = tuple[str, str]
+#: operations whose rows are the table's already
+REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+#: the operation of a change that is a plan
+PLAN = "plan"
+_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})
+_OF_NO_ROWS = REWRITES | {PLAN}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What an instant of the window does. `groups`: file groups that it writes, replaces or plans to."""
+
+    instant: Instant
+    groups: frozenset[Group]
+    operation: str = ""
+    schema: str = ""
+    token: str = ""
+    inserted: Inserted = ()
+    #: those of `groups` that it made
+    made: frozenset[Group] = frozenset()
+    #: partitions in which it inserted rows, and those in which it deleted or replaced some
+    grown: frozenset[str] = frozenset()
+    emptied: frozenset[str] = frozenset()
+
+    @property
+    def of_rows(self) -> bool:
+        """Is it a commit that changed rows: no plan, and no service that writes the same rows anew."""
+        return self.operation not in _OF_NO_ROWS
+
+    @classmethod
+    def of(cls, instant: Instant, metadata: CommitMetadata) -> Change:
+        stats = [
+            (partition, stat)
+            for partition, group in metadata.partition_to_write_stats.items()
+            for stat in group
+        ]
+        replaced = isinstance(metadata, ReplaceCommitMetadata) and metadata.partition_to_replace_file_ids
+        return cls(
+            instant=instant,
+            groups=frozenset(groups_of(metadata)),
+            operation=metadata.operation_type or "",
+            schema=metadata.extra_metadata.get(SCHEMA_KEY) or "",
+            token=metadata.extra_metadata.get(TOKEN_KEY) or "",
+            inserted=inserted_by(metadata),
+            made=frozenset((partition, stat.file_id) for partition, stat in stats if stat.is_new_file_group),
+            grown=frozenset(
+                partition for partition, stat in stats if stat.num_inserts or stat.is_new_file_group
+            ),
+            emptied=frozenset(partition for partition, stat in stats if stat.num_deletes)
+            | frozenset(partition for partition, ids in (replaced or {}).items() if ids),
+        )
+
+
+def groups_of(metadata: CommitMetadata) -> Iterator[Group]:
+    """The file groups that a commit writes or replaces."""
+    yield from metadata.file_groups
+    if isinstance(metadata, ReplaceCommitMetadata):
+        for partition, ids in metadata.partition_to_replace_file_ids.items():
+            for file_id in ids:
+                yield partition, file_id
+
+
+def inserted_by(metadata: CommitMetadata) -> Inserted:
+    """Base files with new rows."""
+    return tuple(
+        (partition, stat.file_id, stat.path)
+        for partition, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+        if stat.num_inserts and stat.path and stat.log_version is None
+    )
+
+
+def news(begin: Timeline, now: Timeline) -> list[Instant]:
+    """What came since: completed commits, plans, and restores in any state. Pure."""
+    completed = {(item.time, item.comparable_action) for item in begin if item.completed}
+    known = {item.time for item in begin}
+    compactions = {item.time for item in begin if item.action is Action.COMPACTION and not item.completed}
+    found = []
+    for item in now:
+        if item.action is Action.RESTORE:
+            if item.time not in known:
+                found.append(item)
+        elif item.completed:
+            if (
+                item.action in COMMIT_ACTIONS
+                and (item.time, item.action) not in completed
+                and item.time not in compactions
+            ):
+                found.append(item)
+        elif item.action in _PLANS and item.time not in known:
+            found.append(item)
+    return found
