@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Bools, array
-from hoodie.index.locations import NOWHERE, Positions
+from hoodie.codec.arrays import Bools, Ints, array
+from hoodie.index.locations import Positions
 
 _COUNT = struct.Struct("<q")
+#: more than there are labels
+_LABELS = 1 << 31
 _MOVED: dict[str, pa.DataType] = {
     "row": pa.int32(),
     "label": pa.int32(),
@@ -30,7 +32,8 @@ STORED_VALUES = "values"
 
 @dataclass(frozen=True)
 class Hits:
-    """Rows of a blob that the index found, the label of the slice of each (see `Tags`), its row there.
+    """Rows of a blob that the index found, the label of the slice of each (see `Tags`), its row there; a row
+    whose key is in several slices once for each.
 
     `moved` has those found in another partition than their own: row and label, the number of their own
     partition, whether a log has deleted the stored row since, so that they are new rows, and, where the
@@ -94,19 +97,32 @@ class Hits:
         mine = slice(first, last)
         return Hits(rows[self.rows[mine]], self.labels[mine], self.stored[mine], moved)
 
-    def youngest(self) -> Hits:
-        """Of several slices with a row's key the youngest, which has the greatest label."""
-        order = np.lexsort((self.labels, self.rows))
-        rows = self.rows[order]
-        last = np.ones(len(rows), dtype=np.bool_)
-        last[:-1] = rows[1:] != rows[:-1]
-        kept = order[last]
+    def in_order(self) -> Hits:
+        """Ordered by row and label: of a row in several slices the youngest is the last."""
         moved = self.moved
         if moved is not None:
-            labels = np.full(int(rows.max(initial=0)) + 1, NOWHERE, dtype=np.int32)
-            labels[self.rows[kept]] = self.labels[kept]
-            moved = moved.filter(array(labels[numbers(moved, "row")] == numbers(moved, "label")))
-        return self.take(kept, moved)
+            moved = moved.take(array(np.lexsort((numbers(moved, "label"), numbers(moved, "row")))))
+        return self.take(np.lexsort((self.labels, self.rows)), moved)
+
+    @property
+    def followed(self) -> Bools:
+        """Which are followed by another one of the same row; the hits are in order."""
+        found = np.zeros(len(self.rows), dtype=np.bool_)
+        found[:-1] = self.rows[1:] == self.rows[:-1]
+        return found
+
+    @property
+    def pairs(self) -> Ints:
+        """Row and label of each in one number."""
+        return paired(self.rows, self.labels)
+
+    def kept(self, mask: Bools) -> Hits:
+        """Those where the mask is true, in `moved`, too."""
+        moved = self.moved
+        if moved is not None:
+            pairs = paired(numbers(moved, "row"), numbers(moved, "label"))
+            moved = moved.filter(array(np.isin(pairs, self.pairs[mask])))
+        return self.take(mask, moved)
 
     def without(self, rows: Positions) -> Hits:
         """All but those of these rows, and none of `moved`."""
@@ -116,6 +132,10 @@ class Hits:
         """Those at these places, or where a mask is true, with `moved`."""
         kept = moved if moved is not None and moved.num_rows else None
         return Hits(self.rows[order], self.labels[order], self.stored[order], kept)
+
+
+def paired(rows: Positions, labels: Positions) -> Ints:
+    return rows.astype(np.int64) * _LABELS + labels
 
 
 def numbers(moved: pa.Table, name: str) -> Positions:

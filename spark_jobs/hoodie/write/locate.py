@@ -31,8 +31,9 @@ from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decoded, error_message, message
 from hoodie.write.context import WriteContext
+from hoodie.write.copies import Copies, again
 from hoodie.write.duplicates import known_keys, refuse_known
-from hoodie.write.hits import Hits, gone, numbers
+from hoodie.write.hits import Hits, gone, numbers, paired
 from hoodie.write.moves import find_moved
 from hoodie.write.settings import Known
 from hoodie.write.stage import KEY_SCHEMA, grouped
@@ -180,11 +181,18 @@ class _Search:
             found, stored = locations.last(len(names))
             known = self._known(index, slices, names, found, keys, places)
             hits = self._updates(found, stored, known, places, codes, unit.first)
+            if context.tags and len(locations.keys) > np.count_nonzero(found != NOWHERE):
+                hits = self._copies(hits, _everywhere(locations, places, len(names), unit.first))
             if context.tags:
                 hits = self._with_moved(hits, slices, keys, codes, unit.first)
         else:
             hits = _everywhere(locations, places, len(names), unit.first)
         return hits
+
+    def _copies(self, hits: Hits, everywhere: Hits) -> Hits:
+        """All places of the rows that go where their keys are stored, and the rows that are left out."""
+        left_out = hits.take(hits.labels >= self._step.slices)
+        return Hits.joined([everywhere.without(left_out.rows), left_out])
 
     def _with_moved(
         self, hits: Hits, slices: Sequence[FileSlice], keys: pa.Array[Any], codes: Positions, first: int
@@ -206,7 +214,7 @@ class _Search:
         codes: Positions,
         first: int,
     ) -> Hits:
-        """One hit a row: where it goes, or that it is left out."""
+        """One hit a row: where it goes, of several places the youngest, or that it is left out."""
         labels = np.where(found == NOWHERE, NOWHERE, found + first)[places].astype(np.int32)
         if not self._context.tags:
             labels = np.full_like(labels, NOWHERE)
@@ -243,15 +251,15 @@ class MergeHits:
     """One row of hits for each blob of the input, and a summary: rows by label, and rows with any; those that
     were found in another partition than their own by label and number of their partition (`moved`).
 
-    Of several slices with a row's key the youngest counts, which has the greatest label; a delete goes to
-    each.
+    A row goes to each slice with its key (`write.copies`); beyond the first one it is counted in `again`,
+    which has the same by label, and by label and number of the partition.
     """
 
     everywhere: bool
+    copies: Copies
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-        labels: Counter[int] = Counter()
-        moved: Counter[int] = Counter()
+        counts = _Counts()
         rows = size = 0
         for _, messages in itertools.groupby(_rows(batches), key=lambda row: row["task"]):
             merged: dict[tuple[int, str], list[dict[str, Any]]] = {}
@@ -262,29 +270,56 @@ class MergeHits:
                     merged.setdefault((row["number"], row["digest"]), []).append(row)
             for group in merged.values():
                 hits = Hits.joined([Hits.from_bytes(row["payload"]) for row in group])
-                hits = hits.by_label() if self.everywhere else hits.youngest()
+                hits = hits.by_label() if self.everywhere else self.copies.shown(hits.in_order())
                 rows += len(np.unique(hits.rows))
-                home, away = _by_place(hits)
-                _tally(labels, home)
-                _tally(moved, away)
+                counts.add(hits, copies=not self.everywhere)
                 payload = hits.to_bytes()
                 size += len(payload)
                 yield pa.RecordBatch.from_pylist([{**group[0], "payload": payload}], schema=STAGED_SCHEMA)
-        places = [[*divmod(place, _CODES), count] for place, count in moved.items()]
-        summary = {"labels": list(labels.items()), "moved": places, "rows": rows, "bytes": size}
+        summary = {**counts.summary(), "rows": rows, "bytes": size}
         yield message(SUMMARY, summary, STAGED_SCHEMA)
 
 
-def _by_place(hits: Hits) -> tuple[Positions, Ints]:
-    """(labels of the rows that were found in their partition; label and own partition, in one number, of
-    those that were found in another one, and are there)
+class _Counts:
+    """Rows by label, and those found in another partition than their own, and there, by label and number of
+    their own, in one number; of both those that are counted already.
     """
-    if hits.moved is None:
-        return hits.labels, np.empty(0, dtype=np.int64)
-    live = ~gone(hits.moved)
-    labels = numbers(hits.moved, "label")[live].astype(np.int64)
-    home = hits.without(numbers(hits.moved, "row")).labels
-    return home, labels * _CODES + numbers(hits.moved, "code")[live]
+
+    def __init__(self) -> None:
+        self._labels, self._labels_again = Counter[int](), Counter[int]()
+        self._moved, self._moved_again = Counter[int](), Counter[int]()
+
+    def add(self, hits: Hits, *, copies: bool) -> None:
+        """`copies`: the hits are in order, and a row may have several."""
+        away = np.zeros(len(hits.rows), dtype=np.bool_)
+        codes = np.zeros(0, dtype=np.int64)
+        if hits.moved is not None:
+            live = hits.moved.filter(array(~gone(hits.moved)))
+            every = paired(numbers(hits.moved, "row"), numbers(hits.moved, "label"))
+            there = paired(numbers(live, "row"), numbers(live, "label"))
+            absent = np.setdiff1d(every, there)
+            hits = hits.take(~np.isin(hits.pairs, absent))
+            away = np.isin(hits.pairs, there)
+            codes = numbers(live, "code")[np.searchsorted(there, hits.pairs[away])].astype(np.int64)
+        _tally(self._labels, hits.labels[~away])
+        moved = hits.labels[away].astype(np.int64) * _CODES + codes
+        _tally(self._moved, moved)
+        if copies and hits.followed.any():
+            labels_again, moved_again = again(hits, away)
+            _tally(self._labels_again, hits.labels[labels_again])
+            _tally(self._moved_again, moved[moved_again[away]])
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "labels": list(self._labels.items()),
+            "moved": _by_code(self._moved),
+            "again": [*self._labels_again.items()],
+            "moved_again": _by_code(self._moved_again),
+        }
+
+
+def _by_code(counts: Counter[int]) -> list[list[int]]:
+    return [[*divmod(place, _CODES), count] for place, count in counts.items()]
 
 
 def _tally(counts: Counter[int], values: Positions | Ints) -> None:

@@ -25,7 +25,7 @@ from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.write.context import WriteContext
-from hoodie.write.hits import MOVED_SCHEMA, STORED_VALUES, Hits, gone, numbers
+from hoodie.write.hits import MOVED_SCHEMA, STORED_VALUES, Hits, gone, numbers, paired
 
 
 class Stored(NamedTuple):
@@ -161,12 +161,17 @@ class Moves(NamedTuple):
 
 
 def decide(context: WriteContext, staged: pa.RecordBatch, hits: Hits) -> Moves:
-    """Which rows move. The hits are one a row at most, ordered by row."""
+    """Which rows move. The hits are in order.
+
+    Of a row whose key is stored several times each stored one is compared: those that it leaves are deleted,
+    the others are updated, as is one in the row's own partition; it is new where none is. What the merger
+    made of the youngest goes on.
+    """
     moved, index = hits.moved, context.index
     if moved is None or index is None or not index.moves:
         return Moves(staged, hits, None)
-    rows, new = numbers(moved, "row"), gone(moved).copy()
-    live = np.flatnonzero(~new)
+    rows, left = numbers(moved, "row"), gone(moved).copy()
+    live = np.flatnonzero(~left)
     if len(live):
         incoming = pa.Table.from_batches([staged]).take(array(rows[live]))
         after = incoming.select(context.compared)
@@ -177,9 +182,10 @@ def decide(context: WriteContext, staged: pa.RecordBatch, hits: Hits) -> Moves:
             merged = with_columns(incoming, outcome.rows).filter(array(leaves))
             staged = _replaced(staged, rows[live[leaves]], merged)
         live = live[leaves]
-        new[live] = True
-    at = np.searchsorted(hits.rows, rows[live])
-    return Moves(staged, hits.without(rows[new]), hits.take(at))
+        left[live] = True
+    pairs = paired(rows, numbers(moved, "label"))
+    at = np.searchsorted(hits.pairs, pairs[live])
+    return Moves(staged, hits.take(~np.isin(hits.pairs, pairs[left])), hits.take(at))
 
 
 def _values(moved: pa.Table) -> pa.Table:

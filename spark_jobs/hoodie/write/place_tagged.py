@@ -127,6 +127,8 @@ class PlaceTagged:
         else:
             stored = np.full(staged.num_rows, NOWHERE if context.tags else LOOK_UP, dtype=np.int32)
             targets = np.full(staged.num_rows, NOWHERE, dtype=np.int32)
+            copies = hits.take(hits.followed)
+            hits = hits.take(~hits.followed)
             updates = hits.labels < len(self.numbers)
             targets[hits.rows[updates]] = self._writes(hits.labels[updates])
             stored[hits.rows] = hits.stored
@@ -134,7 +136,9 @@ class PlaceTagged:
             new[hits.rows[~updates]] = False
             self._place_new(names, staged, np.flatnonzero(new), targets)
             chosen = np.flatnonzero(targets != NOWHERE)
-            targets, stored = targets[chosen], stored[chosen]
+            targets = np.concatenate([targets[chosen], self._writes(copies.labels)])
+            stored = np.concatenate([stored[chosen], copies.stored])
+            chosen = np.concatenate([chosen, copies.rows])
         rows = pa.Table.from_batches([staged])
         if len(chosen) != staged.num_rows or not context.operation.brings_rows:
             rows = rows.take(array(chosen))

@@ -34,6 +34,7 @@ from hoodie.write.blobs import (
     raise_errors,
 )
 from hoodie.write.context import WriteContext
+from hoodie.write.copies import Copies
 from hoodie.write.locate import LocateKeys, MergeHits, RouteKeys, Unit, located_bytes
 from hoodie.write.partition_check import check_apart, check_partition
 from hoodie.write.settings import Known
@@ -159,7 +160,7 @@ def asked(context: WriteContext, profile: WorkloadProfile) -> tuple[tuple[FileSl
 
 
 def _oldest_first(index: Index, slices: Sequence[FileSlice]) -> tuple[FileSlice, ...]:
-    """The slices that the index searches; of several that contain a key the last one counts."""
+    """The slices that the index searches; of several that contain a key the last one is the youngest."""
     seen = [slice_ for slice_ in slices if slice_.base or index.sees_logs]
     return tuple(
         sorted(seen, key=lambda slice_: (slice_.base.instant if slice_.base else "", slice_.file_id))
@@ -215,8 +216,7 @@ class _Work:
         by_locator: list[list[Unit]] = [[] for _ in range(count)]
         routes: list[set[int]] = [set() for _ in self.partitions]
         for locator, (code, first, end) in zip(chosen, units, strict=True):
-            described = [(item.partition, slice_to_json(item)) for item in self.slices[first:end]]
-            by_locator[locator].append(Unit(code, first, tuple(described)))
+            by_locator[locator].append(Unit(code, first, self._described(first, end)))
             for route in routes if code is None else (routes[code],):
                 route.add(locator)
         return self._located(by_locator, routes, cores, tasks)
@@ -225,9 +225,12 @@ class _Work:
         """Every locator asks about all slices, for some parts of the keys."""
         limit = max(cores * 2, math.ceil(2 * self.key_bytes / located_bytes(self.context)))
         count = min(limit, self._key_parts)
-        every = Unit(None, 0, tuple((item.partition, slice_to_json(item)) for item in self.slices))
+        every = Unit(None, 0, self._described(0))
         routes = [set(range(count)) for _ in self.partitions]
         return self._located([[every] for _ in range(count)], routes, cores, tasks)
+
+    def _described(self, first: int, end: int | None = None) -> tuple[tuple[str, Any], ...]:
+        return tuple((item.partition, slice_to_json(item)) for item in self.slices[first:end])
 
     def _located(
         self, by_locator: list[list[Unit]], routes: list[set[int]], cores: int, tasks: int
@@ -249,7 +252,7 @@ class _Work:
                 len(self.slices),
                 reducers,
             ),
-            MergeHits(not self.context.operation.brings_rows),
+            MergeHits(not self.context.operation.brings_rows, Copies.of(self.context, self._described(0))),
         )
 
     def _units(
@@ -274,6 +277,17 @@ class _Work:
         return self.key_bytes * rows // max(1, self.profile.rows)
 
 
+def _places(summaries: Sequence[dict[str, Any]], home: str, away: str) -> Counter[tuple[int, int | None]]:
+    """Rows by label, and the number of their partition where it is another one."""
+    places: Counter[tuple[int, int | None]] = Counter()
+    for summary in summaries:
+        for label, count in summary[home]:
+            places[label, None] += count
+        for label, code, count in summary[away]:
+            places[label, code] += count
+    return places
+
+
 def _count(
     profile: WorkloadProfile,
     context: WriteContext,
@@ -281,12 +295,7 @@ def _count(
     summaries: Sequence[dict[str, Any]],
 ) -> None:
     """Count the profile's rows by file group; `summaries` are those of `MergeHits`."""
-    places: Counter[tuple[int, int | None]] = Counter()
-    for summary in summaries:
-        for label, count in summary["labels"]:
-            places[label, None] += count
-        for label, code, count in summary["moved"]:
-            places[label, code] += count
+    places, again = _places(summaries, "labels", "moved"), _places(summaries, "again", "moved_again")
     partitions, total = profile.partitions, profile.rows
     sizes = {partition: size / rows for (partition, _), (rows, size) in profile.groups.items()}
     left = {partition: rows for (partition, _), (rows, _) in profile.groups.items()}
@@ -303,11 +312,12 @@ def _count(
         slice_ = slices[label]
         group = (slice_.partition, slice_.file_id)
         if code is not None and moves:
+            profile.copies += again[label, code]
             profile.moved[group] = profile.moved.get(group, 0) + count
             continue
         profile.add(group, count, int(count * sizes.get(slice_.partition, mean)))
         if context.operation.brings_rows:
-            left[slice_.partition if code is None else partitions[code]] -= count
+            left[slice_.partition if code is None else partitions[code]] -= count - again[label, code]
     if not context.operation.brings_rows:
         profile.missing = total - sum(summary["rows"] for summary in summaries)
         return

@@ -55,7 +55,8 @@ class WorkloadProfile:
     the write takes out of sight; `absent` the partitions to delete, or to overwrite with no rows, that are
     not there. `listed` are the partitions that were looked into, `unmarked` those of them whose metadata
     file is missing. `packs`: inserts may fill small files. `moved` counts the records that leave a file
-    group, as they are new in another partition.
+    group, as they are new in another partition, or that are changed there; `copies` is how many rows this
+    makes more at most, where several file groups have a key.
     """
 
     groups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class WorkloadProfile:
     numbered: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     file_ids: dict[tuple[str, str], str] = field(default_factory=dict)
     moved: dict[tuple[str, str], int] = field(default_factory=dict)
+    copies: int = 0
 
     @classmethod
     def of(cls, summaries: Iterable[dict[str, Any]]) -> WorkloadProfile:
