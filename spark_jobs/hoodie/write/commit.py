@@ -28,7 +28,7 @@ from functools import partial
 
 from hoodie.concurrency.gate import WriterGate
 from hoodie.concurrency.gate import attempt as tried
-from hoodie.errors import CommitUnknown, Fenced, StorageError
+from hoodie.errors import AlreadyExists, CommitUnknown, Fenced, StorageError
 from hoodie.hooks import CommitEvent, WriteEvent
 from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
@@ -101,7 +101,7 @@ class Commits:
     def complete(self, instant: Instant, metadata: Metadata, *, beside: bool = False) -> None:
         """Complete an instant whose work is done. `beside`: it runs beside writers, so that one that begins
         may sweep the unfinished file, which is made again then. Raises AlreadyExists where another process
-        has completed it.
+        has completed it, and CommitUnknown where the storage failed so that it can't be seen whether it is.
         """
         made = Commit(table=self.table, instant=instant, metadata=metadata)
         self._announce(self._event(made, instant.action.value))
@@ -115,7 +115,11 @@ class Commits:
         with self.gate.publishing():
             if optimistic:
                 self._prepare(made)
-            again(create, check) if beside else create()
+            try:
+                again(create, check) if beside else create()
+            except (OSError, StorageError) as error:
+                if isinstance(error, AlreadyExists) or not _is_there(made, error):
+                    raise
         self._published(made)
         self.events.append(self._event(made, instant.action.value))
 
@@ -186,6 +190,24 @@ def _check_published(made: Commit, attempt: Attempt) -> None:
         raise attempt.fenced()
     if not made.table.storage.fences and tried(lambda: attempt.gate.held) is False:
         raise _unknown(made, attempt, attempt.fenced())
+
+
+def _is_there(made: Commit, error: OSError | StorageError) -> bool:
+    """After a failure: was the file of a completed instant made all the same. Raises CommitUnknown."""
+    table, instant = made.table, made.instant
+    try:
+        return table.storage.read(instant_path(table.base_path, instant)) == made.data
+    except FileNotFoundError:
+        return False
+    except (OSError, StorageError):
+        raise CommitUnknown(
+            f"{instant.action.value} {instant.time} of {table.base_path} may be done: the storage failed as "
+            f"it was completed ({error}), and that can't be seen. Run it again: it goes on where it stopped, "
+            "or finds nothing left to do",
+            path=table.base_path,
+            instant=instant.time,
+            repeatable=True,
+        ) from error
 
 
 def _unknown(made: Commit, attempt: Attempt, error: BaseException) -> CommitUnknown:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from hoodie.concurrency.gate import attempt as tried
 from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
@@ -243,8 +244,9 @@ def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
         lost=lost,
     )
     commits.complete(requested.with_state(State.COMPLETED), metadata)
-    finish(table, pending.target)
-    delete_markers(table, requested.time)
+    # it is done: what is left, the next writer sweeps, as after a kill
+    tried(lambda: finish(table, pending.target))
+    tried(lambda: delete_markers(table, requested.time))
     return metadata
 
 

@@ -121,7 +121,8 @@ class Transaction:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         failure = self._leave()
-        committed = self._attempt is not None and self._attempt.published and not self._attempt.open
+        attempt = self._attempt
+        committed = bool(self.events) if attempt is None else attempt.published and not attempt.open
         if failure is not None and error is None and not committed:
             raise failure
 
