@@ -6,6 +6,7 @@ reading rows.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,12 +15,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from hoodie.config.cores import usable_cores
 from hoodie.engine.expressions import Computation
-from hoodie.engine.parquet_open import parquet_file
+from hoodie.engine.parquet_open import parquet_file, refuse_encrypted
 from hoodie.engine.task import BatchFunction, Task, task_numbers
+from hoodie.errors import InputError
 
 #: statistics of longer texts may be cut by the writer
 _EXACT_BYTES = 32
@@ -60,18 +63,19 @@ class FileScan:
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """Rows of the pieces in the frame's schema, piece after piece."""
         for piece in pieces:
-            if piece.memory > _WHOLE_BYTES:
-                yield from self._decoded(piece)
-                continue
-            fragment = self.files[piece.file].subset(row_group_ids=[piece.row_group])
-            scanner = fragment.scanner(
-                schema=self.schema,
-                use_threads=False,
-                batch_size=_BATCH_ROWS,
-                batch_readahead=1,
-                fragment_readahead=1,
-            )
-            yield from scanner.to_batches()
+            with reading(self.files[piece.file].path):
+                yield from self._decoded(piece) if piece.memory > _WHOLE_BYTES else self._scanned(piece)
+
+    def _scanned(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        fragment = self.files[piece.file].subset(row_group_ids=[piece.row_group])
+        scanner = fragment.scanner(
+            schema=self.schema,
+            use_threads=False,
+            batch_size=_BATCH_ROWS,
+            batch_readahead=1,
+            fragment_readahead=1,
+        )
+        yield from scanner.to_batches()
 
     def _decoded(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         """The rows as the scanner gives them, of which one batch is held."""
@@ -140,7 +144,10 @@ class FileFrame:
 
     @classmethod
     def of(cls, dataset: ds.Dataset) -> FileFrame | None:
-        """None where a fragment is no Parquet file, or rows are filtered. Reads every footer."""
+        """None where a fragment is no Parquet file, or rows are filtered. Reads every footer.
+
+        Raises InputError for one that can't be read.
+        """
         if not isinstance(dataset, ds.FileSystemDataset | ds.UnionDataset):
             return None
         try:
@@ -150,6 +157,11 @@ class FileFrame:
         if not all(isinstance(fragment, ds.ParquetFileFragment) for fragment in fragments):
             return None
         footers = tuple(read_footers(fragments))
+        try:
+            if all(isinstance(fragment.filesystem, pafs.LocalFileSystem) for fragment in fragments):
+                refuse_encrypted(fragments, footers)
+        except ValueError as error:
+            raise InputError(str(error)) from None
         pieces = []
         for number, footer in enumerate(footers):
             for group in range(footer.num_row_groups):
@@ -253,6 +265,18 @@ class FileFrame:
             {footer.schema.column(index).path: index for index in range(footer.num_columns)}
             for footer in self.footers
         ]
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turns what a library says of a file that it can't read into an InputError that names it."""
+    try:
+        yield
+    except (pa.ArrowException, ValueError, OSError) as error:
+        if isinstance(error, pa.ArrowMemoryError) or getattr(error, "errno", None) is not None:
+            raise
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
+        raise InputError(f"{path} can't be read as parquet: {why}; check the file", file=path) from error
 
 
 def read_footers(fragments: Sequence[Any]) -> list[pq.FileMetaData]:

@@ -1,21 +1,36 @@
-"""Parquet files are opened here: an INT96 time is a number of microseconds, so that every year fits.
+"""Parquet files are opened here, and what Arrow does not know of them is looked at.
+
+An INT96 time is a number of microseconds, so that every year fits.
 
 Spark, Hive and Impala wrote times as INT96 by default: a Julian day and the nanoseconds of the day. Arrow
 reads INT96 as 64-bit nanoseconds by default, which wrap outside the years 1677 to 2262 without an error.
 Format: parquet-format, LogicalTypes.md and parquet.thrift, type INT96.
+
+An ENUM is a text in UTF-8 by its definition, and binary to Arrow.
+
+A file whose columns are encrypted may have a footer that is not. Behind such a footer its signature stands:
+a nonce of 12 bytes and a tag of 16 (parquet-format, Encryption.md). Arrow ends the process when it is asked
+about an encrypted column.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+    import pyarrow.fs as pafs
 
 _INT96_UNIT = "us"
+_TAIL, _SIGNATURE = 8, 28
+#: files that are opened side by side
+_OPENED = 8
 
 
 def parquet_file(source: Any, **options: Any) -> pq.ParquetFile:
@@ -30,3 +45,64 @@ def parquet_format() -> ds.ParquetFileFormat:
 
     options: Any = ds.ParquetReadOptions
     return ds.ParquetFileFormat(read_options=options(coerce_int96_timestamp_unit=_INT96_UNIT))
+
+
+def refuse_signed(metadata: pq.FileMetaData, length: int) -> None:
+    """Raises ValueError where the footer takes so many bytes that a signature is behind it."""
+    if length - metadata.serialized_size == _SIGNATURE:
+        raise ValueError("it has encrypted columns; write it without encryption")
+
+
+def refuse_encrypted(fragments: Sequence[Any], footers: Sequence[pq.FileMetaData]) -> None:
+    """Raises ValueError that names the first of these Parquet files with encrypted columns."""
+    with ThreadPoolExecutor(_OPENED) as pool:  # of an object store each is a request
+        lengths = pool.map(_footer_length, [f.filesystem for f in fragments], [f.path for f in fragments])
+    for fragment, footer, length in zip(fragments, footers, lengths, strict=True):
+        try:
+            refuse_signed(footer, length)
+        except ValueError as error:
+            raise ValueError(f"{fragment.path} can't be read as parquet: {error}") from None
+
+
+def _footer_length(files: pafs.FileSystem, path: str) -> int:
+    with files.open_input_file(path) as opened:
+        file: Any = opened  # the stubs lack `read_at`
+        return int.from_bytes(file.read_at(4, file.size() - _TAIL), "little")
+
+
+def has_enum(schema: Any) -> bool:
+    """Has a Parquet schema a column of the logical type ENUM."""
+    return any(_is_enum(schema.column(number)) for number in range(len(schema.names)))
+
+
+def table_types(arrow: pa.Schema, parquet: Any) -> pa.Schema:
+    """The Arrow schema of a file, in types of tables: texts for ENUM and JSON, float for FLOAT16."""
+    leaves = iter([_is_enum(parquet.column(number)) for number in range(len(parquet.names))])
+    return pa.schema([field.with_type(_table_type(field.type, leaves)) for field in arrow])
+
+
+def _is_enum(column: Any) -> bool:
+    return bool(column.logical_type.type == "ENUM")
+
+
+def _table_type(dtype: Any, leaves: Iterator[bool]) -> Any:
+    """The type, whose leaves are the next ones: are they enums."""
+    if pa.types.is_struct(dtype):
+        return pa.struct([field.with_type(_table_type(field.type, leaves)) for field in dtype])
+    if pa.types.is_map(dtype):
+        key = dtype.key_field.with_type(_table_type(dtype.key_type, leaves))
+        return _map(key, dtype.item_field.with_type(_table_type(dtype.item_type, leaves)))
+    if pa.types.is_list(dtype):
+        return pa.list_(dtype.value_field.with_type(_table_type(dtype.value_type, leaves)))
+    if pa.types.is_large_list(dtype):
+        return pa.large_list(dtype.value_field.with_type(_table_type(dtype.value_type, leaves)))
+    if pa.types.is_fixed_size_list(dtype):
+        value = dtype.value_field.with_type(_table_type(dtype.value_type, leaves))
+        return pa.list_(value, dtype.list_size)
+    if next(leaves) or (isinstance(dtype, pa.BaseExtensionType) and dtype.extension_name == "arrow.json"):
+        return pa.string()
+    return pa.float32() if pa.types.is_float16(dtype) else dtype
+
+
+def _map(key: Any, item: Any) -> pa.DataType:  # the stubs know types only
+    return pa.map_(key, item)

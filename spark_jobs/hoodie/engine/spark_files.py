@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from hoodie.engine.files import read_footers
+from hoodie.engine.parquet_open import has_enum, refuse_encrypted
 
 
 def local_path(uri: str) -> str | None:
@@ -31,10 +32,12 @@ def spark_dataset(paths: Sequence[str], files: pafs.FileSystem | None = None) ->
     dataset: Any = ds.dataset(list(paths), format="parquet", filesystem=files)
     fragments = list(dataset.get_fragments())
     types: dict[str, pa.DataType] = {}
-    for footer, schema in zip(
-        read_footers(fragments), (file.physical_schema for file in fragments), strict=True
-    ):
+    footers = read_footers(fragments)
+    refuse_encrypted(fragments, footers)
+    for footer, schema in zip(footers, (file.physical_schema for file in fragments), strict=True):
         if any(key.startswith(b"org.apache.spark.legacy") for key in footer.metadata or ()):
+            return None
+        if has_enum(footer.schema):
             return None
         for field in schema:
             if types.setdefault(field.name, field.type) != field.type or not _is_common(field.type):

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 from hoodie.codec import thrift
 from hoodie.config.limits import MAX_READ_BYTES
+from hoodie.engine.parquet_open import parquet_file, refuse_signed, table_types
 
-_MAGIC, _TAIL, _FIRST_READ = b"PAR1", 8, 1 << 16
+_MAGIC, _ENCRYPTED, _TAIL, _FIRST_READ = b"PAR1", b"PARE", 8, 1 << 16
 _MOST_LEVELS, _MOST_ELEMENTS = 64, 1 << 17
 #: fields of FileMetaData and RowGroup
 _SCHEMA, _ROW_GROUPS, _COLUMNS, _ROWS = 2, 4, 1, 3
@@ -55,6 +56,8 @@ class Footer:
         self.size = size = source.size()
         tail = source.read_at(min(size, _FIRST_READ), max(0, size - _FIRST_READ))
         length = int.from_bytes(tail[-_TAIL:-4], "little")
+        if tail[-4:] == _ENCRYPTED:
+            raise ValueError("it is encrypted; write it without encryption")
         if tail[-4:] != _MAGIC or length > size - _TAIL:
             raise ValueError("it does not end as a Parquet file does")
         if length > MAX_READ_BYTES:
@@ -72,8 +75,19 @@ class Footer:
             raise ValueError("its footer is damaged") from None
 
     def metadata(self) -> pq.FileMetaData:
-        """As Arrow reads it; of its columns and row groups only the schema may be asked."""
-        return pq.read_metadata(pa.BufferReader(self._end))
+        """As Arrow reads it; of its columns and row groups only the schema may be asked.
+
+        Raises ValueError for a file with encrypted columns, of which Arrow would end the process.
+        """
+        found = pq.read_metadata(pa.BufferReader(self._end))
+        refuse_signed(found, int.from_bytes(self._end[-_TAIL:-4], "little"))
+        return found
+
+    def schema(self) -> pa.Schema:
+        """The columns in the types that tables have. Raises ValueError, and Arrow's errors."""
+        metadata = self.metadata()
+        with parquet_file(pa.BufferReader(self._end), metadata=metadata) as file:
+            return table_types(file.schema_arrow.remove_metadata(), metadata.schema)
 
     def read(self, length: int, offset: int) -> bytes:
         """At most so many bytes of the file; the end of it, which is held, is not read again."""

@@ -13,14 +13,16 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from hoodie.config.key import Config
-from hoodie.engine.parquet_open import parquet_file, parquet_format
+from hoodie.engine.parquet_open import parquet_format
 from hoodie.engine.spark_files import spark_dataset
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import without_meta
+from hoodie.format.parquet_footer import Footer
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import file_system
 from hoodie.source.text import text_files, text_rows
+from hoodie.source.together import union, unreadable
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 
@@ -66,12 +68,12 @@ def _read(source: Source, known: pa.Schema | None) -> pa.Table | ds.Dataset | St
 
 def _parquet(source: Source) -> ds.Dataset:
     groups = [_Group.of(source, folder, files) for folder, files in source_files(source).items()]
-    parts = [group.dataset() for group in groups]
     with ThreadPoolExecutor(_OPENED) as pool:  # of an object store each is a request
         footers = list(
-            pool.map(_Group.footer, *zip(*((g, path) for g in groups for path in g.paths), strict=True))
+            pool.map(_Group.footer, *zip(*((g, place) for g in groups for place in g.places), strict=True))
         )
-    schema = pa.unify_schemas([*footers, *(part.schema for part in parts)], promote_options="permissive")
+    parts = [("the folders' names", group.in_path()) for group in groups if group.folder]
+    schema = union(footers + parts)
     united: Any = [group.dataset(schema) for group in groups]
     return cast(ds.Dataset, ds.dataset(united))
 
@@ -80,22 +82,33 @@ def _parquet(source: Source) -> ds.Dataset:
 class _Group:
     """Files that were found below a folder ("": none), by their paths in a file system."""
 
+    source: Source
     files: pafs.FileSystem
     folder: str
     paths: list[str]
+    #: (path, what it is called)
+    places: list[tuple[str, str]]
 
     @classmethod
     def of(cls, source: Source, folder: str, found: Sequence[SourceFile]) -> _Group:
         opened = [file_system(source, file.path) for file in found]
-        return cls(opened[0][0], folder.partition("://")[2] or folder, [path for _, path in opened])
+        paths = [path for _, path in opened]
+        places = [(path, file.path) for path, file in zip(paths, found, strict=True)]
+        return cls(source, opened[0][0], folder.partition("://")[2] or folder, paths, places)
 
     def dataset(self, schema: pa.Schema | None = None) -> ds.Dataset:
         layout: Any = {"partitioning": "hive", "partition_base_dir": self.folder} if self.folder else {}
         return ds.dataset(self.paths, schema=schema, format=parquet_format(), filesystem=self.files, **layout)
 
-    def footer(self, path: str) -> pa.Schema:
-        with self.files.open_input_file(path) as opened, parquet_file(opened) as file:
-            return file.schema_arrow.remove_metadata()
+    def in_path(self) -> pa.Schema:
+        """The columns in the names of folders."""
+        dataset: Any = self.dataset()
+        return cast(pa.Schema, dataset.partitioning.schema)
+
+    def footer(self, place: tuple[str, str]) -> tuple[str, pa.Schema]:
+        path, name = place
+        with unreadable(self.source, name), self.files.open_input_file(path) as opened:
+            return name, Footer(opened).schema()
 
 
 def parquet_dataset(source: Source) -> ds.Dataset | None:

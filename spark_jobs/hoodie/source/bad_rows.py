@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.codec.arrays import pc
+from hoodie.codec.arrays import pc, places
 from hoodie.errors import InputError
 
 #: `position`: the line of the record in its file, from 1; null where it is not known. `file` may be "".
@@ -41,7 +41,7 @@ class Required:
             for name in fields[1:]:
                 lacking = pc.and_(lacking, _lacking(rows, name, empty))
             text = f"{what} {', '.join(fields)} is null or missing" + (", or empty" if empty else "")
-            for number in pc.indices_nonzero(lacking).to_pylist():
+            for number in places(lacking):
                 found.setdefault(number, text)
         yield from sorted(found.items())
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import array, pc
+from hoodie.codec.arrays import array, places
 from hoodie.errors import HoodieError, InputError
 from hoodie.source import Source
 from hoodie.source.bad_rows import SCHEMA, BadRows, Required, Screened, record_texts
@@ -104,6 +104,6 @@ class _Good:
 def _problems(rows: pa.Table, required: Required) -> dict[int, str]:
     found = dict(required.problems(rows))
     if CORRUPT in rows.column_names:
-        bad = pc.indices_nonzero(rows.column(CORRUPT).is_valid()).to_pylist()
+        bad = places(rows.column(CORRUPT).is_valid())
         found |= dict.fromkeys(bad, "the record can't be read in the types of its columns")
     return found

@@ -23,6 +23,7 @@ from hoodie.engine.streams import Stream, widened
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import open_text
+from hoodie.source.together import union
 
 #: bytes of text that are parsed at once; a longer record is a block of its own
 BLOCK_BYTES = 16 << 20
@@ -134,7 +135,7 @@ def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType
             held.clear()
         else:
             held.append(rows)
-    united = pa.unify_schemas([file.schema for file in known], promote_options="permissive")
+    united = union([(file.path, file.schema) for file in known])
     schema = pa.schema([pa.field(field.name, settle(field.type)) for field in united])
     if left >= 0:
         return pa.concat_tables(held, promote_options="permissive").cast(schema)

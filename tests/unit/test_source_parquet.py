@@ -1,0 +1,140 @@
+"""Parquet sources of the local engine: what Arrow can't read, or reads as something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from hoodie.cli import main
+from hoodie.errors import HoodieError, InputError
+from tests.support.parquet_files import ENCRYPTIONS, encrypted, enums
+
+OPTIONS = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.metadata.enable": "false"}
+ROWS = pa.table({"id": ["a", "b"], "v": ["x", "y"]})
+
+
+def taken(source: Any, table: Path, **given: Any) -> list[dict[str, Any]]:
+    hoodie.ingest(source, str(table), options=OPTIONS, **given)
+    rows: list[dict[str, Any]] = hoodie.read_table(str(table), meta=False).sort_by("id").to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("kind", ENCRYPTIONS)
+def test_an_encrypted_file_is_refused_by_name(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(ROWS, tmp_path / "in" / "a.parquet")
+    path = encrypted(tmp_path / "in" / "b.parquet", kind, ROWS)
+    for given in ({}, {"error_table": str(tmp_path / "e")}, {"transform": "SELECT * FROM source"}):
+        with pytest.raises(InputError, match="encrypted") as caught:
+            taken(str(tmp_path / "in"), tmp_path / "t", **given)
+        assert path in caught.value.message
+    command = ["upsert", "--table", str(tmp_path / "t"), "--source", path]
+    assert main([*command, "--option", "hoodie.datasource.write.recordkey.field=id"]) != 0
+    assert path in capsys.readouterr().err
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_dataset_with_encrypted_columns_is_refused_by_name(tmp_path: Path) -> None:
+    path = encrypted(tmp_path / "a.parquet", "columns", ROWS)
+    with pytest.raises(InputError, match="encrypted") as caught:
+        hoodie.write_table(ds.dataset(path), str(tmp_path / "t"), options=OPTIONS)
+    assert path in caught.value.message
+
+
+def test_a_damaged_file_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b", "c"):
+        pq.write_table(ROWS, tmp_path / "in" / f"{name}.parquet")
+    bad = tmp_path / "in" / "b.parquet"
+    whole = bad.read_bytes()
+    for content in (
+        whole[:-20],
+        whole[:4],
+        b"id,v\n",
+        whole[:-8] + b"\xff\xff\xff\x7fPAR1",
+        whole[:-8] + bytes(8),
+    ):
+        bad.write_bytes(content)
+        for given in ({}, {"error_table": str(tmp_path / "e")}):
+            with pytest.raises(InputError) as caught:
+                taken(str(tmp_path / "in"), tmp_path / "t", **given)
+            assert str(bad) in caught.value.message
+    bad.write_bytes(whole[:4] + bytes(40) + whole[44:])
+    with pytest.raises(InputError) as caught:
+        taken(str(tmp_path / "in"), tmp_path / "t")
+    assert str(bad) in caught.value.message
+
+
+def test_files_whose_types_do_not_fit_are_named_with_the_column(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(ROWS, tmp_path / "in" / "a.parquet")
+    pq.write_table(pa.table({"id": ["c"], "v": [[1]]}), tmp_path / "in" / "b.parquet")
+    for given in ({}, {"error_table": str(tmp_path / "e")}):
+        with pytest.raises(InputError, match=r"column v is string in .*a.parquet, and list.* in .*b.parquet"):
+            taken(str(tmp_path / "in"), tmp_path / "t", **given)
+
+
+def test_enums_are_texts_and_may_be_keys(tmp_path: Path) -> None:
+    path = enums(tmp_path / "a.parquet", pa.table({"v": ["FOO", "BAR"], "id": ["a", "b"]}))
+    wanted = [{"v": "FOO", "id": "a"}, {"v": "BAR", "id": "b"}]
+    assert taken(path, tmp_path / "t") == wanted
+    assert taken(path, tmp_path / "e", error_table=str(tmp_path / "bad")) == wanted
+    found = hoodie.sql("SELECT v FROM s WHERE v = 'FOO'", tables={"s": {"source": path}})
+    assert found.to_pylist() == [{"v": "FOO"}]
+    hoodie.ingest(
+        path, str(tmp_path / "k"), options={**OPTIONS, "hoodie.datasource.write.recordkey.field": "v"}
+    )
+    assert sorted(hoodie.read_table(str(tmp_path / "k"))["_hoodie_record_key"].to_pylist()) == ["BAR", "FOO"]
+
+
+def test_nested_enums_are_texts(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "id": ["a"],
+            "n": pa.array([{"b": b"raw", "l": [{"v": "FOO"}], "m": [("k", [1])]}], pa.struct(
+                [
+                    ("b", pa.binary()),
+                    ("l", pa.list_(pa.struct([("v", pa.string())]))),
+                    ("m", pa.map_(pa.string(), pa.list_(pa.int64()))),
+                ]
+            )),
+            "w": ["z"],
+        }
+    )  # fmt: skip
+    path = enums(tmp_path / "a.parquet", rows)
+    assert taken(path, tmp_path / "t") == rows.to_pylist()
+
+
+def test_an_error_table_of_good_rows_alone(tmp_path: Path) -> None:
+    """Arrow's list of the places in a column without chunks ends the process."""
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    assert (
+        taken(str(tmp_path / "a.parquet"), tmp_path / "t", error_table=str(tmp_path / "e"))
+        == ROWS.to_pylist()
+    )
+    pq.write_table(ROWS.slice(0, 0), tmp_path / "b.parquet")
+    assert len(taken(str(tmp_path / "b.parquet"), tmp_path / "t", error_table=str(tmp_path / "e"))) == 2
+    with pytest.raises(HoodieError):
+        hoodie.read_table(str(tmp_path / "e"))
+
+
+@pytest.mark.parametrize("transform", [None, "SELECT * FROM source"])
+def test_halves_and_json_have_the_types_of_tables(transform: str | None, tmp_path: Path) -> None:
+    halves = pa.array([1.5, None], pa.float16())
+    json: Any = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}', None]))
+    rows = pa.table(
+        {"id": ["a", "b"], "h": halves, "j": json, "l": pa.array([[0.5], []], pa.list_(pa.float16()))}
+    )
+    pq.write_table(rows, tmp_path / "a.parquet")
+    assert taken(str(tmp_path / "a.parquet"), tmp_path / "t", transform=transform) == [
+        {"id": "a", "h": 1.5, "j": '{"a": 1}', "l": [0.5]},
+        {"id": "b", "h": None, "j": None, "l": []},
+    ]
