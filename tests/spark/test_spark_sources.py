@@ -19,12 +19,19 @@ from tests.spark.answers import Servers
 from tests.spark.sources import source_of
 from tests.support.arrow import arrow_schema
 from tests.unit.test_docs import KEYS, orders
-from tests.unit.test_source_arrow import CSV
+from tests.unit.test_source_arrow import CSV, NESTED
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 KNOWN = arrow_schema(
-    [("id", pa.int32()), ("price", pa.decimal128(9, 2)), ("a", pa.list_(pa.float64())), ("day", pa.date32())]
+    [
+        ("id", pa.int32()),
+        ("price", pa.decimal128(9, 2)),
+        ("a", pa.list_(pa.float64())),
+        ("day", pa.date32()),
+        ("s", pa.struct([("c", pa.float64()), ("e", pa.struct([("x", pa.int64())]))])),
+        ("l", pa.list_(pa.struct([("x", pa.int64())]))),
+    ]
 )
 
 
@@ -41,6 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ' "at": "2024-01-01T02:00:00+02:00"}\n'
         '{"id": 2, "a": [], "s": {"x": 2.5}, "day": null}\n'
     )
+    (folder / "new.json").write_text(NESTED)
     (folder / "empty").mkdir()
     (folder / "united").mkdir()
     pq.write_table(pa.table({"id": [1], "a": ["x"]}), folder / "united" / "1.parquet")
@@ -73,7 +81,7 @@ def distributed(servers: Servers, folder: Path, source: Any, known: pa.Schema | 
     return pq.read_table(out)
 
 
-@pytest.mark.parametrize("name", ["a.csv", "none.csv", "a.json", "united"])
+@pytest.mark.parametrize("name", ["a.csv", "none.csv", "a.json", "new.json", "united"])
 @pytest.mark.parametrize("known", [pytest.param(None, id="no table"), pytest.param(KNOWN, id="a table")])
 def test_both_engines_read_the_same(
     name: str, known: pa.Schema | None, servers: Servers, data: Path, tmp_path: Path

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+import hoodie.source.text
 from hoodie.engine.streams import Stream
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source
@@ -354,3 +355,45 @@ def test_a_table_as_source_has_the_rows_that_it_had_when_it_was_opened(tmp_path:
     hoodie.write_table(pa.table({"id": ["b", "c"], "n": [3, 3], "more": ["x", "y"]}), path)
     for _ in range(2):
         assert found.to_table().sort_by("id") == given
+
+
+NESTED = (
+    '{"id": 2, "s": {"c": 2, "d": "new", "e": {"x": 2, "y": 1}}, "l": [{"w": [1.5]}, {"x": 1, "z": null}]}\n'
+)
+
+
+def test_new_fields_of_structs_in_json_are_added_to_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "1.json", '{"id": 1, "s": {"c": 1, "e": {"x": 1}}, "l": [{"x": 1}]}\n')
+    write(tmp_path / "2.json", NESTED)
+    write(tmp_path / "3.json", '{"id": 3, "s": {"f": 1}}\n' + '{"id": 4, "s": {"f": 1.5}}\n' * 20)
+    options = {
+        "hoodie.write.set.null.for.missing.columns": "true",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.metadata.enable": "false",
+    }
+    monkeypatch.setattr(hoodie.source.text, "BLOCK_BYTES", 40)
+    for name in ("1", "2", "3"):
+        hoodie.ingest(str(tmp_path / f"{name}.json"), str(tmp_path / "t"), options=options)
+    found = hoodie.read_table(str(tmp_path / "t"), meta=False).sort_by("id").to_pylist()
+    assert found[:2] == [
+        {
+            "id": 1,
+            "s": {"c": 1, "e": {"x": 1, "y": None}, "d": None, "f": None},
+            "l": [{"x": 1, "w": None, "z": None}],
+        },
+        {
+            "id": 2,
+            "s": {"c": 2, "e": {"x": 2, "y": 1}, "d": "new", "f": None},
+            "l": [{"x": None, "w": [1.5], "z": None}, {"x": 1, "w": None, "z": None}],
+        },
+    ]
+    assert [row["s"]["f"] for row in found[2:]] == [1.0, 1.5]
+
+
+def test_a_nested_value_of_another_kind_than_the_tables_names_the_file(tmp_path: Path) -> None:
+    known = pa.schema([("s", pa.struct([("c", pa.int64())])), ("l", pa.list_(pa.int64()))])
+    for text in ('{"s": [1]}', '{"s": 1}', '{"l": {"x": 1}}', '{"l": ["x"]}', '{"s": {"c": {"x": 1}}}'):
+        with pytest.raises(InputError, match=r"a\.json"):
+            rows(write(tmp_path / "a.json", text + "\n"), known)

@@ -21,6 +21,11 @@ def ddl(dtype: pa.DataType) -> str:
     if is_list(dtype):
         return f"array<{ddl(dtype.value_type)}>"
     if pa.types.is_struct(dtype):
-        inside = (f"`{field.name.replace('`', '``')}`:{ddl(field.type)}" for field in dtype)
+        inside = (f"{quoted(field.name)}:{ddl(field.type)}" for field in dtype)
         return f"struct<{','.join(inside)}>"
     raise InputError(f"no Spark type for {dtype}; cast the column first", type=str(dtype))
+
+
+def quoted(name: str) -> str:
+    """A name in Spark SQL."""
+    return f"`{name.replace('`', '``')}`"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from hoodie.engine.hadoop import lacks_file_system, no_file_system
 from hoodie.errors import ConfigError, HoodieError, InputError
+from hoodie.format.schema import is_list
 from hoodie.source import Format, Source
-from hoodie.source.ddl import ddl
+from hoodie.source.ddl import ddl, quoted
 from hoodie.storage import normalize
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: Spark's names of error conditions -> is the source missing (else unreadable)
 _CONDITIONS = {
@@ -154,10 +154,11 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
         raise source.no_such("the files are empty, without even a header")
     nested = source.format is Format.JSON
     columns = () if known is None else known
-    types = {field.name: ddl(field.type) for field in columns if nested or not field.type.num_fields}
+    types: dict[str, Any] = {
+        field.name: field.type for field in columns if nested or not field.type.num_fields
+    }
     described = ", ".join(
-        f"`{field.name.replace('`', '``')}` {types.get(field.name) or _inferred(field.dataType)}"
-        for field in fields
+        f"{quoted(field.name)} {_type(types.get(field.name), field.dataType)}" for field in fields
     )
     if options.get("columnNameOfCorruptRecord") == CORRUPT:
         described += f"{', ' if described else ''}`{CORRUPT}` string"
@@ -165,9 +166,25 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     return spark.read.format(kind).options(**options).schema(described).load(paths)
 
 
-def _inferred(dtype: Any) -> str:
-    """Whole numbers as bigint: tomorrow's may not fit what today's do."""
-    text: str = dtype.simpleString()
+def _type(known: Any, found: Any) -> str:
+    """Spark SQL's name of the table's type of a column, with the fields that its structs, at any depth, have
+    in the files beside; None: the table lacks the column. Whole numbers are bigint: tomorrow's may not fit
+    what today's do.
+    """
+    kind: str = found.typeName()
+    if kind == "struct" and (known is None or pa.types.is_struct(known)):
+        there = {field.name: field.dataType for field in found.fields}
+        own = {} if known is None else {field.name: field.type for field in known}
+        inside = (
+            f"{quoted(name)}:{_type(own.get(name), there[name]) if name in there else ddl(own[name])}"
+            for name in {**own, **there}
+        )
+        return f"struct<{','.join(inside)}>"
+    if kind == "array" and (known is None or is_list(known)):
+        return f"array<{_type(None if known is None else known.value_type, found.elementType)}>"
+    if known is not None:
+        return ddl(known)
+    text: str = found.simpleString()
     return "bigint" if text == "int" else "string" if text == "void" else text
 
 

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from hoodie.engine.streams import Stream, widened
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import open_text
-from hoodie.source.together import union
+from hoodie.source.together import grown, union
 
 #: bytes of text that are parsed at once; a longer record is a block of its own
 BLOCK_BYTES = 16 << 20
@@ -435,12 +435,18 @@ class _JsonFile(TextFile):
     def settled(self, found: Sequence[pa.Schema]) -> TextFile:
         types = {} if self.known is None else {item.name: item.type for item in self.known}
         parts = [pa.schema([(item.name, _without_times(item.type)) for item in schema]) for schema in found]
-        # a column that the table has takes its type, whatever it looks like
+        # a column that the table has takes its type, whatever it looks like; its structs may have new fields
         own = [pa.schema([item for item in part if item.name not in types]) for part in parts]
         united = pa.unify_schemas(own, promote_options="permissive")
         names = tuple(dict.fromkeys(name for schema in found for name in schema.names))
-        wanted = [types[name] if name in types else _as_text(united.field(name).type) for name in names]
-        return replace(self, names=names, types=tuple(wanted))
+
+        def wanted(name: str) -> pa.DataType:
+            if name not in types:
+                return _as_text(united.field(name).type)
+            seen = [part.field(name).type for part in parts if name in part.names]
+            return cast(pa.DataType, grown(types[name], seen, _as_text))
+
+        return replace(self, names=names, types=tuple(map(wanted, names)))
 
     def rows(self, block: bytes, first: bool) -> pa.Table:
         wanted = self.schema

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -51,3 +52,30 @@ def unreadable(source: Source, path: str) -> Iterator[None]:
         if isinstance(error, pa.ArrowMemoryError) or getattr(error, "errno", None) is not None:
             raise
         raise replace(source, paths=(path,)).unreadable(error) from error
+
+
+def grown(known: Any, found: Sequence[Any], new: Callable[[pa.DataType], pa.DataType]) -> Any:
+    """The table's type of a column, with the fields that its structs, at any depth, have in files beside.
+
+    `found`: types of the column in files. `new`: what becomes of a field that the table lacks. Where the
+    kinds differ, the type is the table's: whoever reads the values says what does not fit.
+    """
+    if pa.types.is_struct(known):
+        structs = [kind for kind in found if pa.types.is_struct(kind)]
+        own = [
+            field.with_type(
+                grown(field.type, [kind.field(field.name).type for kind in structs if _has(kind, field)], new)
+            )
+            for field in known
+        ]
+        others = [pa.schema([field for field in kind if not _has(known, field)]) for kind in structs]
+        united = pa.unify_schemas([pa.schema([]), *others], promote_options="permissive")
+        return pa.struct([*own, *(field.with_type(new(field.type)) for field in united)])
+    if pa.types.is_list(known):
+        kinds = [kind.value_type for kind in found if pa.types.is_list(kind)]
+        return pa.list_(known.value_field.with_type(grown(known.value_type, kinds, new)))
+    return known
+
+
+def _has(kind: Any, field: pa.Field[Any]) -> bool:
+    return bool(kind.get_field_index(field.name) >= 0)
