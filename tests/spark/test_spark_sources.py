@@ -18,6 +18,7 @@ from tests.house.test_docs import PAGES, blocks
 from tests.spark.answers import Servers
 from tests.spark.sources import source_of
 from tests.support.arrow import arrow_schema
+from tests.support.parquet_files import ENCRYPTIONS, encrypted, enums
 from tests.unit.test_docs import KEYS, orders
 from tests.unit.test_source_arrow import CSV, NESTED
 
@@ -49,6 +50,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '{"id": 2, "a": [], "s": {"x": 2.5}, "day": null}\n'
     )
     (folder / "new.json").write_text(NESTED)
+    halves: Any = pa.array([1.5, None], pa.float16())
+    json: Any = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}', None]))
+    odd = pa.table({"id": [1, 2], "v": ["FOO", None], "h": halves, "j": json})
+    enums(folder / "odd.parquet", odd)
+    for kind in ENCRYPTIONS:
+        (folder / kind).mkdir()
+        pq.write_table(pa.table({"id": [1], "v": ["x"]}), folder / kind / "a.parquet")
+        encrypted(folder / kind / "b.parquet", kind, pa.table({"id": [1], "v": ["x"]}))
     (folder / "empty").mkdir()
     (folder / "united").mkdir()
     pq.write_table(pa.table({"id": [1], "a": ["x"]}), folder / "united" / "1.parquet")
@@ -81,7 +90,15 @@ def distributed(servers: Servers, folder: Path, source: Any, known: pa.Schema | 
     return pq.read_table(out)
 
 
-@pytest.mark.parametrize("name", ["a.csv", "none.csv", "a.json", "new.json", "united"])
+@pytest.mark.parametrize("kind", ENCRYPTIONS)
+def test_an_encrypted_file_is_refused_by_name(
+    kind: str, servers: Servers, data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match=f"InputError: .*{kind}.*ncrypt"):
+        distributed(servers, tmp_path, str(data / kind))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "none.csv", "a.json", "new.json", "united", "odd.parquet"])
 @pytest.mark.parametrize("known", [pytest.param(None, id="no table"), pytest.param(KNOWN, id="a table")])
 def test_both_engines_read_the_same(
     name: str, known: pa.Schema | None, servers: Servers, data: Path, tmp_path: Path

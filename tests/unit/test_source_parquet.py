@@ -138,3 +138,41 @@ def test_halves_and_json_have_the_types_of_tables(transform: str | None, tmp_pat
         {"id": "a", "h": 1.5, "j": '{"a": 1}', "l": [0.5]},
         {"id": "b", "h": None, "j": None, "l": []},
     ]
+
+
+MAPS = pa.map_(pa.string(), pa.int32())
+TWICE = [("a", 1), ("a", 2)]
+SHAPES: dict[str, tuple[Any, Any]] = {
+    "map": (MAPS, lambda items: items),
+    "struct": (pa.struct([("m", MAPS)]), lambda items: {"m": items}),
+    "list": (pa.list_(MAPS), lambda items: [None, [], items]),
+    "map of maps": (pa.map_(pa.string(), MAPS), lambda items: [("x", []), ("y", items)]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
+def test_a_map_with_a_key_twice_is_refused_by_file_column_and_record(
+    shape: str, operation: str, tmp_path: Path
+) -> None:
+    kind, made = SHAPES[shape]
+    good = [made([("a", number), ("b", None)]) for number in range(5)]
+    ids = [f"k{number}" for number in range(6)]
+    (tmp_path / "in").mkdir()
+    pq.write_table(
+        pa.table({"id": ["z", "y"], "v": pa.array([good[0], None], kind)}), tmp_path / "in" / "a.parquet"
+    )
+    assert len(taken(str(tmp_path / "in"), tmp_path / "t", operation=operation)) == 2
+    path = tmp_path / "in" / "b.parquet"
+    pq.write_table(pa.table({"id": ids, "v": pa.array([*good[:3], made(TWICE), *good[3:]], kind)}), path)
+    with pytest.raises(InputError, match=r"column v: .*'k3'") as caught:
+        taken(str(tmp_path / "in"), tmp_path / "t", operation=operation)
+    assert str(path) in caught.value.message
+    assert len(hoodie.read_table(str(tmp_path / "t"))) == 2
+
+
+def test_rows_in_memory_with_a_key_twice_are_refused(tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a"], "v": pa.array([TWICE], MAPS)})
+    with pytest.raises(InputError, match=r"column v: .*'a'"):
+        hoodie.write_table(rows, str(tmp_path / "t"), options=OPTIONS)
+    assert not (tmp_path / "t").exists()

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from hoodie.config.cores import usable_cores
 from hoodie.engine.expressions import Computation
+from hoodie.engine.origin import note, noting
 from hoodie.engine.parquet_open import parquet_file, refuse_encrypted
 from hoodie.engine.task import BatchFunction, Task, task_numbers
 from hoodie.errors import InputError
@@ -63,6 +64,7 @@ class FileScan:
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """Rows of the pieces in the frame's schema, piece after piece."""
         for piece in pieces:
+            note(self.files[piece.file].path)
             with reading(self.files[piece.file].path):
                 yield from self._decoded(piece) if piece.memory > _WHOLE_BYTES else self._scanned(piece)
 
@@ -157,11 +159,8 @@ class FileFrame:
         if not all(isinstance(fragment, ds.ParquetFileFragment) for fragment in fragments):
             return None
         footers = tuple(read_footers(fragments))
-        try:
-            if all(isinstance(fragment.filesystem, pafs.LocalFileSystem) for fragment in fragments):
-                refuse_encrypted(fragments, footers)
-        except ValueError as error:
-            raise InputError(str(error)) from None
+        if all(isinstance(fragment.filesystem, pafs.LocalFileSystem) for fragment in fragments):
+            refuse_encrypted(fragments, footers)
         pieces = []
         for number, footer in enumerate(footers):
             for group in range(footer.num_row_groups):
@@ -295,4 +294,5 @@ class OverFiles:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         pieces = [piece for number in task_numbers(batches) for piece in self.tasks[number]]
-        yield from self.function(self.scan.batches(pieces), task)
+        with noting():
+            yield from self.function(self.scan.batches(pieces), task)

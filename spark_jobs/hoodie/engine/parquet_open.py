@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hoodie.errors import InputError
+
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
     import pyarrow.fs as pafs
@@ -54,25 +56,21 @@ def refuse_signed(metadata: pq.FileMetaData, length: int) -> None:
 
 
 def refuse_encrypted(fragments: Sequence[Any], footers: Sequence[pq.FileMetaData]) -> None:
-    """Raises ValueError that names the first of these Parquet files with encrypted columns."""
+    """Raises InputError that names the first of these Parquet files with encrypted columns."""
     with ThreadPoolExecutor(_OPENED) as pool:  # of an object store each is a request
         lengths = pool.map(_footer_length, [f.filesystem for f in fragments], [f.path for f in fragments])
     for fragment, footer, length in zip(fragments, footers, lengths, strict=True):
         try:
             refuse_signed(footer, length)
         except ValueError as error:
-            raise ValueError(f"{fragment.path} can't be read as parquet: {error}") from None
+            text = f"{fragment.path} can't be read as parquet: {error}"
+            raise InputError(text, file=fragment.path) from None
 
 
 def _footer_length(files: pafs.FileSystem, path: str) -> int:
     with files.open_input_file(path) as opened:
         file: Any = opened  # the stubs lack `read_at`
         return int.from_bytes(file.read_at(4, file.size() - _TAIL), "little")
-
-
-def has_enum(schema: Any) -> bool:
-    """Has a Parquet schema a column of the logical type ENUM."""
-    return any(_is_enum(schema.column(number)) for number in range(len(schema.names)))
 
 
 def table_types(arrow: pa.Schema, parquet: Any) -> pa.Schema:

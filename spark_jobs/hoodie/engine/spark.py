@@ -34,7 +34,7 @@ from hoodie.engine.session import (
 )
 from hoodie.engine.spark_files import local_path, spark_dataset
 from hoodie.engine.task import BatchFunction, Task
-from hoodie.errors import ConfigError, HoodieError, JobError
+from hoodie.errors import ConfigError, HoodieError, InputError, JobError
 
 #: rows per Arrow batch of the input, and of blobs (each blob holds thousands of rows)
 _INPUT_ROWS = 131072
@@ -178,6 +178,10 @@ class SparkEngine(Engine):
         try:
             rows = frame.collect()
         except Exception as error:
+            if found := _UNREAD.search(str(error)):
+                raise InputError(
+                    f"{found[1]} can't be read by Spark: {_cause(error)}; check the file", file=found[1]
+                ) from error
             raise JobError(f"a Spark job failed: {_cause(error)}") from error
         return [row.asDict() for row in rows]
 
@@ -199,7 +203,7 @@ def _files(frame: Any, schema: pa.Schema) -> FileFrame | None:
         return None
     try:
         dataset = spark_dataset([path for path in paths if path])
-    except (pa.ArrowException, OSError, ValueError):
+    except (InputError, pa.ArrowException, OSError, ValueError):
         return None  # Spark says what is wrong
     known = {} if dataset is None else {field.name: field.type for field in dataset.schema}
     if dataset is None or any(known.get(field.name) != field.type for field in schema):
@@ -294,6 +298,10 @@ def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
 
 #: of a Python traceback, whose frames are indented, the line below them
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)")
+
+
+#: what Spark says of a file whose rows it can't read
+_UNREAD = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.?\s")
 
 
 def _cause(error: Exception) -> str:

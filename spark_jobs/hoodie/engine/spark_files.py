@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from hoodie.engine.files import read_footers
-from hoodie.engine.parquet_open import has_enum, refuse_encrypted
+from hoodie.engine.parquet_open import refuse_encrypted, table_types
 
 
 def local_path(uri: str) -> str | None:
@@ -26,7 +26,7 @@ def spark_dataset(paths: Sequence[str], files: pafs.FileSystem | None = None) ->
     """Of files of this machine, or of a file system. None for files whose types differ, and for types or old
     calendars that Spark converts on its own.
 
-    Raises Arrow's errors, OSError and ValueError for files that are none.
+    Raises Arrow's errors, OSError and ValueError for files that are none, InputError for encrypted columns.
     """
     # not in the format of parquet_open: INT96 becomes nanoseconds, which are left to Spark
     dataset: Any = ds.dataset(list(paths), format="parquet", filesystem=files)
@@ -37,9 +37,7 @@ def spark_dataset(paths: Sequence[str], files: pafs.FileSystem | None = None) ->
     for footer, schema in zip(footers, (file.physical_schema for file in fragments), strict=True):
         if any(key.startswith(b"org.apache.spark.legacy") for key in footer.metadata or ()):
             return None
-        if has_enum(footer.schema):
-            return None
-        for field in schema:
+        for field in table_types(schema, footer.schema):
             if types.setdefault(field.name, field.type) != field.type or not _is_common(field.type):
                 return None
         if len(set(schema.names)) < len(schema.names):

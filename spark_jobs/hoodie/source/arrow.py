@@ -16,7 +16,7 @@ from hoodie.config.key import Config
 from hoodie.engine.parquet_open import parquet_format
 from hoodie.engine.spark_files import spark_dataset
 from hoodie.engine.streams import Stream, widened
-from hoodie.errors import HoodieError
+from hoodie.errors import HoodieError, StorageError
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.parquet_footer import Footer
 from hoodie.source import Format, Source, SourceFile, source_files
@@ -116,7 +116,7 @@ def parquet_dataset(source: Source) -> ds.Dataset | None:
 
     Left to Spark are paths that this process has no storage for or does not see, or that only Spark's globs
     understand, options, partition columns in folder names, files whose types differ, and types or old
-    calendars that it converts on its own.
+    calendars that it converts on its own. Raises InputError for files with encrypted columns.
     """
     if any("{" in path for path in source.paths) or set(source.options) - {"mergeSchema"}:
         return None
@@ -124,12 +124,15 @@ def parquet_dataset(source: Source) -> ds.Dataset | None:
         groups = [_Group.of(source, folder, files) for folder, files in source_files(source).items()]
         if any("=" in path[len(group.folder) :] for group in groups if group.folder for path in group.paths):
             return None
-        files = groups[0].files
-        if any(group.files != files for group in groups):
-            return None
-        return spark_dataset([path for group in groups for path in group.paths], files)
-    except (HoodieError, pa.ArrowException, OSError, ValueError):
+    except HoodieError:
         return None  # Spark's own message is the one that its users know
+    files = groups[0].files
+    if any(group.files != files for group in groups):
+        return None
+    try:
+        return spark_dataset([path for group in groups for path in group.paths], files)
+    except (StorageError, pa.ArrowException, OSError, ValueError):
+        return None
 
 
 def _table(source: Source) -> Stream:

@@ -26,6 +26,9 @@ _CONDITIONS = {
     "TABLE_OR_VIEW_NOT_FOUND": False,
 }
 
+#: settings of a session that decrypts Parquet files
+_CRYPTO = ("parquet.crypto.factory.class", "spark.hadoop.parquet.crypto.factory.class")
+
 #: the column with the text of a record that can't be read
 CORRUPT = "_hoodie_corrupt_record"
 
@@ -65,10 +68,13 @@ def read_permissive(source: Source, spark: Any, known: pa.Schema | None) -> Any:
 
 
 def _read(source: Source, spark: Any, known: pa.Schema | None, files: bool) -> Any:
+    from hoodie.engine.session import setting
     from hoodie.source.arrow import parquet_dataset
 
     source.refuse_table()
     plain = files and source.format is Format.PARQUET and not source.transform
+    if any(setting(spark, name) for name in _CRYPTO):
+        plain = False  # Spark may have the keys of encrypted files
     try:
         if plain and (dataset := parquet_dataset(source)) is not None:
             return dataset

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import rows_of
 from hoodie.engine import Engine, Frame
+from hoodie.engine.origin import with_files
 from hoodie.errors import CODES, HoodieError
 
 #: kinds of rows in these frames; KEYS are few enough for the driver, MORE_KEYS are not; DELETES are keys
@@ -64,7 +65,7 @@ def message(kind: int, value: dict[str, Any], schema: pa.Schema = BLOB_SCHEMA) -
 
 
 def error_message(error: HoodieError, schema: pa.Schema = BLOB_SCHEMA) -> pa.RecordBatch:
-    return message(ERROR, error.to_dict(), schema)
+    return message(ERROR, with_files(error).to_dict(), schema)
 
 
 def answers(engine: Engine, frame: Frame) -> list[dict[str, Any]]:

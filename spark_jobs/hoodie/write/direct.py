@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.engine.files import FileFrame, FileScan, Piece
+from hoodie.engine.origin import noting
 from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
 from hoodie.table.handle import Table
@@ -38,6 +39,10 @@ class DirectWrite:
     tasks: tuple[tuple[int, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+        with noting():
+            yield from self._written(batches, task)
+
+    def _written(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         storage = self.context.table.storage()
         try:
             with Handles(self.context, storage, self.instant, task) as handles:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import rows_of, whole
 from hoodie.format.evolution import check_texts, conform
+from hoodie.format.map_keys import check_maps
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import NOWHERE
 from hoodie.write.context import STORED_ROW, WriteContext
@@ -43,14 +44,16 @@ def keyed_rows(
     context: WriteContext, rows: pa.Table
 ) -> tuple[pa.Array[Any], pa.DictionaryArray[Any, Any], pa.Table]:
     """(record keys, partition paths, the rows in the table's schema, as far as they are wanted). Raises
-    InputError for bad keys.
+    InputError for bad keys and values.
     """
     wanted = context.incoming_schema
     check_texts(rows, {*_key_names(context), *wanted.names})
     keys, paths = _keys_of(context, rows)
     if not wanted.names:
         return keys, paths, rows.select([])
-    return keys, paths, conform(rows, wanted, null_for_missing=context.null_for_missing)
+    found = conform(rows, wanted, null_for_missing=context.null_for_missing)
+    check_maps(found, keys)
+    return keys, paths, found
 
 
 def _key_names(context: WriteContext) -> set[str]:
