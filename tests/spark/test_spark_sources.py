@@ -20,7 +20,7 @@ from tests.spark.sources import source_of
 from tests.support.arrow import arrow_schema
 from tests.support.parquet_files import ENCRYPTIONS, encrypted, enums
 from tests.unit.test_docs import KEYS, orders
-from tests.unit.test_source_arrow import CSV, NESTED
+from tests.unit.test_source_arrow import ARRAYS, CSV, LONG_JSON, NESTED
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
@@ -50,6 +50,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '{"id": 2, "a": [], "s": {"x": 2.5}, "day": null}\n'
     )
     (folder / "new.json").write_text(NESTED)
+    (folder / "arrays.json").write_text(ARRAYS["lines"])
+    (folder / "one.json").write_text(ARRAYS["one"])
+    (folder / "long.json").write_text(LONG_JSON)
     halves: Any = pa.array([1.5, None], pa.float16())
     json: Any = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}', None]))
     odd = pa.table({"id": [1, 2], "v": ["FOO", None], "h": halves, "j": json})
@@ -88,6 +91,15 @@ def distributed(servers: Servers, folder: Path, source: Any, known: pa.Schema | 
     if kind:
         raise Refused(f"{kind}: {text}")
     return pq.read_table(out)
+
+
+@pytest.mark.parametrize("name", ["arrays.json", "one.json", "long.json"])
+def test_both_engines_read_the_same_json(name: str, servers: Servers, data: Path, tmp_path: Path) -> None:
+    ours = rows(local.read(Source.of(str(data / name))))
+    theirs = rows(distributed(servers, tmp_path, str(data / name)))
+    kinds = [str(kind).replace("element:", "item:") for kind in theirs.schema.types]
+    assert [str(kind) for kind in ours.schema.types] == kinds
+    assert ours.to_pylist() == theirs.to_pylist()
 
 
 @pytest.mark.parametrize("kind", ENCRYPTIONS)

@@ -298,3 +298,21 @@ hoodie.ingest({"path": sys.argv[1]}, sys.argv[2], error_table=sys.argv[3], optio
     result = landing.run()
     assert (result["status"], result["num_bad_rows"], len(landing.bad())) == ("committed", 1, 1)
     assert landing.ids() == ["a", "b"]
+
+
+def test_an_array_of_json_has_no_lines_that_are_records(landing: Landing) -> None:
+    path = landing.put("1.json", '[{"id":"a","n":1},\n{"id":"b","n":2}]')
+    with pytest.raises(InputError, match="begins with an array") as caught:
+        landing.run()
+    assert path in caught.value.message
+    assert landing.run(error_table=None)["num_inserts"] == 2
+
+
+def test_json_files_whose_types_do_not_fit_are_named_with_the_column(landing: Landing) -> None:
+    landing.put("1.json", '{"id":"a","n":1,"v":1.5}')
+    for text in ('"x"', "[1]", '{"a":1}'):
+        landing.put("2.json", f'{{"id":"b","n":1,"v":{text}}}')
+        for errors in (landing.errors, None):
+            with pytest.raises(InputError, match=r"column v is double in .*1\.json, and .* in .*2\.json"):
+                landing.run(error_table=errors)
+    assert not Path(landing.table).exists()

@@ -397,3 +397,68 @@ def test_a_nested_value_of_another_kind_than_the_tables_names_the_file(tmp_path:
     for text in ('{"s": [1]}', '{"s": 1}', '{"l": {"x": 1}}', '{"l": ["x"]}', '{"s": {"c": {"x": 1}}}'):
         with pytest.raises(InputError, match=r"a\.json"):
             rows(write(tmp_path / "a.json", text + "\n"), known)
+
+
+ARRAYS = {
+    "lines": '[{"id": 1, "n": 1}, {"id": 2}]\n\n[{"id": 3, "n": 2.5}]\n[]\n',
+    "whole": '\ufeff[\n  {"id": 1, "n": 1},\n  {"id": 2},\r\n  {"id": 3,\n "n": 2.5}\n]\n\n',
+    "one": '[{"id": 1, "n": 1}, {"id": 2}, {"id": 3, "n": 2.5}]',
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("block", [16 << 20, 16])
+def test_arrays_of_records_in_json(
+    kind: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hoodie.source.text, "BLOCK_BYTES", block)
+    path = write(tmp_path / "a.json", ARRAYS[kind])
+    assert rows(path).to_pylist() == [{"id": 1, "n": 1.0}, {"id": 2, "n": None}, {"id": 3, "n": 2.5}]
+    known = arrow_schema([("id", pa.string()), ("n", pa.decimal128(9, 2))])
+    write(tmp_path / "b.json", '[{"id": "x",\n"n": 1.25, "l": [1]}]')
+    assert rows(str(tmp_path / "b.json"), known).to_pylist() == [
+        {"id": "x", "n": decimal.Decimal("1.25"), "l": [1]}
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1, 2]",
+        '[{"id": 1}, null]',
+        '[[{"id": 1}]]',
+        '[{"id": 1}',
+        '[{"id": 1}] 2',
+        '[{"id": 1}]\n{"id": 2}\n',
+        '[{"id": 1}],"x":[]',
+        '[{"id": 1}]}{"rows":[{"id": 2}]',
+        '[{"id": 1},\n{"id": 2}],"rows":[{"id": 3}]',
+    ],
+)
+def test_what_is_no_array_of_records_names_the_file(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.json"):
+        rows(write(tmp_path / "a.json", text))
+
+
+LONG = [10000000000000000001, 10000000000000000002, -9223372036854775809]
+LONG_JSON = "".join(
+    f'{{"id": {number}, "s": {{"l": [{number}]}}, "d": 1e300, "t": "5"}}\n' for number in LONG
+)
+
+
+def test_whole_numbers_beyond_64_bits_in_json_are_decimals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = rows(write(tmp_path / "a.json", LONG_JSON))
+    assert found.schema.field("id").type == pa.decimal128(20, 0)
+    for number, row in zip(LONG, found.to_pylist(), strict=True):
+        assert row == {"id": number, "s": {"l": [number]}, "d": 1e300, "t": "5"}
+    monkeypatch.setattr(hoodie.source.text, "BLOCK_BYTES", 40)
+    options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.metadata.enable": "false"}
+    write(tmp_path / "b.json", '{"id": 5}\n' * 9 + "".join(f'{{"id": {number}}}\n' for number in LONG))
+    hoodie.ingest(str(tmp_path / "b.json"), str(tmp_path / "t"), options=options)
+    hoodie.ingest(str(write(tmp_path / "c.json", '{"id": 7}\n')), str(tmp_path / "t"), options=options)
+    keys = hoodie.read_table(str(tmp_path / "t"))["_hoodie_record_key"].to_pylist()
+    assert sorted(map(int, keys)) == sorted([5, 7, *LONG])
+    with pytest.raises(InputError, match=r"d\.json"):
+        rows(write(tmp_path / "d.json", f'{{"n": {LONG[0]}}}\n'), pa.schema([("n", pa.int64())]))

@@ -16,12 +16,11 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.json
 
 from hoodie.codec.arrays import pc
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import ConfigError, InputError
-from hoodie.source import Format, Source, SourceFile, source_files
+from hoodie.source import Format, Source, SourceFile, json_records, source_files
 from hoodie.source.arrow_files import open_text
 from hoodie.source.together import grown, union
 
@@ -408,13 +407,17 @@ def _is_odd(dtype: pa.DataType) -> bool:
 
 class _JsonFile(TextFile):
     def whole_blocks(self) -> Iterator[bytes]:
-        return _blocks(self, "utf8", _line_end)
+        return _blocks(self, "utf8", lambda text: 0 if json_records.is_one_array(text) else _line_end(text))
 
     def lines(self, block: bytes) -> list[bytes]:
         ends = block.split(b"\n")
         return [line + b"\n" for line in ends[:-1]] + ends[-1:]
 
     def begun(self, first: bytes) -> tuple[TextFile, int]:
+        if json_records.is_array(first):
+            raise pa.ArrowInvalid(
+                "with an error table a record is a line, and this text begins with an array"
+            )
         return self, len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
 
     def checked(self, text: bytes, count: int) -> pa.Table:
@@ -430,7 +433,7 @@ class _JsonFile(TextFile):
         return rows
 
     def inferred(self, block: bytes, first: bool) -> pa.Table:
-        return pa.json.read_json(_reader(block))
+        return json_records.inferred(block)
 
     def settled(self, found: Sequence[pa.Schema]) -> TextFile:
         types = {} if self.known is None else {item.name: item.type for item in self.known}
@@ -452,8 +455,7 @@ class _JsonFile(TextFile):
         wanted = self.schema
         flat = pa.schema([item for item in wanted if not _has_map(item.type)])
         asked = pa.schema([pa.field(item.name, _dates_as_text(item.type)) for item in flat])
-        options = pa.json.ParseOptions(explicit_schema=asked)
-        rows = pa.json.read_json(_reader(block), parse_options=options)
+        rows = json_records.read(block, asked)
         for name in wanted.names:
             if name not in rows.schema.names:
                 rows = rows.append_column(name, pa.nulls(rows.num_rows))
