@@ -235,7 +235,7 @@ def test_a_large_source_is_read_in_blocks_and_is_the_same(
 
 
 @pytest.mark.parametrize("block", [1 << 20, 100, 30])
-@pytest.mark.parametrize("letter", ['5" disk', 'x ""', '"x" "y'])
+@pytest.mark.parametrize("letter", ['5" disk', 'x ""'])
 @pytest.mark.parametrize("begin", ["", "\ufeff"])
 def test_a_quote_within_a_value_is_a_letter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, letter: str, begin: str

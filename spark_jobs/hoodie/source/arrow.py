@@ -21,7 +21,8 @@ from hoodie.format.meta_fields import without_meta
 from hoodie.format.parquet_footer import Footer
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import file_system
-from hoodie.source.text import text_files, text_rows
+from hoodie.source.text import text_rows
+from hoodie.source.text_sources import text_files
 from hoodie.source.together import union, unreadable
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef

@@ -22,7 +22,8 @@ from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow import read
 from hoodie.source.arrow_files import file_system
 from hoodie.source.bad_rows import BadRows, Required, Screened, lacking, located, record_texts
-from hoodie.source.text import TextFile, text_files, text_rows
+from hoodie.source.text import TextFile, text_rows
+from hoodie.source.text_sources import text_files
 
 _FILE_NAME = "__filename"
 
@@ -64,10 +65,8 @@ def _text(source: Source, known: pa.Schema | None, required: Required, bad: BadR
     good = []
     for file in text_files(source, known):
         screen = _Screen(file, required, bad)
-        try:
+        with file.reading():
             screen.run()
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise file.unreadable(error) from error
         if screen.records or source.format is Format.CSV:
             good.append(replace(file, holes=tuple(screen.holes)))
     if good:
@@ -132,7 +131,7 @@ class _Screen:
                     todo += [some[half:], some[:half]]
                 continue
             self.records += rows.num_rows
-            for number, problem in self.required.problems(rows):
+            for number, problem in self.required.problems(self.file.full(rows)):
                 self.records -= 1
                 yield int(some[number]), problem
 
