@@ -268,7 +268,10 @@ def line_end(text: bytes) -> int:
 
 class JsonFile(TextFile):
     def whole_blocks(self) -> Iterator[bytes]:
-        return text_blocks(self, "utf8", lambda text: 0 if json_records.is_one_array(text) else line_end(text))
+        def end(text: bytes) -> int:
+            return 0 if json_records.is_one_array(text) else line_end(text)
+
+        return text_blocks(self, "utf8", end)
 
     def lines(self, block: bytes) -> list[bytes]:
         ends = block.split(b"\n")
