@@ -1,0 +1,84 @@
+"""The protocol of writers at once, in every order of a few actors (tests.model.protocol)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.explore import Scenario, explore
+from tests.model.scenarios import LONG, SHORT, without
+from tests.support.tiers import full_but
+
+SLEEPER = "compaction whose planner sleeps, object store, beside an upsert with a retry"
+#: a rule that is turned off, by scenario; what is wrong then
+MISSING = (
+    (
+        without("new key: upsert beside insert_overwrite", compare_completed=False, check_reads=False),
+        "rows are p/k=A, p/k=B; by the order of completion they are p/k=B",
+    ),
+    (without("between: delete beside upsert of the key", check_reads=False), "rows are p/k=B;"),
+    (without("between: delete_partition beside upsert", check_reads=False), "rows are p/k=B;"),
+    (without("between: insert_overwrite beside upsert", check_reads=False), "rows are p/k=B, p/w=A;"),
+    (without("read: UPDATE statement beside insert", check_reads=False), "rows are p/k=B, p/o=A;"),
+    (without("read: insert with drop beside delete", check_reads=False), "rows are p/n=A;"),
+    (without("planned compaction that is cancelled", check_plans=False), "rows are p/o=log;"),
+    (
+        without("compaction whose planner loses the lock", check_lock=False, check_sources=False),
+        "rows are p/o=log;",
+    ),
+    (
+        without("clustering whose planner loses the lock", check_lock=False, check_sources=False),
+        "rows are p/o=seed, p/u=seed;",
+    ),
+    (
+        without("clustering beside an insert_overwrite that loses the lock", check_lock=False),
+        "a clustering can't be executed",
+    ),
+    (without("non-blocking: two appends", completion_slices=False), "rows are p/o=B;"),
+    (without("non-blocking: an append beside a compaction", completion_slices=False), "rows are p/o=log;"),
+    (
+        without("an instant that is put late, beside a follower", check_lock=False),
+        "F saw commits [2], there are [1, 2]",
+    ),
+    (without("a sleeping writer is rolled back, object store", inside=False), "rows are p/o=B;"),
+    (without(SLEEPER, check_sources=False), "rows are p/o=log;"),
+)
+#: one for each rule
+QUICK = {
+    "new key: upsert beside insert_overwrite, no compare_completed, no check_reads",
+    "between: delete beside upsert of the key, no check_reads",
+    "planned compaction that is cancelled, no check_plans",
+    "compaction whose planner loses the lock, no check_lock, no check_sources",
+    "clustering beside an insert_overwrite that loses the lock, no check_lock",
+    "non-blocking: an append beside a compaction, no completion_slices",
+}
+#: no substitutes for the rule that reads are conflicts
+SUBSTITUTES = (
+    (without("new key: two upserts", check_reads=False, instant_first=True), "rows are p/k=B;"),
+    (
+        without("between: delete_partition beside upsert", check_reads=False, instant_first=True),
+        "rows are p/k=B;",
+    ),
+)
+#: of those of a few hundred states
+SLOWER = {"clean beside an upsert and a reader", "a writer is killed", "new key: two insert_overwrites"}
+
+
+@pytest.mark.parametrize(
+    "scenario", full_but({each for each in SHORT if each.name not in SLOWER}, [*SHORT, *LONG]), ids=str
+)
+def test_the_rules_hold_in_every_order(scenario: Scenario) -> None:
+    result = explore(scenario)
+    assert not result.wrong, result
+    assert result.complete
+    assert result.outcomes
+
+
+@pytest.mark.parametrize(
+    ("scenario", "wrong"),
+    [*full_but(QUICK, MISSING, str), *full_but((), SUBSTITUTES)],
+    ids=[str(each) for each, _ in (*MISSING, *SUBSTITUTES)],
+)
+def test_a_rule_that_is_missing_shows(scenario: Scenario, wrong: str) -> None:
+    result = explore(scenario)
+    assert wrong in result.wrong, result
+    assert result.trace
