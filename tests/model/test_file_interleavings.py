@@ -1,0 +1,86 @@
+"""Files that are deleted, or made too late, beside a writer, in a forced order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hoodie
+from hoodie.errors import HoodieError
+from hoodie.write.transaction import Transaction
+from tests.model.forcing import (
+    AT_ONCE,
+    OPTIONS,
+    StoppingObjects,
+    aside,
+    effect,
+    judge,
+    lose_heartbeat,
+    lose_lock,
+    lost,
+    reset,
+    rows,
+    stop,
+    stop_before,
+    table,
+)
+from tests.support.objects import SCHEME, stored
+from tests.support.storages import registered
+
+CLEAN = {
+    "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
+    "hoodie.cleaner.fileversions.retained": "1",
+}
+
+
+def upsert(path: str, how: dict[str, str], key: str, w: str, p: str = "p0") -> hoodie.WriteResult:
+    return hoodie.write_table(table(key, p=p, w=w), path, options=how)
+
+
+@pytest.mark.parametrize("how", [AT_ONCE, OPTIONS], ids=["writers at once", "one writer"])
+def test_a_folder_that_is_cleaned_between_a_look_and_the_files(path: str, how: dict[str, str]) -> None:
+    """All rows of the partition were deleted; W has found its folder, and the clean deletes it."""
+    for key, partition in (("a", "p0"), ("z", "p1")):
+        upsert(path, how, key, "seed", partition)
+    hoodie.delete_partitions(path, ["p0"], options=how)
+
+    def cleans() -> None:
+        assert aside("C", lambda: hoodie.clean_table(path, options={**how, **CLEAN})).deleted_partitions
+
+    with stop_before(Transaction, "take", "W", cleans):
+        writer = aside("W", lambda: upsert(path, how, "b", "W"))
+    if not lost(writer):
+        judge(path, [("p1", "z", "seed")], {"W": writer}, {"W": effect("upsert", "W", "b")})
+
+
+def test_a_commit_of_a_zombie_on_an_object_store(tmp_path: Path) -> None:
+    """A has looked whether it lives and has the lock, and sleeps before its request; B rolls it back and
+    commits; A's request comes, and readers look before A takes its commit off the timeline again.
+    """
+    how = {**AT_ONCE, "hoodie.write.num.retries.on.conflict.failures": "9"}
+    answers: dict[str, Any] = {}
+    seen: list[Any] = []
+    with stored(tmp_path) as bucket, registered(SCHEME, StoppingObjects):
+        path = f"{bucket}/t"
+        first = upsert(path, how, "old", "seed").instant
+
+        def sleeps() -> None:
+            lose_lock()
+            lose_heartbeat(path)
+            answers["B"] = aside("B", lambda: upsert(path, how, "b", "B"))
+
+        def looks() -> None:
+            seen.append(aside("R", lambda: rows(path)))
+            seen.append(aside("R", lambda: rows(path, begin=first)))
+
+        with stop("A", ".commit", sleeps, "checked") as slept, stop("A", ".commit", looks, "after"):
+            answers["A"] = aside("A", lambda: upsert(path, how, "a", "A"))
+        assert slept.reached
+        assert lost(answers["A"])
+        judge(path, [("p0", "old", "seed")], answers, {"B": effect("upsert", "B", "b")})
+        right = [("p0", "b", "B"), ("p0", "old", "seed")]
+        for found, expected in zip(seen, (right, right[:1]), strict=True):
+            assert isinstance(found, HoodieError) or found == expected
+    reset()
