@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY
-from hoodie.statements.parser import DIALECT, Merge, When
+from hoodie.statements.parser import DIALECT, OWN, Merge, When
 from hoodie.statements.plan import Plan, assigned, cast, failure, relation, stored
 from hoodie.statements.target import Target
 from hoodie.write.operation import Operation
@@ -149,20 +149,27 @@ def _source(
     if ordering is not None:
         column = exp.column(ordering, table=statement.alias, quoted=True)
         by = exp.Order(expressions=[exp.Ordered(this=column, desc=True, nulls_first=False)])
-        rank: exp.Expr = exp.Window(this=exp.RowNumber(), partition_by=keys, order=by)
+        rank = _over(exp.Anonymous(this="row_number"), keys, by)
     else:
         text = (
             f"several rows of {statement.alias} have one key, and no ordering column says which one "
             "counts; make it "
             "a SELECT that gives one row a key"
         )
-        count = exp.Window(this=exp.Count(this=exp.Star()), partition_by=keys)
+        count = _over(exp.Anonymous(this="count", expressions=[exp.Star()]), keys)
         known = [value.copy().is_(exp.null()).not_() for value in equal.values()]
         again = exp.and_(count > exp.Literal.number(1), *known)
         rank = exp.case().when(again, failure(text)).else_(exp.Literal.number(1))
     ranked = exp.select("*", exp.alias_(rank, _RANK)).from_(statement.source.copy())
     first = exp.select("*").from_(ranked.subquery("hoodie_ranked")).where(exp.column(_RANK).eq(1))
     return first.subquery(exp.to_identifier(statement.alias, quoted=True))
+
+
+def _over(function: exp.Expr, keys: list[exp.Expr], order: exp.Order | None = None) -> exp.Expr:
+    """A function of the rows of a key."""
+    made = exp.Window(this=function, partition_by=keys, order=order)
+    made.meta[OWN] = True
+    return made
 
 
 def _values(

@@ -14,12 +14,11 @@ from sqlglot import exp
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.source.ddl import ddl
-from hoodie.statements.parser import DIALECT, Assignments, Delete, Insert, Named, Update
+from hoodie.statements.parser import ASSIGNED, DIALECT, OWN, Assignments, Delete, Insert, Named, Update
 from hoodie.statements.target import Target
+from hoodie.statements.words import MARK
 from hoodie.write.operation import Operation
 
-#: before what a statement says of rows that it can't write
-MARK = "hoodie statement: "
 _NUMBER = "hoodie_number"
 
 
@@ -132,37 +131,20 @@ def typed(value: exp.Expr, field: pa.Field[pa.DataType]) -> exp.Expr:
 
 def cast(value: exp.Expr, field: pa.Field[pa.DataType]) -> exp.Expr:
     made = exp.Cast(this=value.copy(), to=exp.DataType.build(ddl(field.type), dialect=DIALECT))
-    made.meta[ASSIGNED] = pa.types.is_integer(field.type)
+    made.meta[ASSIGNED] = field
     return made
-
-
-#: of casts that assign to a whole number
-ASSIGNED = "assigned"
 
 
 def failure(text: str) -> exp.Expr:
     """A value that can't be: whoever evaluates it fails with the text."""
-    return exp.Anonymous(this="raise_error", expressions=[exp.Literal.string(f"{MARK}{text}")])
+    made = exp.Anonymous(this="raise_error", expressions=[exp.Literal.string(f"{MARK}{text}")])
+    made.meta[OWN] = True
+    return made
 
 
 def tables_of(query: exp.Expr) -> set[str]:
     """Names of the tables of a query, in lower case."""
     return {table.name.lower() for table in query.find_all(exp.Table)}
-
-
-def text_of(query: exp.Expr, dialect: str) -> str:
-    """The query for an engine. A value that is assigned to a whole number loses its fraction, as in Spark."""
-    if dialect == DIALECT:
-        return query.sql(dialect)
-    return query.transform(_for_duckdb).sql(dialect)
-
-
-def _for_duckdb(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Cast) and node.meta.get(ASSIGNED) and not isinstance(node.this, exp.Null):
-        node.set("this", exp.Anonymous(this="trunc", expressions=[node.this]))
-    elif isinstance(node, exp.Anonymous) and node.name.lower() == "raise_error":
-        node.set("this", "error")
-    return node
 
 
 def _not_older(named: Named, ordering: str, value: exp.Expr) -> exp.Expr:
@@ -178,7 +160,8 @@ def _not_older(named: Named, ordering: str, value: exp.Expr) -> exp.Expr:
 
 def relation(named: Named) -> exp.Expr:
     """The target in FROM."""
-    return exp.alias_(exp.to_table(named.table, quoted=True), named.alias, table=True, quoted=True)
+    table = exp.Table(this=exp.to_identifier(named.table, quoted=True))
+    return exp.alias_(table, named.alias, table=True, quoted=True)
 
 
 def _where(query: exp.Select, condition: exp.Expr | None) -> exp.Select:

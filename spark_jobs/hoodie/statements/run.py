@@ -15,11 +15,14 @@ from hoodie.errors import CommitConflict, ConfigError, HoodieError, InputError
 from hoodie.pipeline import write
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.sql_tables import SqlTable
+from hoodie.read.table_dataset import TableDataset
 from hoodie.statements.names import named, relations, table_named
+from hoodie.statements.words import MARK
 from hoodie.write.operation import Derived, Operation, WriteRequest, WriteResult
 from hoodie.write.settings import INSERT_INTO
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from sqlglot import exp
 
     from hoodie.services.results import ServiceResult
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from hoodie.statements.target import Target
 
 _ATTEMPTS = 3
+#: the dialect of the engine whose SQL is not Spark's
+LOCAL = "duckdb"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +115,6 @@ class _Attempt:
         )
 
     def run(self, statement: Delete | Update | Insert | Merge, progress: ProgressCallback) -> WriteResult:
-        from hoodie.statements.plan import text_of
-
         asked = self.tables[self.name]
         plan = self._plan(statement)
         request = WriteRequest(
@@ -123,7 +126,7 @@ class _Attempt:
             self.request.dry_run,
             derived=Derived(read=asked.open().timeline if plan.reads else None, flagged=plan.flagged),
         )
-        text = text_of(plan.query, self.backend.dialect)
+        text = self._text(plan.query)
         try:
             made = self.backend.sql_rows(text, self.tables, self.rows)
             return write(self.backend.engine(), self.backend.frame(made), request, progress)
@@ -149,20 +152,36 @@ class _Attempt:
         """The names of a source's columns, without a look at its rows."""
         from sqlglot import exp
 
-        from hoodie.statements.plan import text_of
-
         rows = (
             source.subquery("hoodie_rows") if isinstance(source, exp.Query) and not source.alias else source
         )
-        asked = exp.select("*").from_(rows.copy()).limit(0)
-        answer = self.backend.sql(text_of(asked, self.backend.dialect), self.tables, self.rows)
-        return list(answer.columns if hasattr(answer, "sparkSession") else answer.schema.names)
+        asked = exp.select("*").from_(rows.copy())
+        if self.backend.dialect != LOCAL:
+            answer = self.backend.sql(asked.limit(0).sql(self.backend.dialect), self.tables, self.rows)
+            return list(answer.columns)
+        from hoodie.statements.local import queries
+
+        return list(queries.answer(asked, self._schemas(asked)).names)
+
+    def _text(self, query: exp.Query) -> str:
+        """The query for the engine. Raises ConfigError for what does not mean the same on both."""
+        if self.backend.dialect != LOCAL:
+            return query.sql(self.backend.dialect)
+        from hoodie.statements.local import queries
+
+        return queries.text(query, self._schemas(query))
+
+    def _schemas(self, query: exp.Expr) -> dict[str, pa.Schema]:
+        """Of the tables of a query, by names in lower case."""
+        from hoodie.statements.plan import tables_of
+
+        wanted = tables_of(query)
+        found = {name: TableDataset(name, asked) for name, asked in self.tables.items() if name.lower() in wanted}
+        return {name.lower(): given.schema for name, given in {**found, **self.rows}.items()}
 
 
 def _failure(error: BaseException) -> str | None:
     """What the statement says of rows that it can't write, in the error of whichever engine."""
-    from hoodie.statements.plan import MARK
-
     text = error.message if isinstance(error, HoodieError) else str(error)
     _, found, said = text.partition(MARK)
     return said.splitlines()[0].partition(" SQLSTATE")[0].partition("; columns are")[0] if found else None

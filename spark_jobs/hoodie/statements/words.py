@@ -7,6 +7,8 @@ import re
 from hoodie.errors import ConfigError
 
 STATEMENTS = ("INSERT", "UPDATE", "DELETE", "MERGE", "CALL")
+#: before what a statement says of rows that it can't write
+MARK = "hoodie statement: "
 _FIRST = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
 #: of other words, what does the same
 _INSTEAD = {
