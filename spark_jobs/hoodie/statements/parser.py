@@ -13,7 +13,6 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
 from hoodie.errors import ConfigError
 from hoodie.statements.words import STATEMENTS
@@ -27,8 +26,6 @@ _PLAIN_CALLS = {
     "APPROX_PERCENTILE", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "CEIL", "CHAR", "CHR", "CONVERT", "DECODE",
     "FLOOR", "INITCAP", "MAX_BY", "MIN_BY", "NORMALIZE", "PERCENTILE", "PERCENTILE_APPROX",
 }  # fmt: skip
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
-_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": r"\%", "_": r"\_"}
 #: column as it was written, value
 Assignments: TypeAlias = tuple[tuple[str, exp.Expr], ...]
 
@@ -101,6 +98,9 @@ Statement: TypeAlias = Delete | Update | Insert | Merge | Call
 class Written(Spark):
     """Spark's SQL with its functions as they are written: each one stays a name with arguments."""
 
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["\\", "'", '"']
+
     class Parser(Spark.Parser):
         FUNCTIONS = {}
         NO_PAREN_FUNCTIONS = {}
@@ -115,31 +115,10 @@ def parsed(text: str) -> Statement:
     """
     plain = text.strip().rstrip(";").rstrip()
     with _explained(text):
-        _read_as_in_spark(plain)
         trees = [tree for tree in sqlglot.parse(plain, dialect=Written) if tree is not None]
         if len(trees) != 1:
             raise ConfigError(f"the SQL text has {len(trees)} statements; give one", sql=text)
         return _statement(trees[0])
-
-
-def _read_as_in_spark(text: str) -> None:
-    """Raises ConfigError for a text literal that the parser reads otherwise than Spark."""
-    for token in sqlglot.tokenize(text, dialect=Written):
-        raw = text[token.start : token.end + 1]
-        if token.token_type is not TokenType.STRING or raw[:1] not in ("'", '"'):
-            continue
-        if _unescaped(raw[1:-1].replace(raw[0] * 2, raw[0])) != token.text:
-            raise ConfigError(f"the text {raw} has an escape that is not supported; write the letter itself")
-
-
-def _unescaped(raw: str) -> str:
-    def letter(found: re.Match[str]) -> str:
-        code = found[1]
-        if len(code) == 1:
-            return _ESCAPES.get(code, code)
-        return chr(int(code[1:], 16) if code[0] in "uU" else int(code, 8))
-
-    return _ESCAPE.sub(letter, raw)
 
 
 def _statement(tree: exp.Expr) -> Statement:

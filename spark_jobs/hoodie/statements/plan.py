@@ -19,7 +19,8 @@ from hoodie.statements.target import Target
 from hoodie.statements.words import MARK
 from hoodie.write.operation import Operation
 
-_NUMBER = "hoodie_number"
+#: names of the values of an INSERT, before their places
+_NUMBER = "value"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +90,15 @@ def insert_plan(statement: Insert, target: Target, given: Sequence[str], operati
             columns=", ".join(names),
         )
     places = {
-        name: exp.column(f"{_NUMBER}_{place}", quoted=True) for place, name in zip(found, names, strict=True)
+        name: exp.column(f"{_NUMBER} {place + 1}", quoted=True)
+        for place, name in zip(found, names, strict=True)
     }
     columns = [
         typed(fixed.get(field.name) or places.get(field.name) or exp.null(), field) for field in target.schema
     ]
     alias = exp.TableAlias(
         this=exp.to_identifier("hoodie_rows"),
-        columns=[exp.to_identifier(f"{_NUMBER}_{place}", quoted=True) for place in range(len(given))],
+        columns=[exp.to_identifier(f"{_NUMBER} {place + 1}", quoted=True) for place in range(len(given))],
     )
     query = exp.select(*columns).from_(exp.Subquery(this=statement.query.copy(), alias=alias))
     return Plan(operation=operation, query=query, reads=target.name.lower() in tables_of(query))

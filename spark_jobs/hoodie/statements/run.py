@@ -176,7 +176,9 @@ class _Attempt:
         from hoodie.statements.plan import tables_of
 
         wanted = tables_of(query)
-        found = {name: TableDataset(name, asked) for name, asked in self.tables.items() if name.lower() in wanted}
+        found = {
+            name: TableDataset(name, asked) for name, asked in self.tables.items() if name.lower() in wanted
+        }
         return {name.lower(): given.schema for name, given in {**found, **self.rows}.items()}
 
 

@@ -10,7 +10,6 @@ from hoodie.statements.local.bound import Bound, guarded, refused
 from hoodie.statements.local.literals import constant_as
 from hoodie.statements.local.types import (
     DATE,
-    EXACT,
     FLOATING,
     NUMBERS,
     STRING,
@@ -51,6 +50,35 @@ _NUMBER = Cast(
 _DAY = Cast(takes="regexp_full_match({0}, '[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}')", note="`yyyy-mm-dd`")
 _OF_DAY = Cast(takes="year({0}) BETWEEN 1 AND 9999", note="days of the years 1 to 9999")
 _BY_TEXT = Cast(text="CAST(CAST({0} AS VARCHAR) AS {type})")
+_OF_TIME = Cast(
+    text="CAST(timezone('UTC', {0}) AS {type})",
+    takes="year({0}) BETWEEN 1 AND 9999",
+    note="instants of the years 1 to 9999, in UTC",
+)
+_OF_NTZ = Cast(takes="year({0}) BETWEEN 1 AND 9999", note="times of the years 1 to 9999")
+_MIDNIGHT = Cast(
+    text="CAST(timezone('UTC', CAST({0} AS TIMESTAMP)) AS {type})",
+    takes="year({0}) BETWEEN 1 AND 9999",
+    note="midnight in UTC, of the years 1 to 9999",
+)
+_INSTANT_OF_NTZ = Cast(
+    text="timezone('UTC', {0})", takes="year({0}) BETWEEN 1 AND 9999", note="as UTC, of the years 1 to 9999"
+)
+_TIME = r"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}([.][0-9]{{1,6}})?"
+_INSTANT = Cast(
+    text="timezone('UTC', CAST({0} AS TIMESTAMP))",
+    takes=f"regexp_full_match({{0}}, '{_TIME}')",
+    note="`yyyy-mm-dd hh:mm:ss[.ffffff]`, in UTC",
+)
+_LOCAL_TIME = Cast(
+    takes=f"regexp_full_match({{0}}, '{_TIME}')",
+    note="`yyyy-mm-dd hh:mm:ss[.ffffff]`",
+)
+_TRUTH = Cast(
+    text="(lower({0}) = 'true')",
+    takes="lower({0}) IN ('true', 'false')",
+    note="`true` and `false`, in any case",
+)
 
 
 def _casts() -> dict[tuple[str, str], Cast]:
@@ -63,6 +91,7 @@ def _casts() -> dict[tuple[str, str], Cast]:
             ("float", one): _CUT,
             ("double", one): _CUT,
             ("string", one): _DIGITS,
+            ("boolean", one): Cast(),
         }
     return {
         **found,
@@ -78,6 +107,17 @@ def _casts() -> dict[tuple[str, str], Cast]:
         ("string", "decimal"): _DECIMALS,
         ("string", "date"): _DAY,
         ("date", "string"): _OF_DAY,
+        ("string", "boolean"): _TRUTH,
+        ("date", "timestamp"): _MIDNIGHT,
+        ("date", "timestamp_ntz"): _OF_DAY,
+        ("timestamp", "date"): _OF_TIME,
+        ("timestamp", "timestamp_ntz"): _OF_TIME,
+        ("timestamp", "string"): _OF_TIME,
+        ("timestamp_ntz", "date"): _OF_NTZ,
+        ("timestamp_ntz", "timestamp"): _INSTANT_OF_NTZ,
+        ("timestamp_ntz", "string"): _OF_NTZ,
+        ("string", "timestamp"): _INSTANT,
+        ("string", "timestamp_ntz"): _LOCAL_TIME,
     }
 
 
@@ -99,7 +139,9 @@ def cast(given: Bound, to: SqlType) -> Bound:
     text = entry.text.format(given.text, type=to.duckdb)
     if entry.takes:
         wrong = f"NOT {entry.takes.format(given.text)}"
-        said = f'CAST from {given.type} to {to} takes {entry.note} on the local engine; use engine="spark" for'
+        said = (
+            f'CAST from {given.type} to {to} takes {entry.note} on the local engine; use engine="spark" for'
+        )
         text = guarded(wrong, said, given.text, text, to)
     return Bound(text=text, type=to)
 
@@ -142,8 +184,7 @@ def assigned(given: Bound, to: SqlType, column: str, written: str) -> Bound:
         return cast(given, to)
     if isinstance(given.constant, str) and (made := constant_as(given, to)) is not None:
         return made
-    both = {given.type.name, to.name}
-    if not (both <= set(NUMBERS) or (to.name == "string" and given.type.name in (*EXACT, "boolean", "date"))):
+    if not _assigns(given.type.name, to.name):
         raise ConfigError(
             f"{written} is {given.type} and column {column} is {to}: Spark assigns no {given.type} to {to}; "
             f"write CAST({written} AS {to}) or a value of that type",
@@ -151,3 +192,12 @@ def assigned(given: Bound, to: SqlType, column: str, written: str) -> Bound:
         )
     return cast(given, to)
 
+
+def _assigns(given: str, to: str) -> bool:
+    """Does Spark assign values of a type to a column of another one."""
+    if to == "string":
+        return given in (*NUMBERS, "boolean", *_DAYS)
+    return {given, to} <= set(NUMBERS) or {given, to} <= set(_DAYS)
+
+
+_DAYS = ("date", "timestamp", "timestamp_ntz")

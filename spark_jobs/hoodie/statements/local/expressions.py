@@ -54,7 +54,7 @@ def only(node: exp.Expr, *known: str) -> None:
 
 def shown(node: exp.Expr) -> str:
     """A node for an error: its function's name, or its text."""
-    if isinstance(node, exp.Func) and not isinstance(node, (exp.Cast, exp.Case, exp.Connector)):
+    if isinstance(node, exp.Func) and not isinstance(node, (exp.Cast, exp.Case, exp.Binary)):
         name = node.name if isinstance(node, exp.Anonymous) else node.sql(DIALECT).partition("(")[0]
         return f"the function {name.lower()}"
     return str(node.sql(DIALECT))
@@ -145,12 +145,14 @@ class _Expressions:
         default = node.args.get("default")
         values.append(Bound(text="NULL", type=VOID) if default is None else self.bind(default))
         texts, kind = casts.unified(values, "CASE")
-        whens = " ".join(f"WHEN {when} THEN {then}" for when, then in zip(conditions, texts[:-1], strict=True))
+        whens = " ".join(
+            f"WHEN {when} THEN {then}" for when, then in zip(conditions, texts[:-1], strict=True)
+        )
         return Bound(text=f"(CASE {whens} ELSE {texts[-1]} END)", type=kind)
 
     def _if(self, node: exp.If) -> Bound:
-        values = [node.this, node.args["true"], node.args.get("false") or exp.null()]
-        return FUNCTIONS["if"].bind("if", [self.bind(item) for item in values])
+        values = [node.this, node.args["true"], node.args.get("false")]
+        return FUNCTIONS["if"].bind("if", [self.bind(item) for item in values if item is not None])
 
     def _is(self, node: exp.Is) -> Bound:
         self._plain(node, node.this)
@@ -237,7 +239,9 @@ class _Expressions:
         keys = [self._key(item, "PARTITION BY", own) for item in node.args.get("partition_by") or ()]
         order = node.args.get("order")
         sorts = [self.sort(item, own) for item in order.expressions] if order is not None else []
-        inside = [f"PARTITION BY {', '.join(keys)}"] * bool(keys) + [f"ORDER BY {', '.join(sorts)}"] * bool(sorts)
+        inside = [f"PARTITION BY {', '.join(keys)}"] * bool(keys) + [f"ORDER BY {', '.join(sorts)}"] * bool(
+            sorts
+        )
         called = "count(*)" if rows else f"{name}()"
         return Bound(text=f"CAST({called} OVER ({' '.join(inside)}) AS INTEGER)", type=INT)
 

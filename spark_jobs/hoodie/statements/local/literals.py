@@ -35,8 +35,8 @@ LITERALS = {
     "`'text'`, `\"text\"`": "string",
     "`true`, `false`, `NULL`": "boolean; NULL takes the type that it stands for",
     "`DATE '2024-01-28'`, and `'2024-01-28'` beside a date": "date, with four digits of the year",
-    "`TIMESTAMP '2024-01-28 12:00:00Z'`, and such a text beside a timestamp": (
-        "timestamp; `Z` or an offset such as `+01:00` is needed, since without one it means the session's time zone"
+    "`TIMESTAMP '2024-01-28 12:00:00+01:00'`, and such a text beside a timestamp": (
+        "timestamp; `Z`, an offset, or none for UTC; without a time it is midnight"
     ),
     "`TIMESTAMP_NTZ '2024-01-28 12:00:00'`, and such a text beside a timestamp_ntz": "timestamp_ntz",
 }
@@ -45,7 +45,7 @@ _DECIMAL = re.compile(r"[0-9]*\.[0-9]*")
 _EXPONENT = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(?P<zone>Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(?P<zone>Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])?)?"
 )
 
 
@@ -114,11 +114,11 @@ def _moment(text: str, to: SqlType) -> Bound | None:
     if to not in (TIMESTAMP, TIMESTAMP_NTZ):
         return None
     found = _TIME.fullmatch(text)
-    zoned = found is not None and found["zone"] is not None
-    if found is None or not _is(datetime.fromisoformat, text) or zoned != (to == TIMESTAMP):
+    if found is None or not _is(datetime.fromisoformat, text) or (found["zone"] and to == TIMESTAMP_NTZ):
         example = "2024-01-28 12:00:00+00:00" if to == TIMESTAMP else "2024-01-28 12:00:00"
         raise refused(f"the text {text!r} as {to}", f"write it as {example!r}")
-    return Bound(text=f"CAST({quoted(text)} AS {to.duckdb})", type=to)
+    zone = "" if found["zone"] or to == TIMESTAMP_NTZ else f"{'' if ':' in text else ' 00:00:00'}+00:00"
+    return Bound(text=f"CAST({quoted(text + zone)} AS {to.duckdb})", type=to)
 
 
 def _is(read: object, text: str) -> bool:

@@ -104,7 +104,7 @@ def _divided(symbol: str, given: Sequence[Bound]) -> Bound:
     return _by(given, DOUBLE, "/")
 
 
-def _remainder(symbol: str, given: Sequence[Bound]) -> Bound:
+def remainder(symbol: str, given: Sequence[Bound]) -> Bound:
     if not {item.type.name for item in given} <= {*WHOLE, *FLOATING}:
         raise refused(f"{symbol} of {listed(given)}", "cast to bigint or double")
     kind = common([item.type for item in given])
@@ -192,9 +192,7 @@ OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.Div: Operator(
         symbol="/", takes="numbers, of decimals with a double or float", gives="double", bind=_divided
     ),
-    exp.Mod: Operator(
-        symbol="%", takes="whole numbers, float, double", gives="their type", bind=_remainder
-    ),
+    exp.Mod: Operator(symbol="%", takes="whole numbers, float, double", gives="their type", bind=remainder),
     exp.IntDiv: Operator(symbol="DIV", takes="whole numbers", gives="bigint", bind=_quotient),
     exp.Neg: Operator(symbol="-", takes="a number", gives="its type", bind=negative),
     exp.DPipe: Operator(symbol="||", takes="strings", gives="string", bind=concatenated),

@@ -116,7 +116,9 @@ class _Scope:
                         yield item
 
     def _all(self) -> list[str]:
-        return [f"{item.name}.{name}" if item.name else name for item in self.relations for name in item.names]
+        return [
+            f"{item.name}.{name}" if item.name else name for item in self.relations for name in item.names
+        ]
 
     def scalar(self, query: exp.Expr) -> Bound:
         made = self._inner(query)
@@ -294,7 +296,9 @@ class _Queries:
             raise ConfigError("VALUES has rows of different lengths; give each one the same columns")
         made = [casts.unified(items, "VALUES") for items in zip(*rows, strict=True)]
         columns = tuple(Bound(text=f"c{next(self._numbers)}", type=kind) for _, kind in made)
-        lines = ", ".join(f"({', '.join(items)})" for items in zip(*(texts for texts, _ in made), strict=True))
+        lines = ", ".join(
+            f"({', '.join(items)})" for items in zip(*(texts for texts, _ in made), strict=True)
+        )
         place = f"r{next(self._numbers)}({', '.join(item.text for item in columns)})"
         return Answer(
             text=f"SELECT * FROM (VALUES {lines}) AS {place}",
@@ -343,7 +347,10 @@ def _listed(node: exp.Expr, scope: _Scope) -> Iterator[tuple[str, Bound]]:
     if not whole and not isinstance(node, exp.Star):
         if isinstance(node, exp.Alias):
             only(node, "this", "alias")
-        yield node.alias_or_name or node.sql(DIALECT), bind(node.this if isinstance(node, exp.Alias) else node, scope)
+        yield (
+            node.alias_or_name or node.sql(DIALECT),
+            bind(node.this if isinstance(node, exp.Alias) else node, scope),
+        )
         return
     star = node.this if isinstance(node, exp.Column) else node
     only(star)

@@ -30,7 +30,7 @@ class SqlType:
 
     @property
     def duckdb(self) -> str:
-        """"" for a type that has no name there."""
+        """ "" for a type that has no name there."""
         if self.name == "decimal":
             return f"DECIMAL({self.precision}, {self.scale})"
         if self.name in _DUCKDB or self.name == "void":
