@@ -7,19 +7,20 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.spark import SparkParser
 
 from hoodie.errors import ConfigError
 from hoodie.statements.words import STATEMENTS
 
 DIALECT = "spark"
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
-#: meta data of nodes: of casts the table's column that they assign to; of what is not the statement's own text
+#: meta data of nodes: of casts the column that they assign to; of what the plan adds to the statement
 ASSIGNED, OWN = "assigned", "own"
 #: forms of calls that become other expressions, although they are written as any other call
 _PLAIN_CALLS = {
@@ -99,13 +100,13 @@ class Written(Spark):
     """Spark's SQL with its functions as they are written: each one stays a name with arguments."""
 
     class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = ["\\", "'", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
-    class Parser(Spark.Parser):
-        FUNCTIONS = {}
-        NO_PAREN_FUNCTIONS = {}
-        FUNCTION_PARSERS = {
-            name: made for name, made in Spark.Parser.FUNCTION_PARSERS.items() if name not in _PLAIN_CALLS
+    class Parser(SparkParser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: made for name, made in SparkParser.FUNCTION_PARSERS.items() if name not in _PLAIN_CALLS
         }
 
 

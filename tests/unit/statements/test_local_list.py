@@ -19,10 +19,18 @@ from scripts.environment import ROOT
 from tests.support.statements import KEY, LOGS, ORDERED
 
 _FIELDS = {
-    "id": pa.string(), "updated": pa.int64(), "s": pa.string(), "d": pa.float64(), "dec": pa.decimal128(10, 2),
-    "day": pa.date32(), "n": pa.int32(), "l": pa.int64(), "o": pa.string(), "tags": pa.list_(pa.string()),
+    "id": pa.string(),
+    "updated": pa.int64(),
+    "s": pa.string(),
+    "d": pa.float64(),
+    "dec": pa.decimal128(10, 2),
+    "day": pa.date32(),
+    "n": pa.int32(),
+    "l": pa.int64(),
+    "o": pa.string(),
+    "tags": pa.list_(pa.string()),
     "at": pa.timestamp("us", "UTC"),
-}  # fmt: skip
+}
 _AT = dt.datetime(2024, 1, 28, 12, tzinfo=dt.UTC)
 _ROWS = [
     ("a", 1, "a_b", 2.7, Decimal("3.75"), dt.date(2024, 1, 28), 0, 0, None, ["x"], _AT),
@@ -138,7 +146,8 @@ def test_what_is_not_on_the_list_is_refused_by_name(made: Path, expression: str,
     with pytest.raises(ConfigError) as caught:
         hoodie.sql(f"UPDATE t SET o = {expression}", tables={"t": made})
     assert said in caught.value.message
-    assert "docs/sql-functions.md" in caught.value.message and 'engine="spark"' in caught.value.message
+    assert "docs/sql-functions.md" in caught.value.message
+    assert 'engine="spark"' in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -151,8 +160,8 @@ def test_what_is_not_on_the_list_is_refused_by_name(made: Path, expression: str,
         ("UPDATE t SET day = n", "n is int and column day is date"),
         ("INSERT INTO t (id, l) SELECT id, s FROM t", "`value 2` is string and column l is bigint"),
         (
-            "MERGE INTO t USING (SELECT id, s AS x FROM t) u ON t.id = u.id WHEN MATCHED THEN UPDATE SET l = u.x",
-            "u.x is string and column l is bigint",
+            "MERGE INTO t USING (SELECT id, s FROM t) u ON t.id = u.id WHEN MATCHED THEN UPDATE SET l = u.s",
+            "u.s is string and column l is bigint",
         ),
     ],
 )

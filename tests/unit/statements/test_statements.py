@@ -252,7 +252,7 @@ def test_a_dry_run_writes_nothing(table: str) -> None:
         ("DELETE FROM t; DELETE FROM t", "2 statements"),
         ("DELETE FROM old", "read as time_travel"),
         ("DELETE FROM t WHERE amount > nothing", "nothing"),
-        ("DELETE FROM t WHERE id IN (SELECT content FROM read_text('/etc/hostname'))", "the function read_text"),
+        ("DELETE FROM t WHERE id IN (SELECT content FROM read_text('/etc/hostname'))", "function read_text"),
         ("MERGE INTO t USING s ON t.day = s.day WHEN MATCHED THEN DELETE", "does not compare id"),
         ("MERGE INTO t USING s ON t.id = s.id OR true WHEN MATCHED THEN DELETE", "Other conditions belong"),
         ("MERGE INTO t USING s ON t.id = s.id AND s.amount > 1 WHEN MATCHED THEN DELETE", "s.amount > 1"),

@@ -1,4 +1,4 @@
-"""The expressions of a statement: each node of the parser's tree by the list, or a ConfigError that names it."""
+"""The expressions of a statement: each node of the tree by the list, or a ConfigError that names it."""
 
 from __future__ import annotations
 

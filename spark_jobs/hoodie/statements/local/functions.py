@@ -98,9 +98,9 @@ def _absolute(name: str, given: Sequence[Bound]) -> Bound:
     return Bound(text=f"CAST(abs({given[0].text}) AS {given[0].type.duckdb})", type=given[0].type)
 
 
-#: Latin letters up to ſ, and Cyrillic ones, without those whose cases differ between engines
+#: Latin letters up to U+017E, and Cyrillic ones, without those whose cases differ between engines
 _CASED = r"\x{00}-\x{DE}\x{E0}-\x{12F}\x{132}-\x{148}\x{14A}-\x{17E}\x{400}-\x{45F}"
-_LETTERS = "texts of Latin letters up to ž but ß, ŉ, İ and ı, and of Cyrillic ones,"
+_LETTERS = "texts of Latin letters up to \u017e but ß, \u0149, \u0130 and \u0131, and of Cyrillic ones,"
 
 
 def _cased(name: str, given: Sequence[Bound]) -> Bound:

@@ -29,7 +29,7 @@ from hoodie.statements.local.types import (
 
 #: what the page says of them
 LITERALS = {
-    "`1`, `-5`, `3000000000`": "int, bigint or decimal(p,0), the first that holds it; `1L`, `1S`, `1Y` as Spark",
+    "`1`, `-5`, `3000000000`": "int, bigint or decimal(p,0), the first that holds it; also `1L`, `1S`, `1Y`",
     "`1.50`": "decimal of its digits",
     "`1e3`, `1.5D`, `1.5F`": "double; float",
     "`'text'`, `\"text\"`": "string",
@@ -45,7 +45,8 @@ _DECIMAL = re.compile(r"[0-9]*\.[0-9]*")
 _EXPONENT = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(?P<zone>Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(?P<zone>Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])?)?"
 )
 
 

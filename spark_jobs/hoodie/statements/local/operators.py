@@ -75,6 +75,7 @@ def _arithmetic(symbol: str, given: Sequence[Bound]) -> Bound:
 def _of_decimals(symbol: str, one: Bound, other: Bound) -> Bound:
     """Of decimals and whole numbers. A literal that is a whole number has its own digits, as in Spark."""
     left, right = _exact(one), _exact(other)
+    operands: tuple[SqlType, ...]
     if symbol == "*":
         made = (left.precision + right.precision + 1, left.scale + right.scale)
         operands = (left, right)

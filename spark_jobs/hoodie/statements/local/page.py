@@ -14,15 +14,16 @@ _HEAD = """# SQL of statements on the local engine
 
 <!-- Made by `python -m hoodie.statements.local.page > docs/sql-functions.md`; a test keeps it fresh. -->
 
-[Statements that change a table](python.md#sql-that-changes-a-table) are Spark's SQL on both engines. Locally DuckDB
-evaluates them, and a function of one name may mean something else there. So the local engine takes what is on this page,
-and nothing else: each entry gives Spark's value in Spark's type, in its ANSI mode and a session in UTC, or the statement
-fails, by a test of edge values on both engines (`tests/spark/test_spark_sql_list.py`). Whatever is not here is a
-`ConfigError` that names it; the same statement works with `engine="spark"`, or in Python with `spark=`.
+[Statements that change a table](python.md#sql-that-changes-a-table) are Spark's SQL on both engines. Locally
+DuckDB evaluates them, and a function of one name may mean something else there. So the local engine takes
+what is on this page, and nothing else: each entry gives Spark's value in Spark's type, in its ANSI mode and a
+session in UTC, or the statement fails; a test of edge values on both engines proves it
+(`tests/spark/test_spark_sql_list.py`). Whatever is not here is a `ConfigError` that names it; the same
+statement works with `engine="spark"`, or in Python with `spark=`.
 
-Errors are those of Spark's ANSI mode: a number that is too large, a division by zero, a text that is no number. Types are
-not converted silently beyond numbers: compare a text with a number by CAST. A condition that is an operand stands in
-parentheses: `(a > 1) = b`.
+Errors are those of Spark's ANSI mode: a number that is too large, a division by zero, a text that is no
+number. Only numbers, and literals of days and times, take another type by themselves: compare a text with a
+number by CAST. A condition that is an operand stands in parentheses: `(a > 1) = b`.
 """
 _MORE = {
     "`x IS [NOT] NULL`": ("any value", "boolean"),
@@ -59,7 +60,7 @@ def markdown() -> str:
             ((f"`{name}`", takes) for name, takes in AGGREGATES.items()),
         ),
         "## Window functions\n",
-        f"{', '.join(f'`{name}()`' for name in RANKS)}, with `OVER ([PARTITION BY …] ORDER BY …)` and without a frame.",
+        f"{', '.join(f'`{name}()`' for name in RANKS)}, with `OVER ([PARTITION BY …] ORDER BY …)`, no frame.",
     ]
     return "\n".join(parts) + "\n"
 
