@@ -55,6 +55,7 @@ from hoodie.write.cost import keep_within_limit
 from hoodie.write.explanation import WriteExplanation, conflicts, explanation
 from hoodie.write.first_pass import FirstPass
 from hoodie.write.index_costs import index_costs
+from hoodie.write.key_encoding import refuse_both_forms
 from hoodie.write.log_keys import refuse_hidden_keys
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.out_of_order import refuse_out_of_order
@@ -363,7 +364,10 @@ def _refuse_slices(table: Table, plan: WritePlan, profile: WorkloadProfile) -> N
     """File groups that rows can't be written to: of the BUCKET index, with files missing, or whose rows lie
     outside the table where the caller does not allow it.
     """
-    check_sources(table.storage, (item for group in profile.slices.values() for item in group))
+    every = [item for group in profile.slices.values() for item in group]
+    check_sources(table.storage, every)
+    if plan.new_properties is None:
+        refuse_both_forms(plan.config, table.properties, every, table.storage)
     if plan.new_properties is None and plan.config[VERIFY_WRITTEN]:
         slices = {partition: profile.slices.get(partition, []) for partition in profile.listed}
         refuse_gaps(table, plan.timeline, plan.context.snapshot, slices)

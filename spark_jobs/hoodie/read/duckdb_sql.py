@@ -20,8 +20,8 @@ from hoodie.read.table_dataset import TableDataset
 if TYPE_CHECKING:
     import duckdb
 
-#: nulls are ordered as Spark does, and Python's variables are no tables. The optimizer that is off takes rows by
-#: their sort keys, in which -0.0 is 0.0.
+#: nulls are ordered as Spark does, and Python's variables are no tables. The optimizer that is off takes rows
+#: by their sort keys, in which -0.0 is 0.0.
 _SETTINGS = (
     "SET disabled_optimizers = 'top_n_window_elimination'",
     "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",

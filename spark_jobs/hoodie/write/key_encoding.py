@@ -2,28 +2,33 @@
 
 Apache Hudi 0.14.0, 0.14.2, 0.15.1, 1.1 and later write `id:1`; 0.14.1, 0.15.0 and 1.0 write `1` (HUDI-9666).
 No property says which. The oldest and the newest base file that commits name are looked at, and a write goes
-on in their form.
+on in their form; once its partitions are known, so is a file of each commit that has some there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from hoodie.config.key import Config
 from hoodie.errors import TableError, TableMismatch
-from hoodie.format.base_file import BaseFileReader
+from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import BaseFileName
 from hoodie.keygen.complex import stored_forms
 from hoodie.keygen.settings import KEYGENERATOR_CLASS, NEW_ENCODING, VALIDATE_ENCODING
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
+from hoodie.table.view import FileSlice
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Instant
 
 #: rows that are compared, commits that are asked for a base file
 _ROWS, _COMMITS = 100, 20
+#: files that are opened at once
+_OPENED = 8
 _COMPLEX = ("complexkeygenerator", "complexavrokeygenerator", "complex")
 
 
@@ -33,19 +38,12 @@ def with_key_encoding(
     """The settings, with what the table's files say. Raises TableMismatch where they have both forms, or
     another one than is asked for.
     """
-    if props is None or len(props.record_key_fields) != 1 or not _may_name_the_field(config, props):
-        return config
-    (field,), asked = props.record_key_fields, config[NEW_ENCODING]
-    if asked is not None and not config[VALIDATE_ENCODING]:
+    field, asked = _field(config, props), config[NEW_ENCODING]
+    if props is None or not field or (asked is not None and not config[VALIDATE_ENCODING]):
         return config
     found = _stored(field, config, timeline, storage)
-    unchecked = f"{VALIDATE_ENCODING.name}=false and {NEW_ENCODING.name}"
     if len(found) > 1:
-        raise TableMismatch(
-            f"table {props.name!r} has keys as '{field}:1' and as '1', so that it may have rows twice "
-            f"(HUDI-9666). Repair it with Apache Hudi, or write on in one form: set {unchecked}",
-            table=props.name,
-        )
+        raise _both(props, field)
     if not found:
         return config
     (bare,) = found
@@ -61,10 +59,42 @@ def with_key_encoding(
     return config.merged(known)
 
 
-def _may_name_the_field(config: Config, props: TableProperties) -> bool:
-    """Tables that say nothing of their key generator were made before Apache Hudi kept it."""
+def refuse_both_forms(
+    config: Config, props: TableProperties, slices: Iterable[FileSlice], storage: Storage
+) -> None:
+    """Raises TableMismatch where keys of these slices have both forms. Opens a base file of each instant."""
+    field = _field(config, props)
+    if not field or not config[VALIDATE_ENCODING]:
+        return
+    files = {item.base.instant: item.base.path for item in slices if item.base and not item.base.skeleton}
+
+    def forms(path: str) -> set[bool]:
+        with contextlib.suppress(TableError, FileNotFoundError, LookupError):
+            return _forms(path, field, config, storage)
+        return set()
+
+    with ThreadPoolExecutor(_OPENED) as pool:
+        if len(set[bool]().union(*pool.map(forms, files.values()))) > 1:
+            raise _both(props, field)
+
+
+def _both(props: TableProperties, field: str) -> TableMismatch:
+    return TableMismatch(
+        f"table {props.name!r} has keys as '{field}:1' and as '1', so that it may have rows twice "
+        f"(HUDI-9666). Repair it with Apache Hudi, or write on in one form: set {VALIDATE_ENCODING.name}=false "
+        f"and {NEW_ENCODING.name}",
+        table=props.name,
+    )
+
+
+def _field(config: Config, props: TableProperties | None) -> str:
+    """The one key field of a table whose keys may have its name, else "". Tables that say nothing of their
+    key generator were made before Apache Hudi kept it.
+    """
+    if props is None or len(props.record_key_fields) != 1:
+        return ""
     made_by = props.keygenerator_class or config[KEYGENERATOR_CLASS] or "complex"
-    return made_by.rpartition(".")[2].lower() in _COMPLEX
+    return props.record_key_fields[0] if made_by.rpartition(".")[2].lower() in _COMPLEX else ""
 
 
 def _stored(field: str, config: Config, timeline: Timeline, storage: Storage) -> set[bool]:
@@ -89,12 +119,20 @@ def _base_files(instants: Iterable[Instant], timeline: Timeline, storage: Storag
 
 
 def _forms(path: str, field: str, config: Config, storage: Storage) -> set[bool]:
-    """Raises LookupError for a file without rows, or without the key's column, as a bootstrap's."""
+    """Of its first rows, and of all where the bounds of its keys look like both, as a clustering of files
+    of both leaves them. Raises LookupError for a file without rows, or without the key's column, as a
+    bootstrap's.
+    """
     with BaseFileReader(storage, path) as reader:
         columns = [RECORD_KEY, field.partition(".")[0]]
         if not {*columns} <= {*reader.schema.names}:
             raise LookupError(path)
-        rows = next(reader.batches(columns, _ROWS), None)
-    if rows is None:
+        bounds = reader.key_bounds() or ()
+        every = len({bound.startswith(f"{field}:") for bound in bounds}) > 1
+        batches = reader.batches(columns, READ_BATCH_ROWS if every else _ROWS)
+        found = [
+            stored_forms(rows, field, config) for rows in (batches if every else itertools.islice(batches, 1))
+        ]
+    if not found:
         raise LookupError(path)
-    return stored_forms(rows, field, config)
+    return set[bool]().union(*found)

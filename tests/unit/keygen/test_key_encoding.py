@@ -80,6 +80,26 @@ def test_another_form_than_the_table_has_is_refused(named: str, tmp_path: Path) 
     assert rows(bare, "_hoodie_record_key") == [("1",), ("4",)]
 
 
+@pytest.mark.parametrize("clustered", [False, True], ids=["by commits", "in one file"])
+def test_a_table_with_another_form_in_its_middle_is_refused(named: str, clustered: bool) -> None:
+    """The oldest and the newest commit have one form; partitions without the other are written."""
+    small = {"hoodie.parquet.small.file.limit": "0", CHECKED: "false"}
+    many = pa.table({"id": pa.array(range(100, 400), pa.int32()), "day": ["m"] * 300, "ts": [1] * 300})
+    hoodie.write_table(many.append_column("v", pa.array(["x"] * 300)), named, options={NEW: "false", **small})
+    hoodie.write_table(MIXED.set_column(1, "day", [["m"]]), named, options={NEW: "true", **small})
+    if clustered:
+        hoodie.cluster_table(named, options={"hoodie.clustering.inline.max.commits": "1"})
+    hoodie.write_table(NEWS, named, options={NEW: "false", **small})
+    hoodie.write_table(NEWS, named)
+    before = listing(Path(named))
+    more = NEWS.set_column(1, "day", [["m", "m"]])
+    with pytest.raises(TableMismatch, match="has keys as 'id:1' and as '1'"):
+        hoodie.write_table(more, named)
+    with pytest.raises(TableMismatch, match="has keys as 'id:1' and as '1'"):
+        hoodie.write_table(more.select(["id", "day"]), named, operation="delete")
+    assert listing(Path(named)) == before
+
+
 def test_a_table_with_both_forms_is_refused(named: str) -> None:
     hoodie.write_table(MIXED, named, options={NEW: "true", CHECKED: "false"})
     before = listing(Path(named))
