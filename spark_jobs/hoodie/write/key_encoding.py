@@ -81,8 +81,8 @@ def refuse_both_forms(
 def _both(props: TableProperties, field: str) -> TableMismatch:
     return TableMismatch(
         f"table {props.name!r} has keys as '{field}:1' and as '1', so that it may have rows twice "
-        f"(HUDI-9666). Repair it with Apache Hudi, or write on in one form: set {VALIDATE_ENCODING.name}=false "
-        f"and {NEW_ENCODING.name}",
+        "(HUDI-9666). Repair it with Apache Hudi, or write on in one form: set "
+        f"{VALIDATE_ENCODING.name}=false and {NEW_ENCODING.name}",
         table=props.name,
     )
 
