@@ -193,7 +193,7 @@ def _files(source: Any) -> dict[str, Any]:
     request = source_request(source)
     if request.get("format") in ("table", "sql"):
         raise HoodieConfigurationError(
-            f"IngestOperator takes files, no {request['format']}; use parquet, csv or json"
+            f"IngestOperator takes files, no {request['format']}; use parquet, csv, json, avro or orc"
         )
     return request
 

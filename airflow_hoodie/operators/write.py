@@ -23,7 +23,7 @@ from hoodie.storage import normalize
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-FORMATS = ("parquet", "csv", "json", "table", "sql")
+FORMATS = ("parquet", "csv", "json", "avro", "orc", "table", "sql")
 
 
 class HoodieCommitOperator(HoodieEmittingOperator):

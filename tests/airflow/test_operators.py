@@ -172,7 +172,10 @@ def test_sources(source: Any, expected: dict[str, Any]) -> None:
         ([], r"source path is \[\]"),
         (["/a", ""], r"source path is \['/a', ''\]"),
         ({"format": "csv"}, "source path is None"),
-        ({"path": "/in", "format": "xlsx"}, "format is 'xlsx'; use one of parquet, csv, json, table, sql"),
+        (
+            {"path": "/in", "format": "xlsx"},
+            "format is 'xlsx'; use one of parquet, csv, json, avro, orc, table, sql",
+        ),
         ({"path": "/in", "fmt": "csv"}, "no field 'fmt'"),
     ],
 )

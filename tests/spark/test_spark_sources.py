@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.spark.answers import Servers
 from tests.spark.sources import source_of
 from tests.support.arrow import arrow_schema
 from tests.support.parquet_files import ENCRYPTIONS, encrypted, enums
+from tests.support.record_files import FULL, NONE, avro_file, orc_file
 from tests.unit.test_docs import KEYS, orders
 from tests.unit.test_source_arrow import ARRAYS, CSV, LONG_JSON, NESTED
 
@@ -53,6 +55,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "arrays.json").write_text(ARRAYS["lines"])
     (folder / "one.json").write_text(ARRAYS["one"])
     (folder / "long.json").write_text(LONG_JSON)
+    (folder / "in_avro").mkdir()
+    avro_file(folder / "in_avro" / "a.avro", [FULL])
+    avro_file(folder / "in_avro" / "b.avro", [NONE])
+    (folder / "in_orc").mkdir()
+    orc_file(folder / "in_orc" / "a.orc")
     halves: Any = pa.array([1.5, None], pa.float16())
     json: Any = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}', None]))
     odd = pa.table({"id": [1, 2], "v": ["FOO", None], "h": halves, "j": json})
@@ -79,6 +86,11 @@ def rows(frame: Any) -> pa.Table:
     return found.select(sorted(found.column_names)).sort_by("id")
 
 
+def kind_of(dtype: pa.DataType) -> str:
+    """Without the names of what lists and maps hold."""
+    return re.sub(r" \('\w+'\)", "", str(dtype).replace("element:", "item:"))
+
+
 class Refused(Exception):
     """The name and the text of the error on Spark's side."""
 
@@ -91,6 +103,25 @@ def distributed(servers: Servers, folder: Path, source: Any, known: pa.Schema | 
     if kind:
         raise Refused(f"{kind}: {text}")
     return pq.read_table(out)
+
+
+@pytest.mark.parametrize("kind", ["avro", "orc"])
+def test_both_engines_read_the_same_records(kind: str, servers: Servers, data: Path, tmp_path: Path) -> None:
+    ours = rows(local.read(Source.of(str(data / f"in_{kind}"))))
+    theirs = rows(distributed(servers, tmp_path, str(data / f"in_{kind}")))
+    assert [*map(kind_of, ours.schema.types)] == [*map(kind_of, theirs.schema.types)]
+    assert ours.to_pylist() == theirs.to_pylist()
+    assert ours.num_rows == 2
+
+
+@pytest.mark.parametrize("kind", ["avro", "orc"])
+def test_a_damaged_file_of_records_is_named(kind: str, servers: Servers, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    [whole] = (data / f"in_{kind}").glob("a.*")
+    (tmp_path / "in" / whole.name).write_bytes(whole.read_bytes())
+    (tmp_path / "in" / f"b.{kind}").write_bytes(whole.read_bytes()[:100])
+    with pytest.raises(Refused, match=rf"InputError.*b\.{kind}"):
+        distributed(servers, tmp_path, str(tmp_path / "in"))
 
 
 @pytest.mark.parametrize("name", ["arrays.json", "one.json", "long.json"])

@@ -312,7 +312,7 @@ def test_files_that_are_not_what_they_should_be(name: str, text: str, tmp_path: 
     ("value", "message"),
     [
         ({"path": "x", "formt": "csv"}, "a source has no formt; use path, format, options"),
-        ({"path": "x", "format": "orc"}, "unknown source format 'orc'; use one of parquet, csv"),
+        ({"path": "x", "format": "xlsx"}, "unknown source format 'xlsx'; use one of parquet, csv"),
         ({"path": ""}, "the source's path is ''"),
         ({"path": []}, r"the source's path is \[\]"),
         ({}, "the source's path is None"),

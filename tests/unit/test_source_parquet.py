@@ -176,3 +176,13 @@ def test_rows_in_memory_with_a_key_twice_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"column v: .*'a'"):
         hoodie.write_table(rows, str(tmp_path / "t"), options=OPTIONS)
     assert not (tmp_path / "t").exists()
+
+
+def test_a_required_column_that_a_file_lacks_may_be_null(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    needed = pa.schema(
+        [pa.field("id", pa.string(), nullable=False), pa.field("v", pa.string(), nullable=False)]
+    )
+    pq.write_table(ROWS.slice(0, 1).cast(needed), tmp_path / "in" / "a.parquet")
+    pq.write_table(ROWS.slice(1).select(["id"]).cast(needed.remove(1)), tmp_path / "in" / "b.parquet")
+    assert taken(str(tmp_path / "in"), tmp_path / "t") == [{"id": "a", "v": "x"}, {"id": "b", "v": None}]

@@ -308,7 +308,7 @@ def _add_source(command: argparse.ArgumentParser) -> None:
     )
     add(
         "--format",
-        choices=("parquet", "csv", "json", "table", "sql"),
+        choices=("parquet", "csv", "json", "avro", "orc", "table", "sql"),
         help="default: by suffix, else parquet",
     )
     pair: dict[str, Any] = {"action": "append", "default": [], "type": _pair, "metavar": "KEY=VALUE"}

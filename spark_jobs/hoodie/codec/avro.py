@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from hoodie.codec.avro_blocks import Block, one_block
 from hoodie.codec.avro_container import one_datum, parsed_schema
 from hoodie.errors import HoodieError, TableError
 
@@ -125,6 +126,18 @@ def read_datum(name: str, data: bytes, writer_schema: str) -> dict[str, Any]:
 @functools.lru_cache(maxsize=16)
 def _parsed_text(schema: str) -> Any:
     return _fastavro().parse_schema(parsed_schema(schema), named_schemas={})
+
+
+def block_records(schema: str, block: Block) -> list[dict[str, Any]]:
+    """The records of a block of a file with this schema. Raises ValueError for a damaged one."""
+    fastavro = _fastavro()
+    try:
+        records = list(fastavro.reader(one_block(schema, block)))
+    except Exception as error:
+        raise ValueError(f"a block is damaged ({type(error).__name__}: {error})") from error
+    if len(records) != block.records:
+        raise ValueError(f"a block has {len(records)} records, where it says {block.records}")
+    return records
 
 
 @functools.cache

@@ -14,8 +14,8 @@ from typing import Any
 
 from hoodie.config.limits import MAX_READ_BYTES
 
-_MAGIC = b"Obj\x01"
-_SYNC = 16
+MAGIC = b"Obj\x01"
+SYNC = 16
 _MAX_DEPTH = 64
 _PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
@@ -26,20 +26,20 @@ def one_datum(data: bytes) -> tuple[str, bytes]:
     Raises ValueError for what is no container, is torn, has not one record, has another codec than null and
     deflate, or inflates to more than MAX_READ_BYTES.
     """
-    if not data.startswith(_MAGIC):
+    if not data.startswith(MAGIC):
         raise ValueError("no Avro container")
-    meta, at = _metadata(data, len(_MAGIC))
-    at += _SYNC
+    meta, at = _metadata(data, len(MAGIC))
+    at += SYNC
     found: list[bytes] = []
     while at < len(data):
         records, at = _long(data, at)
         size, at = _long(data, at)
-        if records < 0 or size < 0 or at + size + _SYNC > len(data):
+        if records < 0 or size < 0 or at + size + SYNC > len(data):
             raise ValueError("the last block is cut")
         if records > 1:
             raise ValueError(f"{records} records, where there is one")
         found += [data[at : at + size]] * records
-        at += size + _SYNC
+        at += size + SYNC
     if len(found) != 1:
         raise ValueError(f"{len(found)} records, where there is one")
     schema = meta.get("avro.schema", b"").decode()
@@ -48,10 +48,15 @@ def one_datum(data: bytes) -> tuple[str, bytes]:
 
 def header_text(data: bytes, key: str) -> str | None:
     """A text of a container's own metadata; None where it has none. Raises ValueError as `one_datum`."""
-    if not data.startswith(_MAGIC):
+    if not data.startswith(MAGIC):
         raise ValueError("no Avro container")
-    meta, _ = _metadata(data, len(_MAGIC))
+    meta, _ = _metadata(data, len(MAGIC))
     return meta[key].decode() if key in meta else None
+
+
+def header(data: bytes) -> tuple[Mapping[str, bytes], int]:
+    """A container's own metadata, and where they end. Raises ValueError."""
+    return _metadata(data, len(MAGIC))
 
 
 def check_schema(schema: Any) -> None:

@@ -57,7 +57,8 @@ class IngestRequest:
             raise ConfigError(f"an ingestion can't {self.operation.value}; use one of {names}")
         if self.source.format in (Format.TABLE, Format.SQL):
             raise ConfigError(
-                f"an ingestion takes files, no {self.source.format.value}; use parquet, csv or json",
+                f"an ingestion takes files, no {self.source.format.value}; use parquet, csv, json, avro or "
+                "orc",
                 format=self.source.format.value,
             )
 

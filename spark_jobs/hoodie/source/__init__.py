@@ -30,6 +30,8 @@ class Format(enum.Enum):
     PARQUET = "parquet"
     CSV = "csv"
     JSON = "json"
+    AVRO = "avro"
+    ORC = "orc"
     TABLE = "table"
     SQL = "sql"
 
@@ -44,12 +46,34 @@ class Format(enum.Enum):
 
 
 _SUFFIXES = {
+    ".parquet": Format.PARQUET,
+    ".avro": Format.AVRO,
+    ".orc": Format.ORC,
     ".csv": Format.CSV,
     ".csv.gz": Format.CSV,
     ".json": Format.JSON,
     ".jsonl": Format.JSON,
     ".ndjson": Format.JSON,
     ".json.gz": Format.JSON,
+    ".jsonl.gz": Format.JSON,
+    ".ndjson.gz": Format.JSON,
+}
+
+_AS_CSV = "it is CSV with another separator: give the format csv and the option sep, such as a tab"
+_UNPACK = "decompress it, or compress it by gzip and name it .csv.gz or .json.gz"
+_EXPORT = "save it as CSV or Parquet"
+#: what to do with files that no reader takes by their name alone
+_OTHERS = {
+    **dict.fromkeys((".tsv", ".tsv.gz", ".tab", ".psv"), _AS_CSV),
+    **dict.fromkeys((".zst", ".bz2", ".lz4", ".xz", ".snappy", ".br", ".lzo", ".z", ".gz"), _UNPACK),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), "unpack it, and give the folder of its files"),
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers"), _EXPORT),
+    **dict.fromkeys((".xml", ".html", ".yaml", ".yml", ".toml", ".pdf", ".docx"), _EXPORT),
+    **dict.fromkeys((".arrow", ".feather", ".ipc", ".pkl", ".pickle", ".npy", ".npz", ".mat"), _EXPORT),
+    **dict.fromkeys(
+        (".h5", ".hdf5", ".nc", ".db", ".sqlite", ".duckdb", ".sas7bdat", ".sav", ".dta"), _EXPORT
+    ),
+    **dict.fromkeys((".txt", ".log", ".dat", ".text"), "give its format, such as csv with the option sep"),
 }
 
 
@@ -68,6 +92,8 @@ LOCAL_OPTIONS: Mapping[Format, tuple[str, ...]] = {
         "multiLine",
     ),
     Format.JSON: (),
+    Format.AVRO: (),
+    Format.ORC: (),
     Format.TABLE: (),
 }
 
@@ -97,8 +123,9 @@ class Source:
     ) -> Source:
         """A path, a list of paths, or {"path", "format", "options"}. Raises ConfigError or InputError.
 
-        Without a format the first path's suffix decides, or that of the first file below it, and what is no
-        .csv or .json is parquet. `settings` are those of the call, such as hoodie.storage.s3.endpoint.
+        Without a format the first path's suffix decides, or that of the first file below it; files with none
+        are Parquet, and those of formats that there is no reader for are refused. `settings` are those of the
+        call, such as hoodie.storage.s3.endpoint.
         """
         described = value if isinstance(value, Mapping) else {"path": value}
         if unknown := sorted(set(described) - {"path", "format", "options"}):
@@ -161,8 +188,11 @@ class Source:
     def unreadable(self, error: Exception | str) -> InputError:
         """The error for files that are not what their format says."""
         lines = str(error).strip().splitlines() or [type(error).__name__]
+        known = any(_by_suffix(path) is self.format for path in self.paths)
+        others = "" if known else "; formats of files are parquet, csv, json, avro and orc"
         return InputError(
-            f"can't read {self} as {self.format.value}: {lines[0]}; check the files, the format and options",
+            f"can't read {self} as {self.format.value}: {lines[0]}; check the files, the format and "
+            f"options{others}",
             source=str(self),
         )
 
@@ -215,9 +245,21 @@ def source_files(source: Source) -> dict[str, list[SourceFile]]:
 
 
 def format_of(path: str, storage_options: Mapping[str, str]) -> Format:
-    """By the suffix of the path, or of the first file that it stands for; else parquet."""
-    kind = _by_suffix(path) or _by_suffix(_first_file(path, storage_options))
-    return kind or Format.PARQUET
+    """By the suffix of the path, or of the first file that it stands for; else parquet. Raises InputError for
+    a file that has the suffix of another format.
+    """
+    if kind := _by_suffix(path):
+        return kind
+    first = _first_file(path, storage_options) or path
+    if kind := _by_suffix(first):
+        return kind
+    if what := next((what for suffix, what in _OTHERS.items() if first.lower().endswith(suffix)), ""):
+        raise InputError(
+            f"{first} is of a format that is not read by its name; {what}. Formats of files are parquet, "
+            "csv, json, avro and orc",
+            file=first,
+        )
+    return Format.PARQUET
 
 
 def _by_suffix(path: str) -> Format | None:

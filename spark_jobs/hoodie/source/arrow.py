@@ -21,6 +21,7 @@ from hoodie.format.meta_fields import without_meta
 from hoodie.format.parquet_footer import Footer
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import file_system
+from hoodie.source.record_files import record_files, record_rows
 from hoodie.source.text import text_rows
 from hoodie.source.text_sources import text_files
 from hoodie.source.together import union, unreadable
@@ -57,6 +58,8 @@ def _read(source: Source, known: pa.Schema | None) -> pa.Table | ds.Dataset | St
         Format.PARQUET: lambda: _parquet(source),
         Format.CSV: lambda: text_rows(text_files(source, known)),
         Format.JSON: lambda: text_rows(text_files(source, known)),
+        Format.AVRO: lambda: record_rows(record_files(source)),
+        Format.ORC: lambda: record_rows(record_files(source)),
         Format.TABLE: lambda: _table(source),
     }
     if (problem := source.local_problem()) is not None:
@@ -74,7 +77,7 @@ def _parquet(source: Source) -> ds.Dataset:
             pool.map(_Group.footer, *zip(*((g, place) for g in groups for place in g.places), strict=True))
         )
     parts = [("the folders' names", group.in_path()) for group in groups if group.folder]
-    schema = union(footers + parts)
+    schema = union(footers, parts)
     united: Any = [group.dataset(schema) for group in groups]
     return cast(ds.Dataset, ds.dataset(united))
 

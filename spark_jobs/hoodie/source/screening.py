@@ -6,9 +6,9 @@ halved until single lines are left that can't, so that good ones are never read 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, or_
 from typing import Any
 
@@ -16,12 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from hoodie.codec.arrays import pc
+from hoodie.codec.arrays import array, pc
+from hoodie.engine.streams import Stream
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow import read
 from hoodie.source.arrow_files import file_system
 from hoodie.source.bad_rows import BadRows, Required, Screened, lacking, located, record_texts
+from hoodie.source.record_files import record_files, record_rows
 from hoodie.source.text import TextFile, text_rows
 from hoodie.source.text_sources import text_files
 
@@ -43,6 +45,8 @@ def screened(source: Source, known: pa.Schema | None, required: Required, limit:
     rows: Any
     if source.format is Format.PARQUET:
         rows = _parquet(source, required, bad)
+    elif source.format in (Format.AVRO, Format.ORC):
+        rows = _records(source, required, bad)
     else:
         rows = _text(source, known, required, bad)
     if source.transform:
@@ -171,6 +175,30 @@ def _parquet(source: Source, required: Required, bad: BadRows) -> Any:
     for number, (name, text) in enumerate(zip(names, texts, strict=True)):
         bad.add(paths.get(name, name), None, text, problems[number])
     return rows.filter(~wrong) if found.num_rows else rows
+
+
+def _records(source: Source, required: Required, bad: BadRows) -> Stream:
+    """Rows of a file have the types that the file says, as in Parquet."""
+    files = record_files(source)
+    for file in files:
+        for batch in file():
+            rows = pa.Table.from_batches([batch])
+            problems = dict(required.problems(rows))
+            texts = record_texts(rows, list(problems))
+            for error, text in zip(problems.values(), texts, strict=True):
+                bad.add(file.path, None, text, error)
+    rows_ = record_rows(files)
+    return Stream(rows_.schema, tuple(partial(_kept, part, required) for part in rows_.parts))
+
+
+def _kept(part: Callable[[], Iterator[pa.RecordBatch]], required: Required) -> Iterator[pa.RecordBatch]:
+    for batch in part():
+        rows = pa.Table.from_batches([batch])
+        if lacking := [number for number, _ in required.problems(rows)]:
+            kept = np.ones(rows.num_rows, np.bool_)
+            kept[lacking] = False
+            rows = rows.filter(array(kept))
+        yield from rows.to_batches()
 
 
 def _wrong(required: Required, schema: pa.Schema) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.format.schema import is_list
 from hoodie.source import Format, Source
 from hoodie.source.ddl import ddl, quoted
+from hoodie.source.record_files import RecordFile, record_files
 from hoodie.storage import normalize
 
 #: Spark's names of error conditions -> is the source missing (else unreadable)
@@ -57,7 +59,11 @@ def read_permissive(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     """DataFrame of files, before the transform; the text of a record of CSV or JSON that can't be read is in
     the column CORRUPT, which Parquet lacks. Raises as `read`.
     """
-    if source.format is not Format.PARQUET:
+    if source.format is Format.AVRO:
+        raise ConfigError(
+            "the Spark engine has no error table for an Avro source; use the local engine, or leave it out"
+        )
+    if source.format in (Format.CSV, Format.JSON):
         if mode := {"mode", "columnnameofcorruptrecord"} & {name.lower() for name in source.options}:
             raise ConfigError(
                 f"with an error table, the source takes no option {', '.join(sorted(mode))}; leave it out"
@@ -82,16 +88,30 @@ def _read(source: Source, spark: Any, known: pa.Schema | None, files: bool) -> A
             return _tables(source, spark)
         if source.format is Format.SQL:
             return spark.sql(source.paths[0])
+        if source.format is Format.AVRO:
+            return _avro(source, spark)
         return _files(source, spark, known)
     except HoodieError:
         raise
     except Exception as error:
-        raise explained(source, error) from error
+        raise _bad_file(source) or explained(source, error) from error
+
+
+def _bad_file(source: Source) -> InputError | None:
+    """The error of a file that this process can't read, either: of ORC, Spark names none."""
+    if source.format is Format.ORC:
+        try:
+            record_files(source)
+        except InputError as error:
+            return error
+        except HoodieError:
+            return None
+    return None
 
 
 def _files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     """The paths are first taken as they are given: a session may have a file system of its own for s3://."""
-    reader = _parquet_files if source.format is Format.PARQUET else _text_files
+    reader = _text_files if source.format in (Format.CSV, Format.JSON) else _column_files
     hadoop = replace(
         source,
         paths=tuple(_of_hadoop(source, path) for path in source.paths),
@@ -122,9 +142,31 @@ def _of_hadoop(source: Source, path: str) -> str:
         return path
 
 
-def _parquet_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
+def _column_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     options = {"mergeSchema": "true", **_base_path(source), **source.options}
-    return spark.read.options(**options).parquet(*(source.only or source.paths))
+    return spark.read.format(source.format.value).options(**options).load([*(source.only or source.paths)])
+
+
+def _avro(source: Source, spark: Any) -> Any:
+    """Tasks read the files: Spark's own reader of Avro is a jar beside it."""
+    files = record_files(source)
+    schema = files[0].schema
+    assert schema is not None
+    described = ", ".join(f"{quoted(field.name)} {ddl(field.type)}" for field in schema)
+    numbers = spark.range(0, len(files), 1, len(files))
+    return numbers.mapInArrow(_Files(tuple(files)), described)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The rows of the files with these numbers."""
+
+    files: tuple[RecordFile, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_numpy():
+                yield from self.files[number]()
 
 
 def _base_path(source: Source) -> dict[str, str]:

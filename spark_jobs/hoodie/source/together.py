@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,12 +14,17 @@ from hoodie.errors import InputError
 from hoodie.source import Source
 
 
-def union(found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """The schema of files that have these names. Raises InputError that names the column and two files."""
+def union(found: Sequence[tuple[str, pa.Schema]], folders: Sequence[tuple[str, pa.Schema]] = ()) -> pa.Schema:
+    """The schema of files that have these names; a column that a file lacks may be null. `folders`: of the
+    columns in their names. Raises InputError that names the column and two files.
+    """
+    every = [*found, *folders]
     try:
-        return pa.unify_schemas([schema for _, schema in found], promote_options="permissive")
+        united = pa.unify_schemas([schema for _, schema in every], promote_options="permissive")
+        files = Counter(name for _, schema in found for name in schema.names)
+        return pa.schema([f.with_nullable(f.nullable or files[f.name] < len(found)) for f in united])
     except pa.ArrowException as error:
-        raise _unfit(found, str(error)) from error
+        raise _unfit(every, str(error)) from error
 
 
 def _unfit(found: Sequence[tuple[str, pa.Schema]], why: str) -> InputError:
