@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,18 +70,30 @@ def test_a_damaged_file_of_a_folder_is_named(tmp_path: Path) -> None:
                 taken(str(tmp_path / "in"), tmp_path / "t", **given)
             assert str(bad) in caught.value.message
     bad.write_bytes(whole[:4] + bytes(40) + whole[44:])
+    ways: list[dict[str, Any]] = [
+        {},
+        {"error_table": str(tmp_path / "e")},
+        {"transform": "SELECT * FROM source"},
+        {"transform": lambda batch: batch},
+    ]
+    for given in ways:
+        with pytest.raises(InputError) as caught:
+            taken(str(tmp_path / "in"), tmp_path / "t", **given)
+        assert str(bad) in caught.value.message
     with pytest.raises(InputError) as caught:
-        taken(str(tmp_path / "in"), tmp_path / "t")
+        hoodie.sql("SELECT * FROM s", tables={"s": {"source": str(tmp_path / "in")}})
     assert str(bad) in caught.value.message
 
 
 def test_files_whose_types_do_not_fit_are_named_with_the_column(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    pq.write_table(ROWS, tmp_path / "in" / "a.parquet")
-    pq.write_table(pa.table({"id": ["c"], "v": [[1]]}), tmp_path / "in" / "b.parquet")
-    for given in ({}, {"error_table": str(tmp_path / "e")}):
-        with pytest.raises(InputError, match=r"column v is string in .*a.parquet, and list.* in .*b.parquet"):
-            taken(str(tmp_path / "in"), tmp_path / "t", **given)
+    number = pa.array([decimal.Decimal("12345678901234567.25")])
+    for one, other in ((["x"], [[1]]), (["x"], [b"x"]), (number, [1.5]), ([{"a": "x"}], [{"a": b"x"}])):
+        pq.write_table(pa.table({"id": ["a"], "v": one}), tmp_path / "in" / "a.parquet")
+        pq.write_table(pa.table({"id": ["c"], "v": other}), tmp_path / "in" / "b.parquet")
+        for given in ({}, {"error_table": str(tmp_path / "e")}):
+            with pytest.raises(InputError, match=r"column v is .* in .*a\.parquet, and .* in .*b\.parquet"):
+                taken(str(tmp_path / "in"), tmp_path / "t", **given)
 
 
 def test_enums_are_texts_and_may_be_keys(tmp_path: Path) -> None:
@@ -186,3 +200,17 @@ def test_a_required_column_that_a_file_lacks_may_be_null(tmp_path: Path) -> None
     pq.write_table(ROWS.slice(0, 1).cast(needed), tmp_path / "in" / "a.parquet")
     pq.write_table(ROWS.slice(1).select(["id"]).cast(needed.remove(1)), tmp_path / "in" / "b.parquet")
     assert taken(str(tmp_path / "in"), tmp_path / "t") == [{"id": "a", "v": "x"}, {"id": "b", "v": None}]
+
+
+def test_a_map_with_a_key_twice_of_another_writer_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pa.table({"id": ["a"], "v": pa.array([[("a", 1)]], MAPS)})
+    hoodie.write_table(rows, str(tmp_path / "t"), options=OPTIONS)
+    (path,) = tmp_path.joinpath("t").glob("*.parquet")
+    stored = pq.ParquetFile(path).read()
+    changed = stored.set_column(stored.schema.get_field_index("v"), "v", pa.array([TWICE], MAPS))
+    pq.write_table(changed, path)
+    command = ["read", "--table", str(tmp_path / "t"), "--no-meta", "--json"]
+    assert main([*command, "--option", "hoodie.read.verify.files=false"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [{"id": "a", "v": [["a", 1], ["a", 2]]}]

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from hoodie.cli.output import Answer, grid, rows_grid
+from hoodie.cli.output import Answer, grid, row_values, rows_grid
 from hoodie.errors import HoodieError, TableError
 from hoodie.format.log_block import BlockType, HeaderKey, LogBlock
 from hoodie.format.log_data import read_data_block, read_delete_block, record_count
@@ -74,8 +74,7 @@ def _header_name(key: int) -> str:
 
 def _rows(block: LogBlock, content: bytes) -> list[dict[str, Any]]:
     if block.type is not BlockType.DELETE:
-        rows: list[dict[str, Any]] = read_data_block(block, content).to_pylist(maps_as_pydicts="strict")
-        return rows
+        return row_values(read_data_block(block, content))
     deletes = read_delete_block(content)
     ordering = [None] * len(deletes) if deletes.ordering is None else deletes.ordering.to_pylist()
     return [

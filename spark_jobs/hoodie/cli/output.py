@@ -107,3 +107,12 @@ def moment(millis: int | None) -> str:
     if millis is None or not 0 <= millis < _LAST_MS:
         return ""
     return datetime.fromtimestamp(millis / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def row_values(rows: Any) -> list[dict[str, Any]]:
+    """The rows; maps are pairs where one has a key twice, as other writers may leave them."""
+    try:
+        found: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
+    except KeyError:
+        found = rows.to_pylist()
+    return found

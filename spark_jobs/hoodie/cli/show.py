@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import hoodie
-from hoodie.cli.output import Answer, grid, moment, rows_grid
+from hoodie.cli.output import Answer, grid, moment, row_values, rows_grid
 from hoodie.errors import ConfigError
 from hoodie.storage import normalize, storage_for
 from hoodie.storage.settings import options_of
@@ -55,12 +55,12 @@ def rows_answer(reader: pa.RecordBatchReader, args: argparse.Namespace, about: d
         **about,
         "columns": [{"name": field.name, "type": str(field.type)} for field in rows.schema],
         "num_rows": total,
-        "rows": rows.to_pylist(maps_as_pydicts="strict") if args.json else [],
+        "rows": row_values(rows) if args.json else [],
     }
     note = plural(total, "row")
     if rows.num_rows < total:
         note += f", {rows.num_rows:,} shown; --limit N shows more, --output FILE.parquet writes all"
-    shown = [list(row.values()) for row in rows.to_pylist(maps_as_pydicts="strict")]
+    shown = [list(row.values()) for row in row_values(rows)]
     return Answer(document, f"{rows_grid(rows.column_names, shown)}\n\n{note}")
 
 

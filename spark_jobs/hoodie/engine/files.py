@@ -278,6 +278,24 @@ def reading(path: str) -> Iterator[None]:
         raise InputError(f"{path} can't be read as parquet: {why}; check the file", file=path) from error
 
 
+def bad_file(rows: Any) -> InputError | None:
+    """The error of the first Parquet file of a dataset that can't be read, after reading had failed; None for
+    other rows, and where all can be read.
+    """
+    try:
+        fragments = list(rows.get_fragments()) if isinstance(rows, ds.Dataset) else []
+    except ValueError:  # a filtered dataset
+        return None
+    for fragment in fragments:
+        try:
+            with reading(fragment.path):
+                for _ in fragment.to_batches(schema=rows.schema, use_threads=False):
+                    pass
+        except InputError as error:
+            return error
+    return None
+
+
 def read_footers(fragments: Sequence[Any]) -> list[pq.FileMetaData]:
     """Footers of Parquet fragments, several at a time. Fragments keep theirs: asked again, none is read."""
     with ThreadPoolExecutor(usable_cores()) as pool:

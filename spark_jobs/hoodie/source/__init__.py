@@ -188,8 +188,8 @@ class Source:
     def unreadable(self, error: Exception | str) -> InputError:
         """The error for files that are not what their format says."""
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        known = any(_by_suffix(path) is self.format for path in self.paths)
-        others = "" if known else "; formats of files are parquet, csv, json, avro and orc"
+        unknown = any(_by_suffix(path) is None and "." in os.path.basename(path) for path in self.paths)
+        others = "; formats of files are parquet, csv, json, avro and orc" if unknown else ""
         return InputError(
             f"can't read {self} as {self.format.value}: {lines[0]}; check the files, the format and "
             f"options{others}",

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from hoodie.config.functions import Function, loaded, shown
+from hoodie.engine.files import bad_file
 from hoodie.engine.streams import Stream
 from hoodie.errors import ConfigError, HoodieError
 
@@ -161,6 +162,11 @@ def _batches(rows: pa.Table | pa.RecordBatchReader | ds.Dataset | Stream) -> Ite
     elif isinstance(rows, pa.Table):
         yield from rows.to_batches(max_chunksize=BATCH_ROWS)
     elif isinstance(rows, ds.Dataset):
-        yield from rows.scanner(batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1).to_batches()
+        try:
+            yield from rows.scanner(
+                batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1
+            ).to_batches()
+        except (pa.ArrowException, OSError) as error:
+            raise bad_file(rows) or error from None
     else:
         yield from rows

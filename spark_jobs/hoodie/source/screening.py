@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from hoodie.codec.arrays import array, pc
+from hoodie.engine.files import bad_file
 from hoodie.engine.streams import Stream
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, source_files
@@ -162,7 +163,10 @@ def _parquet(source: Source, required: Required, bad: BadRows) -> Any:
     if wrong is None:
         return rows
     scanner: Any = rows.scanner(columns=[*rows.schema.names, _FILE_NAME], filter=wrong)
-    found = scanner.head(bad.limit + 1)
+    try:
+        found = scanner.head(bad.limit + 1)
+    except (pa.ArrowException, OSError) as error:
+        raise bad_file(rows) or error from None
     paths = {
         file_system(source, file.path)[1]: file.path
         for group in source_files(source).values()

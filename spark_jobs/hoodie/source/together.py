@@ -21,6 +21,8 @@ def union(found: Sequence[tuple[str, pa.Schema]], folders: Sequence[tuple[str, p
     every = [*found, *folders]
     try:
         united = pa.unify_schemas([schema for _, schema in every], promote_options="permissive")
+        if any(_changes(field.type, united.field(field.name).type) for _, file in every for field in file):
+            raise pa.ArrowTypeError("values would be changed")
         files = Counter(name for _, schema in found for name in schema.names)
         return pa.schema([f.with_nullable(f.nullable or files[f.name] < len(found)) for f in united])
     except pa.ArrowException as error:
@@ -34,7 +36,10 @@ def _unfit(found: Sequence[tuple[str, pa.Schema]], why: str) -> InputError:
             first, kind = seen.get(field.name, (name, field.type))
             try:
                 both = [pa.schema([(field.name, kind)]), pa.schema([(field.name, field.type)])]
-                kind = pa.unify_schemas(both, promote_options="permissive").field(0).type
+                both_kinds = pa.unify_schemas(both, promote_options="permissive").field(0).type
+                if _changes(kind, both_kinds) or _changes(field.type, both_kinds):
+                    raise pa.ArrowTypeError("values would be changed")
+                kind = both_kinds
             except pa.ArrowException:
                 return InputError(
                     f"column {field.name} is {kind} in {first}, and {field.type} in {name}; give it one type "
@@ -81,6 +86,21 @@ def grown(known: Any, found: Sequence[Any], new: Callable[[pa.DataType], pa.Data
         kinds = [kind.value_type for kind in found if pa.types.is_list(kind)]
         return pa.list_(known.value_field.with_type(grown(known.value_type, kinds, new)))
     return known
+
+
+def _changes(dtype: Any, wide: Any) -> bool:
+    """Are values of the type others in the wide one: decimals as doubles, texts as bytes."""
+    if pa.types.is_struct(dtype) and pa.types.is_struct(wide):
+        return any(_changes(field.type, wide.field(field.name).type) for field in dtype)
+    if pa.types.is_list(dtype) and pa.types.is_list(wide):
+        return _changes(dtype.value_type, wide.value_type)
+    if pa.types.is_map(dtype) and pa.types.is_map(wide):
+        return _changes(dtype.item_type, wide.item_type)
+    text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
+    return bool(
+        (pa.types.is_decimal(dtype) and pa.types.is_floating(wide))
+        or (text and (pa.types.is_binary(wide) or pa.types.is_large_binary(wide)))
+    )
 
 
 def _has(kind: Any, field: pa.Field[Any]) -> bool:

@@ -16,14 +16,12 @@ from hoodie.config.functions import Function, is_function_name
 from hoodie.engine.streams import Stream
 from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.read import duckdb_predicate
-from hoodie.read.duckdb_sql import answered
+from hoodie.read.duckdb_sql import READING, answered
 from hoodie.read.sql_tables import query_text
 from hoodie.source.called import called, spark_called
 
 #: the name of the rows in the text
 SOURCE = "source"
-#: what DuckDB says of rows that it can't read
-_READING = "reading the stream registered as"
 
 
 def transformed(
@@ -44,7 +42,7 @@ def transformed(
         if failed:
             return failed[0]
         why = str(error).splitlines()[0]
-        if not duckdb_predicate.of_text(error) and (isinstance(error, OSError) or _READING in why):
+        if not duckdb_predicate.of_text(error) and (isinstance(error, OSError) or READING in why):
             return InputError(f"the source can't be read for the transform: {why}")
         return refused(query, f"{why}; columns of {SOURCE} are {names}")
 
