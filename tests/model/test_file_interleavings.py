@@ -12,6 +12,8 @@ from hoodie.errors import HoodieError
 from hoodie.write.transaction import Transaction
 from tests.model.forcing import (
     AT_ONCE,
+    COMPACT_NOW,
+    MOR,
     OPTIONS,
     StoppingObjects,
     aside,
@@ -83,4 +85,30 @@ def test_a_commit_of_a_zombie_on_an_object_store(tmp_path: Path) -> None:
         right = [("p0", "b", "B"), ("p0", "old", "seed")]
         for found, expected in zip(seen, (right, right[:1]), strict=True):
             assert isinstance(found, HoodieError) or found == expected
+    reset()
+
+
+def test_a_plan_that_is_requested_late_on_an_object_store(tmp_path: Path) -> None:
+    """S has looked whether it has the lock, and sleeps before its request, past the lock's expiry and its
+    heartbeat's silence; W appends to a log of the plan's file group and commits; the plan lacks the log.
+    """
+    how = {**AT_ONCE, "hoodie.write.num.retries.on.conflict.failures": "9", **COMPACT_NOW}
+    how |= {"hoodie.datasource.write.table.type": MOR}
+    writers: list[Any] = []
+    with stored(tmp_path) as bucket, registered(SCHEME, StoppingObjects):
+        path = f"{bucket}/t"
+        for w in ("0", "1"):
+            upsert(path, how, "k", w)
+
+        def sleeps() -> None:
+            lose_lock()
+            lose_heartbeat(path)
+            writers.append(aside("W", lambda: upsert(path, how, "k", "W")))
+
+        with stop("S", ".compaction.requested", sleeps, "checked") as slept:
+            planned = aside("S", lambda: hoodie.compact_table(path, mode="schedule", options=how))
+        assert slept.reached
+        executed = aside("X", lambda: hoodie.compact_table(path, mode="execute", options=how))
+        expected = "1" if lost(writers[0]) else "W"
+        assert rows(path) == [("p0", "k", expected)], (writers, planned, executed)
     reset()
