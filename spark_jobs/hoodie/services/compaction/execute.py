@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
+from hoodie.concurrency.gate import is_optimistic
 from hoodie.engine import Engine
 from hoodie.engine.packing import packed
-from hoodie.errors import ConfigError, TableError
+from hoodie.errors import CommitConflict, ConfigError, TableError
 from hoodie.progress import ProgressCallback
 from hoodie.services.compaction.task import CompactSlices
 from hoodie.services.planned import RewrittenPlan
 from hoodie.services.rewrite_slices import rewrite_context, run_tasks
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import ROWS, refuse
+from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
+from hoodie.table.view import FileSlice, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.compaction_plan import (
@@ -55,6 +61,9 @@ def execute(
     with target.transaction() as transaction:
         transaction.resume(instant, plan.partitions)
         context = rewrite_context(target, instant.time, "compact", engine)
+        if is_optimistic(target.config) and not target.storage.fences:
+            plan = replace(plan, operations=_with_late_logs(target, plan.operations))
+            transaction.confirming(partial(_refuse_late_logs, target, instant, plan.operations))
         logs = sum(len(operation.log_files) for operation in plan.operations)
         progress("compact", f"instant {instant.time}: {len(plan.operations)} file slices, {logs} log files")
         task = CompactSlices(context, packed(plan.operations, _read_bytes))
@@ -68,6 +77,52 @@ def execute(
             plan=plan,
             metadata=metadata,
         )
+
+
+def _with_late_logs(
+    target: ServiceTable, operations: tuple[CompactionOperation, ...]
+) -> tuple[CompactionOperation, ...]:
+    """The operations with the logs that their slices have beside those of the plan.
+
+    On a storage that does not fence, a planner that sleeps past its lock's expiry may put its plan beside, or
+    after, a commit that it has not seen: rows of a log that is left out would be gone.
+    """
+    timeline = target.timeline()
+    snapshot = TimelineView.of(timeline, target.storage)
+    listing = StorageListing(target.storage, target.base_path).files
+    found: dict[str, dict[str, list[FileSlice]]] = {}
+    whole = []
+    for operation in operations:
+        partition, file_id = operation.group
+        if partition not in found:
+            found[partition] = file_slices(snapshot, listing, partition)
+        slices = found[partition].get(file_id, ())
+        logs = [log.name for item in slices if item.instant == operation.base_instant for log in item.logs]
+        more = [name for name in logs if name not in operation.log_names]
+        whole.append(replace(operation, log_files=(*operation.log_files, *more)) if more else operation)
+    return tuple(whole)
+
+
+def _refuse_late_logs(
+    target: ServiceTable, instant: Instant, operations: tuple[CompactionOperation, ...]
+) -> None:
+    """Raises CommitConflict where a commit has come since whose logs were not read."""
+    for known, now in zip(operations, _with_late_logs(target, operations), strict=True):
+        late = {*now.log_names} - {*known.log_names}
+        if late and _committed(target, late):
+            raise CommitConflict(
+                f"a commit has written to file group {known.file_id} of partition {known.partition_path!r} "
+                f"while compaction {instant.time} was carried out; run it again",
+                instant=instant.time,
+                partition=known.partition_path,
+                file_id=known.file_id,
+            )
+
+
+def _committed(target: ServiceTable, logs: set[str]) -> bool:
+    timeline = target.table.timeline
+    commits = (timeline.commit(item, target.storage) for item in reversed(timeline.commits()))
+    return any((stat.path or "").rpartition("/")[2] in logs for each in commits for stat in each.write_stats)
 
 
 def _read_bytes(operation: CompactionOperation) -> int:
