@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from tests.model.machine import Machine
 from tests.support.hudi_client import HudiServer
+from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
@@ -94,3 +96,23 @@ def test_written_in_turns(hudi_12: HudiServer, tmp_path: Path, name: str, kind: 
 
 def found(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["ts"], row["v"]) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_random_histories_of_tables_that_it_made(hudi_12: HudiServer, tmp_path: Path, kind: str) -> None:
+    """Two commits of its own, then random steps of ours, with failures; it reads the rows in the end."""
+    path = tmp_path / "t"
+    options = {
+        **OPTIONS,
+        "hoodie.datasource.write.partitionpath.field": "region",
+        "hoodie.datasource.write.table.type": kind,
+    }
+    for version, mode in ((1, "overwrite"), (2, "append")):
+        rows = [{**row, "_hoodie_is_deleted": None} for row in small_rows(range(40 * version), version)]
+        hudi_12.write(str(path), as_table(rows, SMALL_SCHEMA), options=options, mode=mode)
+    machine = Machine(path, seed=11, merge_on_read=kind == "MERGE_ON_READ", kept=True)
+    machine.adopt()
+    machine.run(80)
+    ours = hoodie.read_table(str(path)).select(["id", "ts", "val"]).to_pylist()
+    theirs = hudi_12.read(str(path)).select(["id", "ts", "val"]).to_pylist()
+    assert sorted(map(repr, ours)) == sorted(map(repr, theirs))

@@ -26,7 +26,7 @@ from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.model.flavor import ODD, Row
 from tests.model.steps import KINDS, SERVICES, TABLE, Refused, Step, draw, told
-from tests.model.world import Rows, World, counted, counted_table
+from tests.model.world import Rows, Version, World, counted, counted_table
 from tests.support.archives import archive_folder
 from tests.support.faults import Faults, Phase, injected
 from tests.support.metadata import KEPT as ENABLED
@@ -99,6 +99,16 @@ class Machine:
     def __post_init__(self) -> None:
         if self.odd:
             self.world.flavor = ODD
+
+    def adopt(self) -> None:
+        """Begin with the table that is there, whoever wrote it."""
+        rows = hoodie.read_table(str(self.path)).to_pylist()
+        instant = Timeline.load(str(self.path)).commits()[-1].time
+        adopted = tuple({**row, "_at": row["_hoodie_commit_time"]} for row in rows)
+        self.world.versions = [Version(instant, adopted)]
+        self.steps.append(f"a table of {len(rows)} rows")
+        self._look()
+        self._check(random.Random(self.seed), thorough=True)
 
     def run(self, steps: int) -> None:
         """Raises Difference."""

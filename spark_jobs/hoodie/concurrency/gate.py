@@ -27,6 +27,7 @@ from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work
 from hoodie.table.settings import WAIT_MS
+from hoodie.table.undone import published_late, published_undone
 from hoodie.timeline.active import meta_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant
@@ -261,11 +262,15 @@ class OptimisticGate(ExclusiveGate):
 
     def look(self) -> None:
         """Unfinished files of the timeline go first: a process that lost the lock while it slept can't
-        publish its own any more, or is on the timeline.
+        publish its own any more, or is on the timeline. On a storage without such files its commit may be
+        there after it was rolled back: raises TableBusy.
         """
-        if self._table.refresh().has_partial():
-            self._table.storage.sweep_partial(meta_path(self._table.base_path))
-            self._table.refresh()
+        table = self._table
+        if table.refresh().has_partial():
+            table.storage.sweep_partial(meta_path(table.base_path))
+            table.refresh()
+        for late in () if table.storage.fences else published_late(table, table.timeline):
+            raise published_undone(table.base_path, late.time)
 
     def _begin(self, request: Callable[[str], bool]) -> str:
         self.look()

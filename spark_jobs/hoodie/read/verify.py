@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from hoodie.errors import NotRetained, TableBusy
+from hoodie.errors import NotRetained
 from hoodie.format.names import join
 from hoodie.metadata.queries import Unusable
 from hoodie.metadata.table import MetadataTable
@@ -13,7 +13,7 @@ from hoodie.read.settings import VERIFY_FILES, VERIFY_WRITTEN
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
-from hoodie.table.undone import undone_instants
+from hoodie.table.undone import published_undone, undone_instants
 from hoodie.table.view import FileSlice, Listing, TimelineView, merged_slices
 from hoodie.table.written import (
     SMALLEST,
@@ -122,12 +122,7 @@ def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[Wrong], otherw
     undone = undone_instants(storage, timeline) if wrong else frozenset()
     late = sorted({item.file.instant for item in wrong} & undone)
     if late and len(late) == len({item.file.instant for item in wrong}):
-        raise TableBusy(
-            f"commit {late[0]} of {timeline.base_path} was rolled back before its writer published it: that "
-            "writer takes it back when it goes on, or the next write does. Run this again in a moment",
-            path=timeline.base_path,
-            instant=late[0],
-        )
+        raise published_undone(timeline.base_path, late[0])
     refuse(timeline.base_path, wrong, otherwise)
 
 

@@ -225,6 +225,8 @@ class PlannedService(ABC, Generic[P, E]):
             instant = transaction.schedule(self.requested_as, content)
             if instant is not None and due.plan is not None:
                 self.check_scheduled(instant, due.plan)
+            elif transaction.hindrance:
+                due = DuePlan(None, transaction.hindrance)
             return ScheduledPlan(due=due, instant=instant)
 
     def _wanted(self, instant: str | None) -> tuple[list[Instant], str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from hoodie.errors import TableError
+from hoodie.errors import TableBusy, TableError
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -65,6 +65,16 @@ def published_late(table: Table, timeline: Timeline) -> list[Instant]:
         if not of_service or not _archived(table, instant):
             found.append(instant)
     return found
+
+
+def published_undone(base_path: str, time: str) -> TableBusy:
+    """The error of a table that shows a commit which was rolled back before."""
+    return TableBusy(
+        f"commit {time} of {base_path} was rolled back before its writer published it: that writer takes it "
+        "back when it goes on, or the next write does. Run this again in a moment",
+        path=base_path,
+        instant=time,
+    )
 
 
 def names_missing_files(table: Table, completed: Instant) -> bool:

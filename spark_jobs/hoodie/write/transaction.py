@@ -53,7 +53,7 @@ from hoodie.write.commit import Announce, Commits, Validate
 from hoodie.write.hash_rings import HashRings
 from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
-from hoodie.write.window import CommitWindow
+from hoodie.write.window import CommitWindow, blind
 
 
 class Transaction:
@@ -90,6 +90,8 @@ class Transaction:
         )
         self._repair = Repair(self._commits, utc)
         self._taken = False
+        #: why `schedule` put no plan
+        self.hindrance = ""
         self._attempt: Attempt | None = None
 
     @property
@@ -203,12 +205,19 @@ class Transaction:
         """Put a service's plan on the timeline while no writer is at work; the instant, as requested.
 
         `plan` gets the repaired timeline and the new instant's time, and returns the content of the requested
-        file, or None when there is nothing to do. Raises ConflictError as `begin` does. `commit` is not for
-        this.
+        file, or None when there is nothing to do. Nothing is put, and `hindrance` says why, beside a write
+        that would not see it. Raises ConflictError as `begin` does. `commit` is not for this.
         """
         self._gate.enter(Rank.SERVICE, self._repair, beside=True)
         with self._gate.publishing():
             self._gate.look()
+            unseeing = blind(self.table, self.table.timeline) if self._gate.optimistic else []
+            if unseeing and action is not Action.CLEAN:
+                self.hindrance = (
+                    f"write {unseeing[0].time} of Apache Hudi has an instant, and has not looked at the table "
+                    "yet: it would not see this plan; plan again later"
+                )
+                return None
             return self._schedule(action, plan)
 
     @property

@@ -112,7 +112,7 @@ class CommitWindow:
         self._refuse(groups_of(metadata), metadata)
         self._refuse_keys(metadata)
         self._refuse_hidden(timeline, metadata)
-        for instant in self._blind(timeline):
+        for instant in blind(self._table, timeline, self.instant):
             raise self._conflict(
                 instant, f"write {instant.time} of Apache Hudi has not looked at the table yet"
             )
@@ -133,21 +133,9 @@ class CommitWindow:
     def _wait(self) -> Timeline:
         """For writes that would not see this one; the timeline of then."""
         deadline = monotonic() + _PATIENCE_S
-        while self._blind(timeline := self._table.refresh()) and monotonic() < deadline:
+        while blind(self._table, timeline := self._table.refresh(), self.instant) and monotonic() < deadline:
             sleep(_PAUSE_S)
         return timeline
-
-    def _blind(self, timeline: Timeline) -> list[Instant]:
-        """Live writes of Apache Hudi with an earlier instant, of which only the requested file is there."""
-        begun = [
-            item
-            for item in timeline.filter(COMMIT_ACTIONS, completed=False)
-            if item.state is State.REQUESTED and item.is_before(self.instant)
-        ]
-        if not begun:
-            return []
-        foreign = {beat.instant for beat in read_heartbeats(self._table) if not beat.host}
-        return [item for item in begun if item.time in foreign]
 
     def _look(self, timeline: Timeline) -> None:
         """Know what is new on the timeline."""
@@ -317,6 +305,21 @@ class CommitWindow:
             action=other.action.value,
             **found,
         )
+
+
+def blind(table: Table, timeline: Timeline, before: str = "") -> list[Instant]:
+    """Live writes of Apache Hudi, with an instant earlier than that, of which only the requested file is there:
+    they have not looked at the table yet, and their views end at their own instant.
+    """
+    begun = [
+        item
+        for item in timeline.filter(COMMIT_ACTIONS, completed=False)
+        if item.state is State.REQUESTED and (not before or item.is_before(before))
+    ]
+    if not begun:
+        return []
+    foreign = {beat.instant for beat in read_heartbeats(table) if not beat.host}
+    return [item for item in begun if item.time in foreign]
 
 
 def _key(instant: Instant) -> Key:
