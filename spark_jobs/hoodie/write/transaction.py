@@ -214,8 +214,8 @@ class Transaction:
             unseeing = blind(self.table, self.table.timeline) if self._gate.optimistic else []
             if unseeing and action is not Action.CLEAN:
                 self.hindrance = (
-                    f"write {unseeing[0].time} of Apache Hudi has an instant, and has not looked at the table "
-                    "yet: it would not see this plan; plan again later"
+                    f"write {unseeing[0].time} of Apache Hudi has an instant, and has not looked at the "
+                    "table yet: it would not see this plan; plan again later"
                 )
                 return None
             return self._schedule(action, plan)

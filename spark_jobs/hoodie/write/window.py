@@ -308,8 +308,8 @@ class CommitWindow:
 
 
 def blind(table: Table, timeline: Timeline, before: str = "") -> list[Instant]:
-    """Live writes of Apache Hudi, with an instant earlier than that, of which only the requested file is there:
-    they have not looked at the table yet, and their views end at their own instant.
+    """Live writes of Apache Hudi, with an instant earlier than that, of which only the requested file is
+    there: they have not looked at the table yet, and their views end at their own instant.
     """
     begun = [
         item
