@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from tests.model.protocol import (
     REWRITES,
@@ -12,6 +12,7 @@ from tests.model.protocol import (
     Instant,
     Op,
     Refused,
+    Rules,
     Step,
     Steps,
     Table,
@@ -29,24 +30,42 @@ from tests.model.protocol import (
 # writers
 
 
+_LOOKS_UP = ("upsert", "delete", "insert_drop")
+
+
+def comparable(rules: Rules, groups: Iterable[str]) -> set[str]:
+    """The same for file groups of one bucket: their names begin with the partition."""
+    return {group.partition("/")[0] if rules.buckets else group for group in groups}
+
+
 class Look:
     """What a write has found in the table: file groups by key, what it replaces, what it did not find."""
 
     def __init__(self, table: Table, view: View, op: Op) -> None:
         self.view, self.op = view, op
         slices = view.slices(table.files)
-        self.slices = {group: found for group, found in slices.items() if found[0] == op.partition}
+        self.slices = {
+            group: found for group, found in slices.items() if op.everywhere or found[0] == op.partition
+        }
         where = {key: group for group, (_, _, rows) in self.slices.items() for key in rows}
         self.replaced = frozenset(self.slices) if op.replaces else frozenset()
-        looks_up = op.kind in ("upsert", "delete", "insert_drop")
-        wanted = tuple(where) if op.kind == "update_where" else op.keys if looks_up else ()
+        wanted = tuple(where) if op.kind == "update_where" else op.keys if op.kind in _LOOKS_UP else ()
+        if table.rules.buckets and op.kind in _LOOKS_UP:  # rows go to the bucket, whether it has their keys
+            bucket = next(iter(self.slices), f"{op.partition}/none")
+            exists = bucket in self.slices
+            where = dict.fromkeys(wanted, bucket) if exists or op.kind == "delete" else {}
         self.found = {key: where[key] for key in wanted if key in where}
         self.missing = frozenset(key for key in wanted if key not in where)
         self.changed = frozenset(self.found.values()) if op.kind != "insert_drop" else frozenset()
+        #: keys that leave another partition
+        self.moved = {key for key, group in self.found.items() if self._leaves(group)}
         brings = op.kind in ("upsert", "insert_drop", "insert", "insert_overwrite")
-        self.new = tuple(key for key in op.keys if key not in self.found) if brings else ()
-
+        new = (key for key in op.keys if key not in self.found or key in self.moved)
+        self.new = tuple(new) if brings else ()
         self._text = repr((self.view, sorted(self.slices.items()), sorted(self.found.items())))
+
+    def _leaves(self, group: str) -> bool:
+        return self.op.kind == "upsert" and self.slices[group][0] != self.op.partition
 
     def __repr__(self) -> str:
         return self._text
@@ -78,7 +97,8 @@ class Window:
         for each in self.news(table):
             known = each.completed or each.action in REWRITES
             touched = each.groups | each.replaced if known else frozenset()
-            if touched & groups and (rules.exclusive_groups or each.action not in ("write", "compaction")):
+            meets = comparable(rules, touched) & comparable(rules, groups)
+            if meets and (rules.exclusive_groups or each.action not in ("write", "compaction")):
                 raise Refused("conflict")
             if rules.check_reads and each.completed and each.op and self._was_read(each, touched):
                 raise Refused("conflict")
@@ -92,26 +112,31 @@ class Window:
         assert commit.op is not None
         if look.op.scans and commit.op.partition == look.op.partition and touched - look.replaced:
             return True
-        keys = {key for partition, key in commit.inserted if partition == look.op.partition}
+        op = look.op
+        keys = {key for place, key in commit.inserted if op.everywhere or place == op.partition}
         return bool(keys & look.missing or touched & (set(look.found.values()) - look.changed))
 
     def check(self, table: Table, mine: Instant) -> None:
         rules = table.rules
         self.refuse(table, mine.groups | mine.replaced)
-        compares = (
-            mine.op and mine.op.kind in ("upsert", "insert_drop", "insert_overwrite") and rules.new_keys
-        )
+        inserts = self.look.op.kind in ("upsert", "insert_drop", "insert_overwrite")
+        compares = inserts and rules.new_keys and not rules.buckets
         for each in self.news(table) if compares else ():
             seen = (each.time, each.action, each.state) if rules.compare_completed else each.time
             if each.action in REWRITES or seen in self.compared:
                 continue
-            if each.completed and mine.inserted & each.inserted:
+            if each.completed and self._inserted(mine) & self._inserted(each):
                 raise Refused("conflict")
             self.compared.add(seen)
         for each in table.pending():  # logs that a pending write with a later instant is going to append to
             appends = table.merge_on_read and each.state == "inflight" and each.time > mine.time
-            if appends and rules.exclusive_groups and each.groups & mine.groups:
+            meets = comparable(rules, each.groups) & comparable(rules, mine.groups)
+            if appends and rules.exclusive_groups and meets:
                 raise Refused("conflict")
+
+    def _inserted(self, instant: Instant) -> set[tuple[str, str]]:
+        everywhere = self.look.op.everywhere
+        return {("" if everywhere else partition, key) for partition, key in instant.inserted}
 
 
 def looking(table: Table, op: Op) -> Generator[Step, None, Look]:
@@ -173,7 +198,7 @@ def _write(table: Table, actor: str, op: Op, mine: Instant) -> Generator[Step, N
         raise Refused("fenced")
     table.files |= set(_written(table, actor, look, mine.time))
     mine.replaced = look.replaced
-    mine.groups = look.changed | ({f"{actor}{mine.time}"} if look.new else set())
+    mine.groups = look.changed | ({_new_group(actor, op, mine.time)} if look.new else set())
     mine.inserted = frozenset((op.partition, key) for key in look.new)
     yield Step("looks for conflicts, without the lock")
     window.check(table, mine)
@@ -197,19 +222,23 @@ def _take(table: Table, actor: str, mine: Instant) -> Generator[Step, None, None
 
 def _written(table: Table, actor: str, look: Look, time: int) -> Iterator[File]:
     op = look.op
-    new_value = None if op.kind == "delete" else actor
-    for group in look.changed:
-        _, base, rows = look.slices[group]
-        change = {key: new_value for key, place in look.found.items() if place == group}
+    gone = set(op.keys) if op.kind == "delete" else look.moved
+    for group in look.changed & set(look.slices):
+        partition, base, rows = look.slices[group]
+        found = (key for key, place in look.found.items() if place == group)
+        change = {key: None if key in gone else actor for key in found}
         if table.merge_on_read:
-            yield File(group, op.partition, time, base, True, tuple(sorted(change.items())))
+            yield File(group, partition, time, base, True, tuple(sorted(change.items())))
         else:
             content = {key: value for key, value in {**rows, **change}.items() if value is not None}
-            yield File(group, op.partition, time, time, False, tuple(sorted(content.items())))
+            yield File(group, partition, time, time, False, tuple(sorted(content.items())))
     if look.new:
-        yield File(
-            f"{actor}{time}", op.partition, time, time, False, tuple((key, actor) for key in sorted(look.new))
-        )
+        new = tuple((key, actor) for key in sorted(look.new))
+        yield File(_new_group(actor, op, time), op.partition, time, time, False, new)
+
+
+def _new_group(actor: str, op: Op, time: int) -> str:
+    return f"{op.partition}/{actor}{time}"
 
 
 # ------------------------------------------------------------------------------------------------

@@ -40,6 +40,8 @@ class Rules(NamedTuple):
     check_lock: bool = True
     #: an executor reads all committed logs of its slices, and looks again under the lock
     check_sources: bool = True
+    #: BUCKET: one file group for each partition, which has all of its keys
+    buckets: bool = False
     #: a write takes its instant before it looks at the table: no substitute for `check_reads`
     instant_first: bool = False
     #: hoodie.write.concurrency.check.new.keys
@@ -59,12 +61,14 @@ PRODUCT = Rules()
 
 class Op(NamedTuple):
     """A write. `kind`: upsert, insert, insert_drop (known keys are dropped), delete, insert_overwrite,
-    delete_partition, update_where (a statement that changes all rows of a partition).
+    delete_partition, update_where (a statement that changes all rows of a partition). `everywhere`: by a
+    global index, which finds keys in all partitions, and moves those that it upserts.
     """
 
     kind: str
     partition: str
     keys: tuple[str, ...] = ()
+    everywhere: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -225,9 +229,14 @@ def replay(commits: Iterable[Instant]) -> list[Row]:
 
 def replayed(rows: list[Row], op: Op, value: str) -> list[Row]:
     """The rows after one more write."""
+    if op.everywhere and op.kind == "delete":
+        return [row for row in rows if row[1] not in op.keys]
+    if op.everywhere and op.kind == "upsert":
+        rows = [row for row in rows if row[0] == op.partition or row[1] not in op.keys]
     others = [row for row in rows if row[0] != op.partition]
     known = {key: old for partition, key, old in rows if partition == op.partition}
-    brought = dict.fromkeys(op.keys, value)
+    elsewhere = {key for _, key, _ in others} if op.everywhere else set()
+    brought = {key: value for key in op.keys if key not in elsewhere}
     if op.kind == "insert":
         return [*rows, *((op.partition, key, value) for key in op.keys)]
     after = {

@@ -16,8 +16,13 @@ PARTITION = "p"
 OBJECT_STORE = PRODUCT._replace(fences=False)
 
 
-def op(kind: str, *keys: str) -> Op:
-    return Op(kind, PARTITION, keys)
+def op(kind: str, *keys: str, p: str = PARTITION) -> Op:
+    return Op(kind, p, keys)
+
+
+def everywhere(kind: str, *keys: str, p: str = PARTITION) -> Op:
+    """By a global index."""
+    return Op(kind, p, keys, everywhere=True)
 
 
 def table(
@@ -26,7 +31,7 @@ def table(
     """One file group for each key of `seeds`; with a log if `logged`, and in a pending `plan`."""
     made = Table(merge_on_read=merge_on_read, rules=rules)
     for key in seeds:
-        group = f"g{key}"
+        group = f"{PARTITION}/{key}"
         base = _committed(made, "seed", key, group)
         made.files.add(File(group, PARTITION, base, base, False, ((key, "seed"),)))
         if logged:
@@ -172,6 +177,64 @@ _NON_BLOCKING = [
 SHORT = [*_WRITERS, *_COMPACTIONS, *_CLUSTERINGS, *_CLEANS, *_NON_BLOCKING]
 
 _FOLLOWED = beside(op("upsert", "a"), op("upsert", "b"), more=FOLLOW)
+_UPDATED = everywhere("upsert", "o")
+#: `o` leaves its partition for "q", or for "r"
+_MOVED, _ELSEWHERE = everywhere("upsert", "o", p="q"), everywhere("upsert", "o", p="r")
+_MOVES: dict[str, Make] = {
+    "a move beside an update": beside(_MOVED, _UPDATED, seeds="o"),
+    "two moves": beside(_MOVED, _ELSEWHERE, seeds="o"),
+    "a new key in two partitions": beside(everywhere("upsert", "k"), everywhere("upsert", "k", p="q")),
+    "a move beside a delete": beside(_MOVED, everywhere("delete", "o"), seeds="o"),
+    "a new key beside a delete": beside(everywhere("delete", "k"), everywhere("upsert", "k", p="q")),
+    "a move out of a partition that is overwritten": beside(op("insert_overwrite", "k"), _MOVED, seeds="o"),
+    "a move into a partition that is overwritten": beside(
+        op("insert_overwrite", "k", p="q"), _MOVED, seeds="o"
+    ),
+    "a move into a partition that is deleted": beside(op("delete_partition", p="q"), _MOVED, seeds="o"),
+    "a key that is dropped beside its delete": beside(
+        everywhere("insert_drop", "o", p="q"), everywhere("delete", "o"), seeds="ou"
+    ),
+    "an overwrite with a key that is new elsewhere": beside(
+        op("insert_overwrite", "k"), everywhere("upsert", "k", p="q")
+    ),
+    "a move beside UPDATE": beside(op("update_where", p="q"), _MOVED, seeds="o"),
+}
+MOVES = [
+    *(Scenario(f"global index: {name}", make) for name, make in _MOVES.items()),
+    Scenario(
+        "global index: a move beside a compaction",
+        beside(_MOVED, seeds="o", merge_on_read=True, logged=True, more=COMPACT),
+    ),
+    Scenario(
+        "global index: a move beside a compaction whose planner loses the lock",
+        beside(_MOVED, seeds="o", merge_on_read=True, logged=True, more=COMPACT),
+        expire=("S",),
+    ),
+    Scenario("global index: a move beside a clustering", beside(_MOVED, seeds="ou", more=CLUSTER)),
+    Scenario("global index: a move whose writer is killed", beside(_MOVED, _UPDATED, seeds="o"), kill=("A",)),
+]
+_BUCKETS = PRODUCT._replace(buckets=True)
+#: those of RACES that a table of buckets takes
+_OF_BUCKETS = {
+    name: make for name, make in RACES.items() if "drop" not in name and "insert" not in name.split()
+}
+BUCKETS = [
+    *(Scenario(f"BUCKET, {name}", make, _BUCKETS) for name, make in _OF_BUCKETS.items()),
+    Scenario("BUCKET, two upserts, merge-on-read", beside(UPSERT, UPSERT, merge_on_read=True), _BUCKETS),
+    Scenario(
+        "BUCKET, delete beside an upsert of the key, merge-on-read",
+        beside(op("delete", "k"), UPSERT, seeds="o", merge_on_read=True),
+        _BUCKETS,
+    ),
+    Scenario("BUCKET, an upsert beside UPDATE", beside(op("update_where"), UPSERT, seeds="o"), _BUCKETS),
+    Scenario("BUCKET, compaction beside an upsert", _logged(more=COMPACT), _BUCKETS),
+    Scenario(
+        "BUCKET, compaction whose planner loses the lock", _logged(more=COMPACT), _BUCKETS, expire=("S",)
+    ),
+    Scenario(
+        "BUCKET, planned compaction that is cancelled", _logged(more=CANCEL, plan="compaction"), _BUCKETS
+    ),
+]
 #: thousands of states each
 LONG = [
     Scenario("a follower beside writers", _FOLLOWED),
@@ -227,7 +290,7 @@ LONG = [
 
 def without(name: str, **switches: bool) -> Scenario:
     """A scenario by its name, with other rules."""
-    scenario = next(each for each in [*SHORT, *LONG] if each.name == name)
+    scenario = next(each for each in [*SHORT, *MOVES, *BUCKETS, *LONG] if each.name == name)
     said = ", ".join(switch if on else f"no {switch}" for switch, on in switches.items())
     rules = scenario.rules._replace(**switches)
     return replace(scenario, name=f"{name}, {said}", rules=rules)
