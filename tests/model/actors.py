@@ -252,8 +252,7 @@ def planner(table: Table, actor: str, action: str) -> Steps:
         yield from enter(table, actor)
         yield from lock(table, actor, "to plan")
         yield Step(f"makes the plan of a {action}")
-        if rules.check_lock:
-            table.unfinished.clear()
+        _look_before_planning(table)
         instant = _plan(table, actor, action)
         if instant.groups:
             yield from request(table, actor, instant)
@@ -267,6 +266,13 @@ def planner(table: Table, actor: str, action: str) -> Steps:
         answer = str(refused)
     leave(table, actor)
     return answer
+
+
+def _look_before_planning(table: Table) -> None:
+    if table.rules.check_lock:
+        table.unfinished.clear()
+    if table.rules.check_zombies and table.zombies():
+        raise Refused("conflict")
 
 
 def _plan(table: Table, actor: str, action: str) -> Instant:
@@ -371,8 +377,7 @@ def cleaner(table: Table, actor: str) -> Steps:
         yield from enter(table, actor)
         yield from lock(table, actor, "to plan")
         yield Step("makes the plan of a clean")
-        if table.rules.check_lock:
-            table.unfinished.clear()
+        _look_before_planning(table)
         instant = _plan_clean(table, actor)
         yield from request(table, actor, instant)
         unlock(table, actor)

@@ -40,6 +40,8 @@ class Rules(NamedTuple):
     check_lock: bool = True
     #: an executor reads all committed logs of its slices, and looks again under the lock
     check_sources: bool = True
+    #: no plan is made beside a commit of a writer that was rolled back, and has not withdrawn it yet
+    check_zombies: bool = True
     #: BUCKET: one file group for each partition, which has all of its keys
     buckets: bool = False
     #: a write takes its instant before it looks at the table: no substitute for `check_reads`
@@ -154,6 +156,12 @@ class Table:
 
     def pending(self) -> list[Instant]:
         return [each for each in self.instants.values() if not each.completed]
+
+    def zombies(self) -> list[int]:
+        """Commits of writers that were rolled back: their files are gone."""
+        return [
+            time for time in sorted(self.rolled_back & set(self.instants)) if self.instants[time].completed
+        ]
 
     def remove_files(self, time: int) -> None:
         self.files = {file for file in self.files if file.instant != time}
@@ -319,6 +327,8 @@ def repair(table: Table, actor: str) -> Part:
     for name in [name for name, alive in table.heartbeats.items() if not alive and name not in services]:
         del table.heartbeats[name]
     table.unfinished.clear()
+    for time in table.zombies():
+        table.instants.pop(time)
     writes = [each for each in table.pending() if each.action in WRITES]
     for time in [each.time for each in writes if each.owner not in table.heartbeats]:
         table.rolled_back.add(time)

@@ -247,6 +247,14 @@ LONG = [
         silence=("A",),
         transient=False,
     ),
+    Scenario(
+        "a clean beside a delete_partition that sleeps and is rolled back, object store",
+        beside(op("delete_partition"), seeds="o", more=CLEAN),
+        OBJECT_STORE,
+        expire=("A",),
+        silence=("A",),
+        transient=False,
+    ),
     Scenario("an instant that is put late, beside a follower", _FOLLOWED, expire=("A",), transient=False),
     Scenario(
         "an instant that a sleeper puts late, object store",
