@@ -196,17 +196,21 @@ def _write(table: Table, actor: str, op: Op, mine: Instant) -> Generator[Step, N
     yield Step(f"writes the files of {mine.time}")
     if actor not in table.heartbeats:
         raise Refused("fenced")
-    table.files |= set(_written(table, actor, look, mine.time))
+    table.files |= set(written(table, actor, look, mine.time))
     mine.replaced = look.replaced
-    mine.groups = look.changed | ({_new_group(actor, op, mine.time)} if look.new else set())
+    mine.groups = look.changed | ({new_group(actor, op, mine.time)} if look.new else set())
     mine.inserted = frozenset((op.partition, key) for key in look.new)
-    yield Step("looks for conflicts, without the lock")
+    yield Step(
+        "looks for conflicts, without the lock", lambda: not (rules.wait_for_hudi and table.blind(mine.time))
+    )
     window.check(table, mine)
     yield from lock(table, actor, "to publish")
     if rules.fences:
         table.unfinished.clear()
     yield Step("looks for conflicts, under the lock")
     window.check(table, mine)
+    if rules.wait_for_hudi and table.blind(mine.time):
+        raise Refused("conflict")
     yield from publish(table, actor, mine)
     table.acknowledged.append(mine.time)
 
@@ -220,7 +224,7 @@ def _take(table: Table, actor: str, mine: Instant) -> Generator[Step, None, None
     table.instants[time] = mine
 
 
-def _written(table: Table, actor: str, look: Look, time: int) -> Iterator[File]:
+def written(table: Table, actor: str, look: Look, time: int) -> Iterator[File]:
     op = look.op
     gone = set(op.keys) if op.kind == "delete" else look.moved
     for group in look.changed & set(look.slices):
@@ -234,10 +238,10 @@ def _written(table: Table, actor: str, look: Look, time: int) -> Iterator[File]:
             yield File(group, partition, time, time, False, tuple(sorted(content.items())))
     if look.new:
         new = tuple((key, actor) for key in sorted(look.new))
-        yield File(_new_group(actor, op, time), op.partition, time, time, False, new)
+        yield File(new_group(actor, op, time), op.partition, time, time, False, new)
 
 
-def _new_group(actor: str, op: Op, time: int) -> str:
+def new_group(actor: str, op: Op, time: int) -> str:
     return f"{op.partition}/{actor}{time}"
 
 
@@ -253,6 +257,8 @@ def planner(table: Table, actor: str, action: str) -> Steps:
         yield from lock(table, actor, "to plan")
         yield Step(f"makes the plan of a {action}")
         _look_before_planning(table)
+        if rules.wait_for_hudi and table.blind(table.clock + 1):
+            raise Refused("conflict")
         instant = _plan(table, actor, action)
         if instant.groups:
             yield from request(table, actor, instant)

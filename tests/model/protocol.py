@@ -42,6 +42,8 @@ class Rules(NamedTuple):
     check_sources: bool = True
     #: no plan is made beside a commit of a writer that was rolled back, and has not withdrawn it yet
     check_zombies: bool = True
+    #: commits and plans wait for a write of Apache Hudi that has an earlier instant, and has not looked yet
+    wait_for_hudi: bool = True
     #: BUCKET: one file group for each partition, which has all of its keys
     buckets: bool = False
     #: a write takes its instant before it looks at the table: no substitute for `check_reads`
@@ -110,6 +112,8 @@ class Instant:
     inserted: frozenset[tuple[str, str]] = frozenset()
     plan: tuple[File, ...] = ()
     completion: int = 0
+    #: of Apache Hudi
+    foreign: bool = False
 
     @property
     def completed(self) -> bool:
@@ -157,6 +161,11 @@ class Table:
     def pending(self) -> list[Instant]:
         return [each for each in self.instants.values() if not each.completed]
 
+    def blind(self, time: int) -> list[Instant]:
+        """Live writes of Apache Hudi with an earlier instant, which have not looked at the table yet."""
+        begun = [each for each in self.pending() if each.foreign and each.state == "requested"]
+        return [each for each in begun if each.time < time and self.heartbeats.get(each.owner)]
+
     def zombies(self) -> list[int]:
         """Commits of writers that were rolled back: their files are gone."""
         return [
@@ -168,15 +177,15 @@ class Table:
 
 
 class View:
-    """The timeline at one moment, and what it shows of files."""
+    """The timeline at one moment, and what it shows of files. `before`: of instants before this one."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, before: int | None = None) -> None:
         self.rules = table.rules
-        instants = table.instants.values()
+        instants = [each for each in table.instants.values() if before is None or each.time < before]
         self.known = {(each.time, each.action, each.state) for each in instants}
         self.completions = {each.time: each.completion for each in instants if each.completed}
         self.replaced = {group for each in instants if each.completed for group in each.replaced}
-        pending = table.pending()
+        pending = [each for each in instants if not each.completed]
         #: file group -> its pending compaction
         self.compacting = {
             group: each.time for each in pending if each.action == "compaction" for group in each.groups

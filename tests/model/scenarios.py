@@ -8,6 +8,7 @@ from functools import partial
 
 from tests.model.actors import canceller, cleaner, executor, follower, planner, reader, writer
 from tests.model.explore import Scenario
+from tests.model.hudi import hudi_writer
 from tests.model.protocol import PRODUCT, File, Instant, Op, Rules, Steps, Table
 
 Actor = Callable[[Table, str], Steps]
@@ -235,6 +236,28 @@ BUCKETS = [
         "BUCKET, planned compaction that is cancelled", _logged(more=CANCEL, plan="compaction"), _BUCKETS
     ),
 ]
+_HUDI: dict[str, Actor] = {"H": partial(hudi_writer, op=op("upsert", "o"))}
+_SLOW_HUDI: dict[str, Actor] = {"H": partial(hudi_writer, op=op("upsert", "o"), slow=True)}
+#: an upsert of Apache Hudi beside a write or a service, in both types of tables
+HUDI = [
+    *(
+        Scenario(
+            f"Apache Hudi beside {each}, {'merge-on-read' if logged else 'copy-on-write'}",
+            beside(each, seeds="o", merge_on_read=logged, logged=logged, more=_HUDI),
+        )
+        for each in (op("upsert", "o"), op("delete", "o"), op("delete_partition"), op("update_where"))
+        for logged in (False, True)
+    ),
+    Scenario(
+        "Apache Hudi beside a compaction",
+        beside(seeds="o", merge_on_read=True, logged=True, more={**_HUDI, **COMPACT}),
+    ),
+    Scenario("Apache Hudi beside a clustering", beside(seeds="ou", more={**_HUDI, **CLUSTER})),
+    Scenario("Apache Hudi beside a clean", beside(seeds="o", more={**_HUDI, **CLEAN})),
+]
+SLOW_HUDI = Scenario(
+    "Apache Hudi that requests its instant late", beside(op("upsert", "o"), seeds="o", more=_SLOW_HUDI)
+)
 #: thousands of states each
 LONG = [
     Scenario("a follower beside writers", _FOLLOWED),
@@ -298,7 +321,7 @@ LONG = [
 
 def without(name: str, **switches: bool) -> Scenario:
     """A scenario by its name, with other rules."""
-    scenario = next(each for each in [*SHORT, *MOVES, *BUCKETS, *LONG] if each.name == name)
+    scenario = next(each for each in [*SHORT, *MOVES, *BUCKETS, *HUDI, *LONG] if each.name == name)
     said = ", ".join(switch if on else f"no {switch}" for switch, on in switches.items())
     rules = scenario.rules._replace(**switches)
     return replace(scenario, name=f"{name}, {said}", rules=rules)
