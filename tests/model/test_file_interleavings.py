@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from hoodie.errors import HoodieError
 from hoodie.write.transaction import Transaction
 from tests.model.forcing import (
     AT_ONCE,
+    BEFORE_LOCK,
     COMPACT_NOW,
     MOR,
     OPTIONS,
+    PATIENCE_S,
+    Actor,
     StoppingObjects,
     aside,
     effect,
@@ -111,4 +115,49 @@ def test_a_plan_that_is_requested_late_on_an_object_store(tmp_path: Path) -> Non
         executed = aside("X", lambda: hoodie.compact_table(path, mode="execute", options=how))
         expected = "1" if lost(writers[0]) else "W"
         assert rows(path) == [("p0", "k", expected)], (writers, planned, executed)
+    reset()
+
+
+def test_a_clean_beside_a_commit_of_a_zombie_on_an_object_store(tmp_path: Path) -> None:
+    """A, which deletes a partition, has looked whether it lives, and sleeps; B rolls it back and commits. C,
+    a clean, enters the table; A's request comes; C makes its plan, and A takes its commit back after that.
+    """
+    how = {**AT_ONCE, "hoodie.write.num.retries.on.conflict.failures": "9", "hoodie.clean.automatic": "false"}
+    answers: dict[str, Any] = {}
+    entered, published = threading.Event(), threading.Event()
+    locks: list[int] = []
+    cleaners: list[Actor] = []
+
+    def c_gets_the_lock() -> None:  # the second time to plan
+        locks.append(1)
+        if len(locks) == 2:
+            entered.set()
+            assert published.wait(PATIENCE_S)
+
+    def clean() -> Any:
+        try:
+            return hoodie.clean_table(path, options={**how, **CLEAN})
+        finally:
+            entered.set()
+
+    def sleeps() -> None:
+        lose_lock()
+        lose_heartbeat(path)
+        answers["B"] = aside("B", lambda: upsert(path, how, "z", "B", "p1"))
+        cleaners.append(Actor("C", clean))
+        assert entered.wait(PATIENCE_S)
+
+    def cleans() -> None:
+        published.set()
+        answers["C"] = cleaners[0].answer()
+
+    with stored(tmp_path) as bucket, registered(SCHEME, StoppingObjects):
+        path = f"{bucket}/t"
+        upsert(path, how, "old", "seed")
+        upsert(path, how, "z", "seed", "p1")
+        BEFORE_LOCK["C"] = c_gets_the_lock
+        with stop("A", ".replacecommit", sleeps, "checked"), stop("A", ".replacecommit", cleans, "after"):
+            answers["A"] = aside("A", lambda: hoodie.delete_partitions(path, ["p0"], options=how))
+        assert lost(answers["A"]), answers
+        assert rows(path) == [("p0", "old", "seed"), ("p1", "z", "B")], answers
     reset()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hoodie
-from hoodie.timeline.active import Timeline
+from hoodie.storage.local import LocalStorage
+from hoodie.timeline.active import Timeline, begin_instant
+from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.transaction import Transaction
 from tests.model.forcing import (
     AT_ONCE,
@@ -224,3 +228,29 @@ def test_a_plan_beside_a_commit_without_a_lock(path: str) -> None:
     assert lost(overwritten) or lost(planned) or not lost(executed), (overwritten, planned, executed)
     left = [("p0", "k", "0"), ("p0", "l", "0")] if lost(overwritten) else [("p0", "k", "W")]
     assert rows(path) == left
+
+
+# ------------------------------------------------------------------------------------------------
+# a write of Apache Hudi that has an instant, and has not looked at the table
+
+
+@pytest.mark.parametrize("service", ["compaction", "clustering"])
+def test_nothing_is_planned_beside_a_write_that_has_not_looked(path: str, service: str) -> None:
+    """Apache Hudi takes its instant without the lock, and its views end there: it would not see the plan, nor
+    what completes it, and write to the older file slice.
+    """
+    compacts = service == "compaction"
+    how, run = (LOGGED, hoodie.compact_table) if compacts else (PLAIN, hoodie.cluster_table)
+    for w in ("0", "1"):
+        upsert(path, w, how)
+    upsert(path, "0", how, "l")
+    before = Timeline.load(path)
+    instant = new_instant_time(before.last_time, True)
+    action = Action.DELTACOMMIT if compacts else Action.COMMIT
+    begin_instant(LocalStorage(), path, Instant(instant, action, State.REQUESTED))
+    beat = Path(path, ".hoodie/.heartbeat", instant)
+    beat.parent.mkdir(exist_ok=True)
+    beat.touch()
+    answer = aside("S", lambda: run(path, mode="run", options=how))
+    assert lost(answer) or answer.status == "skipped", answer
+    assert Timeline.load(path).commits() == before.commits()
