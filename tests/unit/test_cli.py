@@ -337,7 +337,7 @@ FAILURES = {
     "a source of another format": (
         ["upsert", "--source", "0.csv", "--format", "parquet"],
         "input",
-        "can't read 0.csv as parquet: ",
+        "0.csv as parquet: it does not end as a Parquet file does",
     ),
     "an unknown setting": (
         ["upsert", "--source", "0.csv", "--option", "hoodie.datasource.write.recordkey.fields=id"],

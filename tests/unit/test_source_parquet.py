@@ -185,6 +185,15 @@ def test_a_map_with_a_key_twice_is_refused_by_file_column_and_record(
     assert len(hoodie.read_table(str(tmp_path / "t"))) == 2
 
 
+def test_a_key_twice_among_many_is_found(tmp_path: Path) -> None:
+    many = [(f"k{number}", number) for number in range(40)]
+    rows = pa.table({"id": ["a", "b"], "v": pa.array([many, many[:3]], MAPS)})
+    hoodie.write_table(rows, str(tmp_path / "t"), options=OPTIONS)
+    rows = pa.table({"id": ["a", "b"], "v": pa.array([many, [*many, ("k7", 0)]], MAPS)})
+    with pytest.raises(InputError, match=r"column v: .*'b'"):
+        hoodie.write_table(rows, str(tmp_path / "t"), options=OPTIONS)
+
+
 def test_rows_in_memory_with_a_key_twice_are_refused(tmp_path: Path) -> None:
     rows = pa.table({"id": ["a"], "v": pa.array([TWICE], MAPS)})
     with pytest.raises(InputError, match=r"column v: .*'a'"):

@@ -1,7 +1,8 @@
 """Avro object containers of any number of records, block by block (Avro 1.11 specification, "Object Container
 Files").
 
-Files are untrusted: a block may declare more records than it has bytes, or inflate to gigabytes.
+Files are untrusted: a block may declare more records than it has bytes, or inflate to gigabytes. Arrow is
+imported for codecs that Python's library lacks only.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from hoodie.codec.avro_container import MAGIC, SYNC, header
 from hoodie.config.limits import MAX_READ_BYTES
@@ -102,11 +101,13 @@ def inflated(data: bytes, codec: str) -> bytes:
         if codec == "xz":
             return _bounded(lzma.LZMADecompressor().decompress(data, MAX_READ_BYTES + 1))
         if codec == "zstandard":
+            import pyarrow as pa
+
             with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
                 return _bounded(stream.read(MAX_READ_BYTES + 1))
         if codec == "snappy":
             return _snappy(data)
-    except (zlib.error, lzma.LZMAError, EOFError, OSError, pa.ArrowException) as error:
+    except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:  # Arrow's are of these
         raise ValueError(f"{codec}: {error}") from None
     raise ValueError(f"its codec is {codec[:40]!r}")
 
@@ -121,6 +122,8 @@ def _snappy(data: bytes) -> bytes:
             break
     if size > MAX_READ_BYTES:
         raise ValueError(f"a block of {len(data)} bytes inflates to {size}")
+    import pyarrow as pa
+
     found: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
         raise ValueError("a block's checksum is wrong")

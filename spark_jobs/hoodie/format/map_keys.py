@@ -10,6 +10,9 @@ import pyarrow as pa
 from hoodie.codec.arrays import Bools, whole
 from hoodie.errors import InputError
 
+#: keys of a map that are compared with one another; more are sorted
+_FEW = 16
+
 
 def check_maps(rows: pa.Table, keys: Any) -> None:
     """Raises InputError where a map in a column, at any depth, has a key twice. `keys`: the record keys."""
@@ -51,7 +54,11 @@ def _twice(values: Any) -> bool:
     if not len(sizes) or sizes.max() < 2:
         return False
     coded = values.keys.slice(start, length).dictionary_encode()
-    row = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
-    places = np.sort(row * len(coded.dictionary) + coded.indices.to_numpy())
+    codes = coded.indices.to_numpy()
+    row = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    if sizes.max() <= _FEW:
+        steps = range(1, int(sizes.max()))
+        return any(((codes[n:] == codes[:-n]) & (row[n:] == row[:-n])).any() for n in steps)
+    places = np.sort(row.astype(np.int64) * len(coded.dictionary) + codes)
     same: Bools = places[1:] == places[:-1]
     return bool(same.any())
