@@ -316,3 +316,16 @@ def test_json_files_whose_types_do_not_fit_are_named_with_the_column(landing: La
             with pytest.raises(InputError, match=r"column v is double in .*1\.json, and .* in .*2\.json"):
                 landing.run(error_table=errors)
     assert not Path(landing.table).exists()
+
+
+def test_new_fields_of_structs_are_added_and_bad_ones_are_rows(landing: Landing) -> None:
+    landing.put("1.json", '{"id":"a","n":1,"s":{"c":1}}')
+    landing.run()
+    landing.put(
+        "2.json",
+        '{"id":"b","n":1,"s":{"c":2,"d":"new"}}\n{"id":"c","n":1,"s":{"c":"bad"}}\n',
+    )
+    assert landing.run()["num_bad_rows"] == 1
+    found = hoodie.read_table(landing.table, columns=["id", "s"], meta=False).sort_by("id").to_pylist()
+    assert found == [{"id": "a", "s": {"c": 1, "d": None}}, {"id": "b", "s": {"c": 2, "d": "new"}}]
+    assert [position for _, position, _ in landing.bad()] == [2]

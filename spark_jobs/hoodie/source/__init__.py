@@ -250,7 +250,7 @@ def format_of(path: str, storage_options: Mapping[str, str]) -> Format:
     """
     if kind := _by_suffix(path):
         return kind
-    first = _first_file(path, storage_options) or path
+    first = _first_file(path, storage_options)
     if kind := _by_suffix(first):
         return kind
     if what := next((what for suffix, what in _OTHERS.items() if first.lower().endswith(suffix)), ""):
