@@ -462,3 +462,20 @@ def test_whole_numbers_beyond_64_bits_in_json_are_decimals(
     assert sorted(map(int, keys)) == sorted([5, 7, *LONG])
     with pytest.raises(InputError, match=r"d\.json"):
         rows(write(tmp_path / "d.json", f'{{"n": {LONG[0]}}}\n'), pa.schema([("n", pa.int64())]))
+
+
+@pytest.mark.parametrize("block", [16 << 20, 30])
+def test_whole_numbers_that_doubles_can_not_hold_are_refused_beside_fractions(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hoodie.source.text, "BLOCK_BYTES", block)
+    for number in (9007199254740993, 10000000000000000001, -9007199254740993):
+        for lines in ((number, 1.5), (1.5, number)):
+            text = "".join(f'{{"id": 1, "v": {value}}}\n' for value in lines)
+            with pytest.raises(InputError, match=rf"a\.json.*column v has {number}"):
+                rows(write(tmp_path / "a.json", text))
+    text = "".join(f'{{"id": 1, "v": {value}}}\n' for value in (9007199254740992, 1.5, "1e300"))
+    assert rows(write(tmp_path / "a.json", text))["v"].to_pylist() == [9007199254740992.0, 1.5, 1e300]
+    known = pa.schema([("v", pa.float64())])
+    text = f'{{"v": {LONG[0]}}}\n'
+    assert rows(write(tmp_path / "a.json", text), known)["v"].to_pylist() == [1e19]

@@ -7,7 +7,9 @@ would make them doubles.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +20,8 @@ from hoodie.codec.arrays import pc, whole
 #: whole numbers that may not fit 64 bits, and that a decimal can hold
 _LONG = re.compile(rb"(?<![\w.+-])-?([1-9]\d{18,37})(?=\s*[,}\]\s])")
 _BEYOND = float(1 << 63)
+#: doubles below are all whole numbers that they were written as
+_EXACT = float(1 << 53)
 _ROWS = "rows"
 
 
@@ -52,6 +56,22 @@ def inferred(text: bytes) -> pa.Table:
 def read(text: bytes, schema: pa.Schema) -> pa.Table:
     """The records in these types; columns that are not there have those that their values have."""
     return _read(text, schema)
+
+
+def refuse_rounded(rows: pa.Table, text: bytes, known: Collection[str]) -> None:
+    """Raises ArrowInvalid for a whole number that a double can't be, in a column that others made double;
+    `known`: columns whose type is given.
+    """
+    for field in rows.schema:
+        if field.name in known or not _is_wide(rows.column(field.name), field.type, _EXACT):
+            continue
+        name = re.escape(json.dumps(field.name, ensure_ascii=False).encode())
+        for match in re.finditer(name + rb"\s*:\s*(-?\d{16,})(?=\s*[,}\]])", text):
+            if int(float(match[1])) != int(match[1]):
+                raise pa.ArrowInvalid(
+                    f"column {field.name} has {match[1].decode()} beside numbers with fractions, whose type "
+                    "can't hold it; give the table the column as decimal, or write these numbers as texts"
+                )
 
 
 def _read(text: bytes, schema: pa.Schema | None) -> pa.Table:
@@ -91,11 +111,16 @@ def _whole_type(values: Any, dtype: Any) -> Any:
         return pa.struct([field.with_type(kind) for field, kind in inside])
     if pa.types.is_list(dtype):
         return pa.list_(dtype.value_field.with_type(_whole_type(pc.list_flatten(values), dtype.value_type)))
+    return pa.null() if _is_wide(values, dtype, _BEYOND) else dtype
+
+
+def _is_wide(values: Any, dtype: Any, least: float) -> bool:
+    """Are there doubles of that size."""
     if not pa.types.is_float64(dtype):
-        return dtype
+        return False
     ends = pc.min_max(values)
     low, high = ends["min"].as_py(), ends["max"].as_py()
-    return pa.null() if high is not None and max(-low, high) >= _BEYOND else dtype
+    return bool(high is not None and max(-low, high) >= least)
 
 
 def _changed(dtype: Any, digits: int) -> Any:

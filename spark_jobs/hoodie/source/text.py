@@ -297,7 +297,9 @@ class JsonFile(TextFile):
         return rows
 
     def inferred(self, block: bytes, first: bool) -> pa.Table:
-        return json_records.inferred(block)
+        rows = json_records.inferred(block)
+        json_records.refuse_rounded(rows, block, self.known.names if self.known is not None else ())
+        return rows
 
     def settled(self, found: Sequence[pa.Schema]) -> TextFile:
         types = {} if self.known is None else {item.name: item.type for item in self.known}
@@ -320,6 +322,7 @@ class JsonFile(TextFile):
         flat = pa.schema([item for item in wanted if not _has_map(item.type)])
         asked = pa.schema([pa.field(item.name, _dates_as_text(item.type)) for item in flat])
         rows = json_records.read(block, asked)
+        json_records.refuse_rounded(rows, block, self.known.names if self.known is not None else ())
         for name in wanted.names:
             if name not in rows.schema.names:
                 rows = rows.append_column(name, pa.nulls(rows.num_rows))
