@@ -14,11 +14,13 @@ from hoodie.source import Source
 from hoodie.source.spark import read
 
 
-def answer(spark: Any, asked: list[tuple[Any, str, str]]) -> dict[str, Any]:
+def answer(spark: Any, asked: list[tuple[Any, str, str]], part_bytes: str = "128m") -> dict[str, Any]:
     """Each is a source, the schema of the table as base64 ("" for none) and a file for its rows.
 
-    Gives the errors, by name and text; those without one have an empty name.
+    Gives the errors, by name and text; those without one have an empty name. Spark reads files in parts of
+    at most `part_bytes`.
     """
+    spark.conf.set("spark.sql.files.maxPartitionBytes", part_bytes)
     errors = []
     for source, known, out in asked:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(known))) if known else None

@@ -104,7 +104,7 @@ class CsvFile(TextFile):
             found |= {name: _kind_of(texts.column(name), columns[name]) for name in odd}
         for name in self._moments:
             kind = found.get(name) or pa.null()
-            if not (pa.types.is_null(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            if not _is_moment(kind):
                 raise pa.ArrowInvalid(f"column {name!r}: {_no_moment(columns[name])!r} is no timestamp")
         return pa.schema([(name, kind or pa.string()) for name, kind in found.items()])
 
@@ -139,13 +139,39 @@ class CsvFile(TextFile):
         """
         return {item.name: item.type for item in self.known or () if pa.types.is_timestamp(item.type)}
 
-    def _given(self, block: bytes, first: bool) -> dict[str, pa.DataType]:
-        """The types that are not inferred."""
-        known = {
+    def typed(self, found: pa.Schema) -> pa.Schema:
+        """Types that were inferred without names, with those that the table's columns give.
+
+        Raises InputError for a column that is a timestamp in the table and has other values.
+        """
+        given = self._known
+        for name, kind in zip(self.names, found.types, strict=True):
+            if name in self._moments and not _is_moment(kind):
+                raise self.unreadable(f"column {name!r}: a value is no timestamp")
+        return pa.schema(
+            [(name, given.get(name, kind)) for name, kind in zip(self.names, found.types, strict=True)]
+        )
+
+    def numbered(self, text: bytes) -> tuple[str, ...]:
+        """Some names for the columns of a text without a header."""
+        text = text.lstrip(b"\r\n")
+        line = text[: text.index(b"\n") + 1]
+        head = pa.csv.ReadOptions(autogenerate_column_names=True)
+        with pa.csv.open_csv(reader(line), head, self._parse) as stream:
+            return tuple(stream.schema.names)
+
+    @property
+    def _known(self) -> dict[str, pa.DataType]:
+        """The types that the table's columns give."""
+        return {
             item.name: item.type
             for item in self.known or ()
             if not (pa.types.is_nested(item.type) or pa.types.is_timestamp(item.type))
         }
+
+    def _given(self, block: bytes, first: bool) -> dict[str, pa.DataType]:
+        """The types that are not inferred."""
+        known = self._known
         if self.source.flag("inferSchema", True):
             return known
         names = self._header(block) if first else self.names
@@ -229,6 +255,10 @@ def _kind_of(texts: pa.ChunkedArray[Any], column: pa.ChunkedArray[Any]) -> pa.Da
         lost = pc.or_(pc.and_(_large(column), whole), pc.and_(pc.is_inf(column), digits))
         changed = pc.or_(changed, lost)
     return pa.string() if pc.any(changed).as_py() else _kind(column) or kind
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return pa.types.is_null(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
 
 
 def _fits(texts: pa.ChunkedArray[Any], kind: pa.DataType) -> bool:

@@ -26,13 +26,14 @@ class FolderColumn(NamedTuple):
         return pa.repeat(value, count)
 
 
-def folder_columns(paths: Mapping[str, str], known: pa.Schema | None) -> dict[str, tuple[FolderColumn, ...]]:
-    """The columns of each file by its path; `paths` has the folder that it was found below ("": none).
+def folder_columns(
+    texts: Mapping[str, Mapping[str, str | None]], known: pa.Schema | None
+) -> dict[str, tuple[FolderColumn, ...]]:
+    """The columns of each file by its path; `texts` are those of its folders.
 
     A column that the table has takes its type; others are int where all values are, else text. Raises
     InputError for a value that is not of the table's type.
     """
-    texts = {path: _texts(path[len(folder) :]) if folder else {} for path, folder in paths.items()}
     types: dict[str, pa.DataType] = {}
     for name in dict.fromkeys(name for found in texts.values() for name in found):
         values = [found[name] for found in texts.values() if name in found]
@@ -54,7 +55,8 @@ def folder_columns(paths: Mapping[str, str], known: pa.Schema | None) -> dict[st
     return columns
 
 
-def _texts(below: str) -> dict[str, str | None]:
+def folder_texts(below: str) -> dict[str, str | None]:
+    """The values in the names of the folders of a path."""
     found: dict[str, str | None] = {}
     for folder in below.split("/")[:-1]:
         name, equals, text = folder.partition("=")

@@ -69,7 +69,7 @@ def _text(source: Source, known: pa.Schema | None, required: Required, bad: BadR
             )
     good = []
     for file in text_files(source, known):
-        screen = _Screen(file, required, bad)
+        screen = Screen(file, required, bad)
         with file.reading():
             screen.run()
         if screen.records or source.format is Format.CSV:
@@ -88,7 +88,7 @@ def _text(source: Source, known: pa.Schema | None, required: Required, bad: BadR
 
 
 @dataclass
-class _Screen:
+class Screen:
     """Of one file: how many good records it has, and where the bad ones lie in its text."""
 
     file: TextFile

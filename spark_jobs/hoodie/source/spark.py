@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from hoodie.format.schema import is_list
 from hoodie.source import Format, Source
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.record_files import RecordFile, record_files
+from hoodie.source.spark_csv import csv_frame, shared_options
 from hoodie.storage import normalize
 
 #: Spark's names of error conditions -> is the source missing (else unreadable)
@@ -33,6 +35,10 @@ _CRYPTO = ("parquet.crypto.factory.class", "spark.hadoop.parquet.crypto.factory.
 
 #: the column with the text of a record that can't be read
 CORRUPT = "_hoodie_corrupt_record"
+#: options for such records
+PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+#: the column with the file of a record, where Spark has no other word for it
+FILE = "_hoodie_source_file"
 
 #: what is a timestamp in CSV: Spark would also take a time of day for one, of the day it runs on
 _TIMESTAMPS = "yyyy-MM-dd[' ']['T']HH:mm[:ss][.SSSSSSSSS][XXX]"
@@ -68,8 +74,7 @@ def read_permissive(source: Source, spark: Any, known: pa.Schema | None) -> Any:
             raise ConfigError(
                 f"with an error table, the source takes no option {', '.join(sorted(mode))}; leave it out"
             )
-        permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        source = replace(source, options={**source.options, **permissive})
+        source = replace(source, options={**source.options, **PERMISSIVE})
     return _read(source, spark, known, files=False)
 
 
@@ -189,6 +194,9 @@ def _tables(source: Source, spark: Any) -> Any:
 
 def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     """Infer, then read with a schema: the target's types where it has the column, else the inferred ones."""
+    if source.format is Format.CSV and (shared := _shared(source)) is not None:
+        bad = (FILE, CORRUPT) if source.options.get("columnNameOfCorruptRecord") == CORRUPT else None
+        return csv_frame(shared, spark, known, _base_path(source), bad)
     options = {"mode": "FAILFAST", **_base_path(source), **source.options}
     kind = source.format.value
     paths = list(source.only or source.paths)
@@ -212,6 +220,12 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
         described += f"{', ' if described else ''}`{CORRUPT}` string"
     options.pop("inferSchema", None)
     return spark.read.format(kind).options(**options).schema(described).load(paths)
+
+
+def _shared(source: Source) -> Source | None:
+    """The source as `csv_frame` takes it, or None where Spark's own reader is asked for."""
+    own = {name: text for name, text in source.options.items() if (name, text) not in PERMISSIVE.items()}
+    return shared_options(replace(source, options=own))
 
 
 def _type(known: Any, found: Any) -> str:
@@ -249,4 +263,6 @@ def _cause(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.partition(":")[2].strip() for line in lines if line.startswith("Caused by:")]
     named = [line for line in lines if line.startswith(("java.", "org.", "["))]
+    if "Python worker" in text:
+        causes = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid): ", line)]
     return (causes[-1:] or named[:1] or lines or ["Spark gave no reason"])[0]

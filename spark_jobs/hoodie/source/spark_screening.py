@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,9 @@ from hoodie.codec.arrays import array, places
 from hoodie.errors import HoodieError, InputError
 from hoodie.source import Source
 from hoodie.source.bad_rows import SCHEMA, BadRows, Required, Screened, record_texts
-from hoodie.source.spark import CORRUPT, explained, read_permissive
-from hoodie.storage import normalize
+from hoodie.source.csv_tasks import local_path
+from hoodie.source.spark import CORRUPT, FILE, explained, read_permissive
 
-_FILE = "_hoodie_source_file"
 _BAD = "file string, position bigint, record string, error string"
 
 
@@ -32,11 +30,11 @@ def screened(source: Source, spark: Any, known: pa.Schema | None, required: Requ
     if source.transform:
         required = Required()
     frame = read_permissive(source, spark, known)
-    names = [name for name in frame.columns if name != CORRUPT]
+    names = [name for name in frame.columns if name not in (CORRUPT, FILE)]
     if not names:
         raise InputError(f"no record of {source} can be read; mend the files", source=str(source))
     plain = frame.select(*(f"`{name.replace('`', '``')}`" for name in names)).schema
-    located = frame.selectExpr("*", f"_metadata.file_path as {_FILE}")
+    located = frame if FILE in frame.columns else frame.selectExpr("*", f"_metadata.file_path as {FILE}")
     try:
         found = located.mapInArrow(_Bad(required), _BAD).limit(limit + 1).collect()
     except HoodieError:
@@ -45,21 +43,13 @@ def screened(source: Source, spark: Any, known: pa.Schema | None, required: Requ
         raise explained(source, error) from error
     bad = BadRows(limit)
     for row in sorted(found, key=lambda row: (row["file"] or "", row["record"])):
-        bad.add(_path(row["file"] or ""), None, row["record"], row["error"])
+        bad.add(local_path(row["file"] or ""), None, row["record"], row["error"])
     rows = located.mapInArrow(_Good(required, tuple(names)), plain)
     if source.transform:
         from hoodie.source.transform import spark_transformed
 
         rows = spark_transformed(spark, rows, source.transform)
     return Screened(rows, bad.table())
-
-
-def _path(uri: str) -> str:
-    """The file's name as this package lists it."""
-    try:
-        return normalize(unquote(uri))
-    except HoodieError:
-        return uri
 
 
 @dataclass(frozen=True)
@@ -70,12 +60,12 @@ class _Bad:
         for batch in batches:
             rows = pa.Table.from_batches([batch])
             problems = _problems(rows, self.required)
-            plain = rows.drop_columns([name for name in (CORRUPT, _FILE) if name in rows.column_names])
+            plain = rows.drop_columns([name for name in (CORRUPT, FILE) if name in rows.column_names])
             texts = record_texts(plain, list(problems))
             corrupt = rows.column(CORRUPT) if CORRUPT in rows.column_names else None
             items = [
                 {
-                    "file": rows.column(_FILE)[number].as_py(),
+                    "file": rows.column(FILE)[number].as_py(),
                     "position": None,
                     "record": (corrupt[number].as_py() if corrupt is not None else None) or text,
                     "error": error,

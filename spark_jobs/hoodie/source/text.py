@@ -147,7 +147,7 @@ def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType
     left = HELD_BYTES
     for file in files:
         with file.reading():
-            found, rows = _settled(file)
+            found, rows = settled(file)
         known.append(found)
         left -= HELD_BYTES + 1 if rows is None else rows.nbytes
         if rows is None or left < 0:
@@ -163,16 +163,17 @@ def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType
     return Stream(schema, tuple(_Part(part, united, schema) for part in _parts(known)))
 
 
-def _settled(file: TextFile) -> tuple[TextFile, pa.Table | None]:
+def settled(file: TextFile) -> tuple[TextFile, pa.Table | None]:
     """The file with the types of all its blocks; its rows, in some types, if it is one block."""
     found: dict[pa.Schema, None] = {}
-    line = 1
+    line, only = 1, None
     for block in file.blocks():
+        first = not file.names
         file.vet(block, line)
         try:
-            table = file.inferred(block, first=not found)
+            table = file.inferred(block, first)
         except pa.ArrowException as error:
-            raise file.named(error, block, not found, line) from error
+            raise file.named(error, block, first, line) from error
         if not found:
             names = [*table.column_names, *(folder.name for folder in file.folders)]
             if twice := [name for name in names if names.count(name) > 1]:
@@ -183,7 +184,7 @@ def _settled(file: TextFile) -> tuple[TextFile, pa.Table | None]:
             file, only = replace(file, names=tuple(table.column_names)), table
         else:
             only = None
-        found[file.kinds(block, table, first=not found)] = None
+        found[file.kinds(block, table, first)] = None
         line += block.count(b"\n")
     return file.settled(list(found)), only
 

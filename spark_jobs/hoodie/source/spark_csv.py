@@ -1,0 +1,109 @@
+"""CSV sources of the Spark engine. No pyspark import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.errors import InputError
+from hoodie.source import LOCAL_OPTIONS, Format, Source
+from hoodie.source.csv_dialect import Dialect
+from hoodie.source.csv_file import CsvFile
+from hoodie.source.csv_tasks import LINES, LOOKED, Columns, Look, Rows, local_path
+from hoodie.source.ddl import ddl
+from hoodie.source.folders import folder_columns, folder_texts
+
+
+def shared_options(source: Source) -> Source | None:
+    """The source with its options by the names of the local engine; None where it has others, which only
+    Spark's own reader knows.
+    """
+    names = {name.lower(): name for name in LOCAL_OPTIONS[Format.CSV]}
+    if any(name.lower() not in names for name in source.options):
+        return None
+    options = {names[name.lower()]: text for name, text in source.options.items()}
+    shared = replace(source, options=options)
+    return shared if shared.flag("header", True) else None
+
+
+def csv_frame(
+    source: Source,
+    spark: Any,
+    known: pa.Schema | None,
+    options: Mapping[str, str],
+    bad: tuple[str, str] | None = None,
+) -> Any:
+    """DataFrame of the rows. `options` are those of Spark's reader of text; `bad` as of `Rows`."""
+    paths = list(source.only or source.paths)
+    dialect = Dialect.of(source)
+    # a line end is not one byte in each encoding
+    whole = dialect.multiline or "\n".encode(dialect.encoding) != b"\n"
+    reader = spark.read.format("text").options(**options, wholetext=str(whole).lower())
+    text = reader.load(paths)
+    lines = text.selectExpr(*LINES)
+    plain = replace(source, storage_options={}, transform="", only=())
+    looked = lines.mapInArrow(Look(plain, known, bad is not None), LOOKED).collect()
+    files = _files(plain, known, looked, [name for name in text.columns if name != "value"])
+    seen = {local_path(path) for path in files}
+    if empty := sorted({local_path(path) for path in text.inputFiles()} - seen):
+        raise source.no_such(f"{empty[0]} is empty, without even a header")
+    if not files:
+        raise source.no_such("the files are empty, without even a header")
+    schema = _schema(list(files.values()), known)
+    if bad is not None:
+        schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in bad)])
+    described = ", ".join(f"`{field.name.replace('`', '``')}` {ddl(field.type)}" for field in schema)
+    columns = {path: Columns(file.names, file.types, file.folders) for path, file in files.items()}
+    return lines.mapInArrow(Rows(plain, known, columns, schema, bad), described)
+
+
+def _files(
+    source: Source, known: pa.Schema | None, looked: Sequence[Any], folders: Sequence[str]
+) -> dict[str, CsvFile]:
+    """The files by the names that Spark gives them, in the types that they have in common."""
+    parts: dict[str, list[Any]] = {}
+    for row in sorted(looked, key=lambda row: (row["file"], row["start"])):
+        if row["error"]:
+            counted = f" (lines are counted from byte {row['start']:,})" if row["start"] else ""
+            raise InputError(f"{row['error']}{counted}", path=local_path(row["file"]))
+        parts.setdefault(row["file"], []).append(row)
+    texts = {path: folder_texts(path) for path in parts}
+    texts = {
+        path: {name: text for name, text in found.items() if name in folders} for path, found in texts.items()
+    }
+    columns = folder_columns(texts, known)
+    files = []
+    for path, found in parts.items():
+        own = columns[path]
+        file = CsvFile(source, path, 0, known, tuple(found[0]["names"]), folders=own)
+        schemas = [pa.ipc.read_schema(pa.py_buffer(part["types"])) for part in found]
+        if wrong := [len(schema) for schema in schemas if len(schema) != len(file.names)]:
+            raise replace(source, paths=(local_path(path),)).unreadable(
+                f"it has rows of {wrong[0]} values, and {len(file.names)} columns"
+            )
+        names = [*file.names, *(column.name for column in own)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"the source has the column {twice[0]!r} more than once; rename one of them")
+        files.append(file.settled([file.typed(schema) for schema in schemas]))
+    common = files[0].agreed(files) if files else []
+    return dict(zip(parts, common, strict=True))  # type: ignore[arg-type]
+
+
+def _schema(files: Sequence[CsvFile], known: pa.Schema | None) -> pa.Schema:
+    """Of all files, as Spark has it."""
+    united = pa.unify_schemas([file.full_schema for file in files], promote_options="permissive")
+    return pa.schema([(field.name, _spark_type(field, known)) for field in united])
+
+
+def _spark_type(field: pa.Field[Any], known: pa.Schema | None) -> pa.DataType:
+    kind: pa.DataType = field.type
+    if pa.types.is_null(kind):
+        return pa.string()
+    if not pa.types.is_timestamp(kind):
+        return kind
+    own = known.field(field.name).type if known is not None and field.name in known.names else None
+    without = own is not None and pa.types.is_timestamp(own) and own.tz is None and kind.tz is None
+    return pa.timestamp("us") if without else pa.timestamp("us", "UTC")
