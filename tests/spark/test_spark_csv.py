@@ -94,11 +94,17 @@ def test_files_of_different_columns_and_folders(servers: Servers, tmp_path: Path
     (tmp_path / "cut.csv.gz").write_bytes(
         gzip.compress("".join(f"{n},{n * 7}\n" for n in range(9999)).encode())[:-900]
     )
-    asked = [[path, "", out] for path in (source, str(tmp_path / "cut.csv.gz"))]
-    (_, empty), (kind, cut) = servers.ask("sources", "classic", asked)["errors"]
+    own: dict[str, Any] = {"path": str(tmp_path / "latin.csv"), "options": {"dateFormat": "dd.MM.yyyy"}}
+    (tmp_path / "latin.csv").write_bytes("id,v\n1,é\n".encode("latin-1"))
+    asked = [[path, "", out] for path in (source, str(tmp_path / "*.csv.gz"), own)]
+    (_, empty), (kind, cut), (other, latin) = servers.ask("sources", "classic", asked)["errors"]
     assert "d.csv is empty" in empty
-    assert kind == "InputError"
+    assert kind == other == "InputError"
     assert str(tmp_path / "cut.csv.gz") in cut
+    assert "latin.csv as csv: line 2: the text is not UTF-8 (byte 0xe9)" in latin
+    own["options"] |= {"encoding": "ISO-8859-1"}
+    assert servers.ask("sources", "classic", [[own, "", out]])["errors"] == [["", ""]]
+    assert pq.read_table(out)["v"].to_pylist() == ["é"]
 
 
 def test_lines_that_are_no_csv_are_rows_of_the_error_table(servers: Servers, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class CsvFile(TextFile):
         many = dialect.multiline and dialect.quote
         last = b""
         for block in text_blocks(self, encoding, record_end(dialect) if many else line_end):
-            if last.strip(b"\r\n"):
+            if last and not last.isspace():
                 yield last
                 last = b""
             last += block
@@ -93,11 +93,12 @@ class CsvFile(TextFile):
         given = self._given(block, first)
         columns = dict(zip(rows.column_names, rows.columns, strict=True))
         found = {name: column.type if name in given else _kind(column) for name, column in columns.items()}
+        types = {column.type for name, column in columns.items() if name not in given}
+        marked = {kind for kind in types & {*_MARKS} if any(mark in block for mark in _MARKS[kind])}
         odd = [
             name
             for name, column in columns.items()
-            if name not in given
-            and (found[name] is None or any(mark in block for mark in _MARKS.get(column.type, ())))
+            if name not in given and (found[name] is None or column.type in marked)
         ]
         if odd:
             texts = self._table(block, first, dict.fromkeys(odd, pa.string()), odd)

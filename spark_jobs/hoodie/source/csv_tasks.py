@@ -147,6 +147,25 @@ class Look:
         return settled(part)[0]
 
 
+@dataclass(frozen=True)
+class Vet:
+    """Why parts of files are no text of the encoding; nothing of others."""
+
+    source: Source
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in _parts(batches, _Part(self.source, "", 0, None), screened=False):
+            item: dict[str, Any] = {"file": part.path, "start": part.start}
+            part, line = replace(part, path=local_path(part.path)), 1
+            try:
+                with part.reading():
+                    for block in part.whole_blocks():
+                        part.vet(block, line)
+                        line += block.count(b"\n")
+            except HoodieError as error:
+                yield pa.RecordBatch.from_pylist([item | {"error": error.message}], _LOOKED)
+
+
 class Columns(NamedTuple):
     """Of a file."""
 

@@ -13,9 +13,10 @@ from hoodie.engine.hadoop import lacks_file_system, no_file_system
 from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.format.schema import is_list
 from hoodie.source import Format, Source
+from hoodie.source.csv_tasks import local_path
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.record_files import RecordFile, record_files
-from hoodie.source.spark_csv import csv_frame, shared_options
+from hoodie.source.spark_csv import csv_frame, shared_options, vet_encoding
 from hoodie.storage import normalize
 
 #: Spark's names of error conditions -> is the source missing (else unreadable)
@@ -197,6 +198,8 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     if source.format is Format.CSV and (shared := _shared(source)) is not None:
         bad = (FILE, CORRUPT) if source.options.get("columnNameOfCorruptRecord") == CORRUPT else None
         return csv_frame(shared, spark, known, _base_path(source), bad)
+    if source.format is Format.CSV:
+        vet_encoding(source, spark, _base_path(source))
     options = {"mode": "FAILFAST", **_base_path(source), **source.options}
     kind = source.format.value
     paths = list(source.only or source.paths)
@@ -252,6 +255,8 @@ def _type(known: Any, found: Any) -> str:
 
 def explained(source: Source, error: Exception) -> InputError:
     text = str(error)
+    if named := re.search(r"while reading file (\S+?)\.?(\s|$)", text):
+        source = replace(source, paths=(local_path(named[1]),))
     for condition, missing in _CONDITIONS.items():
         if condition in text:
             return source.no_such() if missing else source.unreadable(_cause(text))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.errors import InputError
+from hoodie.errors import ConfigError, InputError
 from hoodie.source import LOCAL_OPTIONS, Format, Source
 from hoodie.source.csv_dialect import Dialect
 from hoodie.source.csv_file import CsvFile
-from hoodie.source.csv_tasks import LINES, LOOKED, Columns, Look, Rows, local_path
+from hoodie.source.csv_tasks import LINES, LOOKED, Columns, Look, Rows, Vet, local_path
 from hoodie.source.ddl import ddl
 from hoodie.source.folders import folder_columns, folder_texts
 
@@ -60,6 +60,33 @@ def csv_frame(
     return lines.mapInArrow(Rows(plain, known, columns, schema, bad), described)
 
 
+def vet_encoding(source: Source, spark: Any, options: Mapping[str, str]) -> None:
+    """Raises InputError for text of another encoding, which Spark's own reader would change."""
+    encodings = [text for name, text in source.options.items() if name.lower() in ("encoding", "charset")]
+    plain = replace(
+        source,
+        options={"quote": "", **({"encoding": encodings[0]} if encodings else {})},
+        storage_options={},
+        transform="",
+        only=(),
+    )
+    try:
+        own = "\n".encode(Dialect.of(plain).encoding) == b"\n"
+    except ConfigError:
+        return  # Spark may know it
+    if own:
+        text = spark.read.format("text").options(**options).load(list(source.only or source.paths))
+        found = text.selectExpr(*LINES).mapInArrow(Vet(plain), LOOKED).take(1)
+        if found:
+            raise _refused(found[0])
+
+
+def _refused(row: Any) -> InputError:
+    """The error that a task found."""
+    counted = f" (lines are counted from byte {row['start']:,})" if row["start"] else ""
+    return InputError(f"{row['error']}{counted}", path=local_path(row["file"]))
+
+
 def _files(
     source: Source, known: pa.Schema | None, looked: Sequence[Any], folders: Sequence[str]
 ) -> dict[str, CsvFile]:
@@ -67,8 +94,7 @@ def _files(
     parts: dict[str, list[Any]] = {}
     for row in sorted(looked, key=lambda row: (row["file"], row["start"])):
         if row["error"]:
-            counted = f" (lines are counted from byte {row['start']:,})" if row["start"] else ""
-            raise InputError(f"{row['error']}{counted}", path=local_path(row["file"]))
+            raise _refused(row)
         parts.setdefault(row["file"], []).append(row)
     texts = {path: folder_texts(path) for path in parts}
     texts = {
