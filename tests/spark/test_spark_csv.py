@@ -113,13 +113,17 @@ def test_lines_that_are_no_csv_are_rows_of_the_error_table(servers: Servers, tmp
     lines = ['2,2,"5 inch', '3,3,"a', 'b,4,c"', "4,5", "5,x,y", "6,7,M\ufffdller", ",8,x"]
     text = "id,n,v\n1,1,x\n" + "\n".join(lines) + '\n9,9,"a ""b"""\n'
     (tmp_path / "a.csv").write_bytes(text.encode().replace("\ufffd".encode(), b"\xfc"))
-    asked = [[{"path": str(tmp_path / "a.csv")}, table, {"options": OPTIONS, "error_table": errors}]]
+    source: dict[str, Any] = {"path": str(tmp_path / "a.csv")}
+    asked: list[Any] = [[source, table, {"options": OPTIONS, "error_table": errors}]]
     [result] = servers.ask("ingestion", "classic", asked)["results"]
     assert result["num_bad_rows"] == len(lines)
     taken = hoodie.read_table(table, columns=["id", "v"]).to_pylist()
     assert sorted((row["id"], row["v"]) for row in taken) == [(0, None), (1, "x"), (9, 'a "b"')]
     found = [row["record"] for row in hoodie.read_table(errors).to_pylist()]
     assert sorted(found) == sorted([*lines[:-1], '{"id": null, "n": 8, "v": "x"}'])
+    asked[0][0]["options"] = {"multiLine": "true"}
+    [refused] = servers.ask("ingestion", "classic", asked)["results"]
+    assert "it is not known where a bad record of CSV ends" in refused["message"]
 
 
 def test_an_upsert_names_the_value_that_does_not_fit(servers: Servers, tmp_path: Path) -> None:

@@ -143,6 +143,16 @@ def _line(text: bytes, at: int) -> int:
     return text.count(b"\n", 0, at) or text.replace(b"\r\n", b"\n").count(b"\r", 0, at)
 
 
+def refuse_lines_in_values(source: Source) -> None:
+    """Raises ConfigError where bad records are to be found among records of several lines."""
+    if source.flag("multiLine", False):
+        raise ConfigError(
+            "with multiLine=true it is not known where a bad record of CSV ends; leave out the error "
+            "table, or the line ends in values",
+            option="multiLine",
+        )
+
+
 def record_end(dialect: Dialect) -> Callable[[bytes], int]:
     """The end of the last record in a text whose values may hold line ends, in quotes.
 

@@ -24,6 +24,7 @@ from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow import read
 from hoodie.source.arrow_files import file_system
 from hoodie.source.bad_rows import BadRows, Required, Screened, lacking, located, record_texts
+from hoodie.source.csv_dialect import refuse_lines_in_values
 from hoodie.source.record_files import record_files, record_rows
 from hoodie.source.text import TextFile, text_rows
 from hoodie.source.text_sources import text_files
@@ -61,12 +62,7 @@ def _text(source: Source, known: pa.Schema | None, required: Required, bad: BadR
     if source.format is Format.CSV:
         if not source.flag("header", True):
             raise ConfigError("an error table needs CSV files with a header", option="header")
-        if source.flag("multiLine", False):
-            raise ConfigError(
-                "with multiLine=true it is not known where a bad record of CSV ends; leave out the error "
-                "table, or the line ends in values",
-                option="multiLine",
-            )
+        refuse_lines_in_values(source)
     good = []
     for file in text_files(source, known):
         screen = Screen(file, required, bad)

@@ -13,6 +13,7 @@ from hoodie.engine.hadoop import lacks_file_system, no_file_system
 from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.format.schema import is_list
 from hoodie.source import Format, Source
+from hoodie.source.csv_dialect import refuse_lines_in_values
 from hoodie.source.csv_tasks import local_path
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.record_files import RecordFile, record_files
@@ -197,6 +198,8 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     """Infer, then read with a schema: the target's types where it has the column, else the inferred ones."""
     if source.format is Format.CSV and (shared := _shared(source)) is not None:
         bad = (FILE, CORRUPT) if source.options.get("columnNameOfCorruptRecord") == CORRUPT else None
+        if bad is not None:
+            refuse_lines_in_values(shared)
         return csv_frame(shared, spark, known, _base_path(source), bad)
     if source.format is Format.CSV:
         vet_encoding(source, spark, _base_path(source))
