@@ -90,6 +90,8 @@ class Machine:
     thorough: int = 10
     world: World = field(default_factory=World)
     steps: list[str] = field(default_factory=list)
+    #: does the run go on with another writer's table
+    adopted: bool = False
     #: commits that a rollback or restore, which may have been killed, takes back
     undone: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
@@ -107,6 +109,7 @@ class Machine:
         adopted = tuple({**row, "_at": row["_hoodie_commit_time"]} for row in rows)
         self.world.versions = [Version(instant, adopted)]
         self.steps.append(f"a table of {len(rows)} rows")
+        self.adopted = True
         self._look()
         self._check(random.Random(self.seed), thorough=True)
 
@@ -237,6 +240,7 @@ class Machine:
         if self.kept and self.world.restoring is None:
             assert misled(self.path) == []
             sure = not any(word in self.steps[-1] for word in ("CRASH", "REFUSED"))
+            sure = sure and not self.adopted  # another writer's statistics are other ones
             if sure and not Timeline.load(str(self.path)).pending():
                 assert disagreements(self.path) == []
                 self._count("tables with a metadata table" if has_metadata_table(self.path) else "without")
