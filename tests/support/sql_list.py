@@ -18,6 +18,7 @@ from hoodie.read import duckdb_predicate, duckdb_sql
 from hoodie.statements.local import queries
 from hoodie.statements.local.casts import CASTS
 from hoodie.statements.local.functions import FUNCTIONS
+from hoodie.statements.local.types import of_arrow
 from hoodie.statements.parser import Written
 
 _UTC = dt.UTC
@@ -160,7 +161,7 @@ SELECT count(*) FROM v WHERE i <> i2 AND NOT (s = s2)
 
 def edges() -> pa.Table:
     """Each column goes through its edge values, with those of another one at another pace."""
-    columns: dict[str, pa.Array] = {"id": pa.array(range(ROWS), pa.int32())}
+    columns: dict[str, pa.Array[Any]] = {"id": pa.array(range(ROWS), pa.int32())}
     for place, (name, (kind, values)) in enumerate(_COLUMNS.items()):
         pace = (1, len(_INTS), 3, 5)[place % 4]
         columns[name] = pa.array([values[number // pace % len(values)] for number in range(ROWS)], kind)
@@ -202,7 +203,7 @@ def _candidates() -> Iterator[str]:
     yield from by_hand()
     for one, other in CASTS:
         for name, (kind, _) in _COLUMNS.items():
-            if str(queries.of_arrow(kind)[0].name) == one:
+            if str(of_arrow(kind)[0].name) == one:
                 yield f"CAST({name} AS {'decimal(12,1)' if other == 'decimal' else other})"
     for symbol in ("+", "-", "*", "/", "%", "DIV"):
         yield from (f"{one} {symbol} {other}" for one, other in itertools.product(_NUMBERS, repeat=2))
@@ -245,11 +246,12 @@ class Local:
     def query(self, text: str) -> pa.Table:
         found = bound(text)
         assert found is not None, text
-        return self._made.sql(found).to_arrow_table()
+        answer: pa.Table = self._made.sql(found).to_arrow_table()
+        return answer
 
-    def values(self, asked: list[str]) -> dict[str, pa.ChunkedArray]:
+    def values(self, asked: list[str]) -> dict[str, pa.ChunkedArray[Any]]:
         """By expression, of each row a struct of the value, or null where it is an error."""
-        found: dict[str, pa.ChunkedArray] = {}
+        found: dict[str, pa.ChunkedArray[Any]] = {}
         for text in asked:
             one = f'SELECT TRY(struct_pack(e := {_value(text)})) AS e FROM "v" AS r1 ORDER BY r1.id'
             found[text] = self._made.sql(one).to_arrow_table()["e"]
@@ -262,7 +264,7 @@ def _value(expression: str) -> str:
     return made.removeprefix("SELECT ").rpartition(" AS c")[0].replace("error(", "fails(")
 
 
-def said(column: pa.ChunkedArray) -> list[str]:
+def said(column: pa.ChunkedArray[Any]) -> list[str]:
     """Values for a comparison: the bits of a number count, days and instants may be beyond Python's."""
     kind = column.type
     if pa.types.is_timestamp(kind):

@@ -101,4 +101,28 @@ class LocalBackend(Backend):
             return found.to_table()
         if type(found).__name__ == "RecordBatchReader":
             raise InputError("a RecordBatchReader can be read once; pass a pyarrow Table or Dataset")
-        return found
+        return _in_microseconds(found)
+
+
+def _in_microseconds(rows: Any) -> Any:
+    """Of a table instants in nanoseconds as DuckDB has them. Raises InputError for one that would be another
+    one.
+    """
+    import pyarrow as pa
+
+    if not isinstance(rows, pa.Table):
+        return rows
+    fields = [
+        field.with_type(pa.timestamp("us", field.type.tz))
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns" and field.type.tz
+        else field
+        for field in rows.schema
+    ]
+    if fields == list(rows.schema):
+        return rows
+    try:
+        return rows.cast(pa.schema(fields))
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"instants have nanoseconds, which no table has: {error}; round them first"
+        ) from None

@@ -18,7 +18,7 @@ from hoodie.statements.local import page
 from scripts.environment import ROOT
 from tests.support.statements import KEY, LOGS, ORDERED
 
-_FIELDS = {
+_FIELDS: dict[str, pa.DataType] = {
     "id": pa.string(),
     "updated": pa.int64(),
     "s": pa.string(),
@@ -40,15 +40,15 @@ _ROWS = [
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "t"
+def made(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = str(tmp_path_factory.mktemp("made") / "t")
     rows = [dict(zip(_FIELDS, row, strict=True)) for row in _ROWS]
     hoodie.write_table(pa.Table.from_pylist(rows, pa.schema(_FIELDS)), folder, options={**KEY, **ORDERED})
     return folder
 
 
 @pytest.fixture
-def table(made: Path, tmp_path: Path) -> str:
+def table(made: str, tmp_path: Path) -> str:
     return str(shutil.copytree(made, tmp_path / "t"))
 
 
@@ -142,7 +142,7 @@ def test_a_merge_cuts_fractions_off(table: str) -> None:
         ("(SELECT lag(s) OVER (ORDER BY id) FROM t)", "the function lag with OVER"),
     ],
 )
-def test_what_is_not_on_the_list_is_refused_by_name(made: Path, expression: str, said: str) -> None:
+def test_what_is_not_on_the_list_is_refused_by_name(made: str, expression: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         hoodie.sql(f"UPDATE t SET o = {expression}", tables={"t": made})
     assert said in caught.value.message
@@ -165,7 +165,7 @@ def test_what_is_not_on_the_list_is_refused_by_name(made: Path, expression: str,
         ),
     ],
 )
-def test_values_that_spark_does_not_assign_are_refused(made: Path, text: str, said: str) -> None:
+def test_values_that_spark_does_not_assign_are_refused(made: str, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         hoodie.sql(text, tables={"t": made})
     assert said in caught.value.message
@@ -179,7 +179,7 @@ def test_values_that_spark_does_not_assign_are_refused(made: Path, text: str, sa
         ("CAST(upper('ß') AS BIGINT)", "upper takes texts of Latin letters"),
     ],
 )
-def test_values_that_the_engines_read_differently_fail(made: Path, expression: str, said: str) -> None:
+def test_values_that_the_engines_read_differently_fail(made: str, expression: str, said: str) -> None:
     before = hoodie.instants(made)
     with pytest.raises(InputError) as caught:
         hoodie.sql(f"UPDATE t SET l = {expression}", tables={"t": made})
@@ -207,12 +207,37 @@ def test_a_negative_zero_keeps_its_sign(tmp_path: Path, kind: dict[str, str]) ->
     assert signs == [1, -1, -1, 1, 1, -1, 1]
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_sources_have_columns_of_any_type_but_no_nanoseconds(tmp_path: Path, zone: str | None) -> None:
+    path, kind = str(tmp_path / "t"), pa.timestamp("us", zone)
+    struct = pa.array([{"a": 1}], pa.struct([("a", pa.int64())]))
+    rows = pa.table({"id": ["a"], "at": pa.array([0], kind), "st": struct, "n": pa.array([0], pa.int64())})
+    hoodie.write_table(rows, path, options=KEY)
+    for nanoseconds in (5000, 5001):
+        source = pa.table(
+            {
+                "id": ["a"],
+                "at": pa.array([nanoseconds], pa.timestamp("ns", zone)),
+                "st": pa.nulls(1),
+                "n": pa.array([7], pa.uint64()),
+            }
+        )
+        text = "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED AND t.st.A = 1 THEN UPDATE SET *"
+        if nanoseconds == 5000:
+            hoodie.sql(text, tables={"t": path, "u": source})
+        else:
+            with pytest.raises(InputError, match="nanoseconds, which no table has"):
+                hoodie.sql(text.replace("t.st.A = 1", "true"), tables={"t": path, "u": source})
+    found = hoodie.read_table(path, meta=False).to_pylist()[0]
+    assert (found["at"].microsecond, found["st"], found["n"]) == (5, None, 7)
+
+
 def test_the_page_is_fresh() -> None:
     remedy = "run .venv/bin/python -m hoodie.statements.local.page > docs/sql-functions.md"
     assert (ROOT / "docs" / "sql-functions.md").read_text() == page.markdown(), remedy
 
 
-def test_an_error_of_a_nested_text_is_ours(made: Path) -> None:
+def test_an_error_of_a_nested_text_is_ours(made: str) -> None:
     nested = "lower(" * 60 + "s" + ")" * 60
     with pytest.raises(HoodieError):
         hoodie.sql(f"UPDATE t SET o = {nested}", tables={"t": made})

@@ -15,16 +15,16 @@ from sqlglot import exp
 
 from hoodie.errors import ConfigError
 from hoodie.statements.local import casts
-from hoodie.statements.local.bound import Bound, named, refused
+from hoodie.statements.local.bound import Bound, guarded, named, quoted, refused
 from hoodie.statements.local.expressions import bind, only, sorted_by
 from hoodie.statements.local.functions import FUNCTIONS, WITHOUT_PARENTHESES
 from hoodie.statements.local.operators import boolean
-from hoodie.statements.local.types import GROUPED, VOID, of_arrow
+from hoodie.statements.local.types import GROUPED, VOID, field_of, of_arrow
 from hoodie.statements.parser import DIALECT
 
 #: what the page says of queries
 FORMS = (
-    "`SELECT [DISTINCT] … FROM …`, with `*`, `t.*`, names of columns and expressions",
+    "`SELECT [DISTINCT] … FROM …`, with `*`, `t.*`, columns, fields of structs, and expressions",
     "tables of `tables=`, subqueries and `VALUES` in FROM, with other names for them and their columns",
     "`[INNER]`, `CROSS`, `LEFT`, `RIGHT` and `FULL JOIN … ON …`",
     "`WHERE`, `GROUP BY` of expressions, `HAVING`, `ORDER BY`, `LIMIT`",
@@ -88,8 +88,9 @@ class _Scope:
     made: dict[str, Bound] = field(default_factory=dict)
 
     def column(self, node: exp.Column) -> Bound:
-        only(node, "this", "table")
-        found = list(self._found(node.name.lower(), node.table.lower()))
+        only(node, "this", "table", "db", "catalog")
+        names = [part.name for part in node.parts]
+        found = self._found(names)
         if len(found) > 1:
             raise ConfigError(
                 f"column {node.sql(DIALECT)} is one of several tables; write the table's name before it",
@@ -97,23 +98,30 @@ class _Scope:
             )
         if found:
             return found[0]
-        if not node.table and node.name.lower() in self.made:
-            return self.made[node.name.lower()]
+        if len(names) == 1 and names[0].lower() in self.made:
+            return self.made[names[0].lower()]
         if self.around.scope is not None:
             return self.around.scope.column(node)
-        if not node.table and node.name.lower() in WITHOUT_PARENTHESES:
-            return FUNCTIONS[node.name.lower()].bind(node.name.lower(), [])
+        if len(names) == 1 and names[0].lower() in WITHOUT_PARENTHESES:
+            return FUNCTIONS[names[0].lower()].bind(names[0].lower(), [])
         raise ConfigError(
             f"there is no column {node.sql(DIALECT)}; columns are {', '.join(self._all()) or 'none'}",
             column=node.name,
         )
 
-    def _found(self, name: str, table: str) -> Iterator[Bound]:
+    def _found(self, names: Sequence[str]) -> list[Bound]:
+        """Columns of a name, which a table's may stand before, and those of structs behind."""
+        found = list(self._columns("", names))
+        if len(names) > 1:
+            found = list(self._columns(names[0], names[1:])) or found
+        return found
+
+    def _columns(self, table: str, names: Sequence[str]) -> Iterator[Bound]:
         for relation in self.relations:
-            if table in ("", relation.name.lower()):
+            if table.lower() in ("", relation.name.lower()):
                 for known, item in zip(relation.names, relation.columns, strict=True):
-                    if known.lower() == name:
-                        yield item
+                    if known.lower() == names[0].lower() and (made := _field(item, names[1:])) is not None:
+                        yield made
 
     def _all(self) -> list[str]:
         return [
@@ -362,6 +370,15 @@ def _listed(node: exp.Expr, scope: _Scope) -> Iterator[tuple[str, Bound]]:
         yield from zip(relation.names, relation.columns, strict=True)
 
 
+def _field(value: Bound, names: Sequence[str]) -> Bound | None:
+    """A field of structs; None where there is none."""
+    for name in names:
+        if (found := field_of(value.type, name)) is None:
+            return None
+        value = Bound(text=f"struct_extract({value.text}, {quoted(found[0])})", type=found[1])
+    return value
+
+
 def _grouped(value: Bound, what: str, *, constant: bool = False) -> str:
     if value.type.name not in (*GROUPED, VOID.name):
         raise refused(f"{what} of {value.type}")
@@ -383,4 +400,8 @@ def _renamed(made: Answer, alias: exp.Expr | None) -> Answer:
 def _stored(place: str, item: pa.Field[pa.DataType]) -> Bound:
     kind, other = of_arrow(item.type)
     column = f"{place}.{named(item.name)}"
-    return Bound(text=f"CAST({column} AS {kind.duckdb})" if other else column, type=kind)
+    text = f"CAST({column} AS {kind.duckdb})" if other else column
+    if item.type == pa.timestamp("ns"):
+        said = f"column {item.name} has nanoseconds, which no table has"
+        text = guarded(f"epoch_ns({column}) % 1000 <> 0", said, column, text, kind)
+    return Bound(text=text, type=kind)

@@ -74,6 +74,7 @@ _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
 _OF_ARROW = {
+    pa.null(): VOID,
     pa.bool_(): BOOLEAN,
     pa.int8(): SqlType("tinyint"),
     pa.int16(): SqlType("smallint"),
@@ -91,6 +92,7 @@ _CAST_OF_ARROW = {
     pa.uint8(): SqlType("smallint"),
     pa.uint16(): INT,
     pa.uint32(): BIGINT,
+    pa.uint64(): SqlType("decimal", 20, 0),
     pa.large_string(): STRING,
     pa.string_view(): STRING,
     pa.large_binary(): SqlType("binary"),
@@ -130,7 +132,7 @@ def of_arrow(given: pa.DataType) -> tuple[SqlType, bool]:
         return _CAST_OF_ARROW[given], True
     if pa.types.is_decimal(given) and given.precision <= MAX_PRECISION:
         return decimal(given.precision, given.scale), False
-    if pa.types.is_timestamp(given) and given.tz:
+    if pa.types.is_timestamp(given) and given.tz and given.unit != "ns":
         return TIMESTAMP, given.unit != "us"
     try:
         return SqlType(ddl(given) if pa.types.is_nested(given) else str(given)), False
@@ -146,6 +148,17 @@ def of_parser(given: exp.DataType) -> SqlType | None:
         scale = 0 if len(inner) == 1 else scale
         return decimal(precision, scale) if scale <= precision <= MAX_PRECISION else None
     return None if inner else _OF_PARSER.get(given.this)
+
+
+def field_of(given: SqlType, name: str) -> tuple[str, SqlType] | None:
+    """A struct's own name and type of a field; None where it has none, or several."""
+    if not given.name.startswith("struct<"):
+        return None
+    fields = exp.DataType.build(given.name, dialect="spark").expressions
+    found = [item for item in fields if item.name.lower() == name.lower()]
+    if len(found) != 1:
+        return None
+    return found[0].name, of_parser(found[0].kind) or SqlType(found[0].kind.sql("spark").lower())
 
 
 def fits(value: int, kind: SqlType) -> bool:
