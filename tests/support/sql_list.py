@@ -62,6 +62,8 @@ _COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
         pa.decimal128(24, 6),
         [None, *(Decimal(text) for text in ("0", "1.000005", "-2.500000", "123456789012345678.654321"))],
     ),
+    "q": (pa.decimal128(20, 10), [None, Decimal("1E-10"), Decimal("0E-10"), Decimal("-12.5")]),
+    "r": (pa.decimal128(2, 2), [None, Decimal("0.05"), Decimal("-0.99"), Decimal("0.00")]),
     "b": (pa.bool_(), [None, True, False]),
     "s": (pa.string(), _TEXTS),
     "s2": (pa.string(), [None, "", "a", "b", "x", "_", "日", "  x "]),
@@ -76,8 +78,9 @@ _FEW = ("i", "i2", "l", "f", "d", "c", "w", "b", "s", "s2", "t", "t2", "z")
 _NUMBERS = ("y", "h", "i", "l", "f", "d", "c", "w")
 #: written by hand: what has literals, or more than two arguments
 _MORE = r"""
+coalesce(d, -0.0) | concat(0.05, r) | string(q) | q * r | d * -0.0 | CASE WHEN b THEN 0 ELSE d END
 1 | -5 | 3000000000 | -9223372036854775808 | 99999999999999999999 | 1L | 5S | 7Y | 1.50 | 0.05 | .5 | 0.0
--1.5 | 1e3 | 1.5D | 1.5F | -0.0D | -0.0 | 'text' | "text" | 'it''s' | 'a\nb\t\\' | '\u00e9'
+-1.5 | 1e3 | 1.5D | 1.5F | -0.0 | 'text' | "text" | 'it''s' | 'a\nb\t\\' | '\u00e9'
 '\a\b\Z\%\_\101\200\777\u12\'\"\r\\' | "it\"s'" | r'a\b' | 'a' 'b' | true | false | DATE '2024-01-28'
 TIMESTAMP '2024-01-28 12:00:00+01:00' | TIMESTAMP '2024-01-28' | TIMESTAMP '2024-01-28 12:00:00.5'
 TIMESTAMP_NTZ '2024-01-28 12:00:00.25' | t = '2024-01-28' | z < '2024-01-28 12:00:00' | x >= '1970-01-01'
@@ -129,6 +132,11 @@ SELECT id, d FROM v ORDER BY id LIMIT 30
 SELECT v.* FROM v WHERE id < 5
 SELECT id FROM v WHERE i IN (SELECT i2 FROM v WHERE i2 > 0) OR id IN (SELECT id FROM v WHERE b)
 SELECT id FROM v WHERE i NOT IN (SELECT i2 FROM v WHERE i2 > 0)
+SELECT id FROM v WHERE i NOT IN (SELECT k FROM u)
+SELECT id FROM v WHERE b OR i NOT IN (SELECT k FROM u)
+SELECT id FROM v WHERE NOT (i IN (SELECT k FROM u WHERE k > 0)) AND b
+SELECT id FROM v WHERE b OR i NOT IN (SELECT k FROM u WHERE k > 0)
+SELECT id, CASE WHEN i IN (SELECT k FROM u) THEN 'y' ELSE 'n' END AS c FROM v
 SELECT id FROM v WHERE EXISTS (SELECT 1 FROM u WHERE u.k = v.i)
 SELECT id FROM v WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = v.i AND u.k > 0)
 SELECT id, (SELECT max(k) FROM u) FROM v

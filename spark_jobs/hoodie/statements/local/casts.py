@@ -11,6 +11,7 @@ from hoodie.statements.local.literals import constant_as
 from hoodie.statements.local.types import (
     DATE,
     FLOATING,
+    MAX_PRECISION,
     NUMBERS,
     STRING,
     TIMESTAMP,
@@ -19,6 +20,7 @@ from hoodie.statements.local.types import (
     WHOLE,
     SqlType,
     common,
+    decimal,
 )
 
 _PLAIN = "CAST({0} AS {type})"
@@ -136,7 +138,7 @@ def cast(given: Bound, to: SqlType) -> Bound:
     entry = CASTS.get((given.type.name, to.name))
     if entry is None:
         raise refused(f"CAST from {given.type} to {to}")
-    text = entry.text.format(given.text, type=to.duckdb)
+    text = entry.text.format(_with_integer_digit(given, to), type=to.duckdb)
     if entry.takes:
         wrong = f"NOT {entry.takes.format(given.text)}"
         said = (
@@ -144,6 +146,16 @@ def cast(given: Bound, to: SqlType) -> Bound:
         )
         text = guarded(wrong, said, given.text, text, to)
     return Bound(text=text, type=to)
+
+
+def _with_integer_digit(given: Bound, to: SqlType) -> str:
+    """DuckDB writes a decimal that has decimals only without the 0 before the point."""
+    kind = given.type
+    if to != STRING or kind.name != "decimal" or kind.precision > kind.scale:
+        return given.text
+    if kind.precision == MAX_PRECISION:
+        raise refused(f"CAST from {kind} to {to}")
+    return f"CAST({given.text} AS {decimal(kind.precision + 1, kind.scale).duckdb})"
 
 
 def widened(given: Bound, to: SqlType) -> Bound:

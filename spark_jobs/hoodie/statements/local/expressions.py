@@ -60,6 +60,20 @@ def shown(node: exp.Expr) -> str:
     return str(node.sql(DIALECT))
 
 
+def _is_condition(node: exp.Expr) -> bool:
+    """Is a node of WHERE, HAVING or CASE, in which false and NULL are the same."""
+    inner, parent = node, node.parent
+    while isinstance(parent, exp.Paren):
+        inner, parent = parent, parent.parent
+    if isinstance(parent, exp.Not):
+        inner, parent = parent, parent.parent
+    while isinstance(parent, (exp.Paren, exp.And, exp.Or)):
+        inner, parent = parent, parent.parent
+    return isinstance(parent, (exp.Where, exp.Having)) or (
+        isinstance(parent, exp.If) and inner.arg_key == "this"
+    )
+
+
 class _Expressions:
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -169,6 +183,11 @@ class _Expressions:
         value = self.bind(node.this)
         if (query := node.args.get("query")) is None:
             return operators.within("IN", [value, *(self.bind(item) for item in node.expressions)])
+        if not _is_condition(node):
+            raise refused(
+                "IN (SELECT …), which is false in Spark where it is NULL,",
+                "take it as a condition of WHERE, HAVING or CASE, with AND and OR",
+            )
         found = self._names.scalar(query)
         texts, kind = casts.unified([value, Bound(text="", type=found.type)], "IN")
         if kind != found.type or kind.name not in GROUPED:

@@ -40,6 +40,8 @@ LITERALS = {
     ),
     "`TIMESTAMP_NTZ '2024-01-28 12:00:00'`, and such a text beside a timestamp_ntz": "timestamp_ntz",
 }
+#: DuckDB takes it for 0.0 where both are constants
+NEGATIVE_ZERO = "a literal -0.0 of double or float"
 _WHOLE = re.compile(r"[0-9]+")
 _DECIMAL = re.compile(r"[0-9]*\.[0-9]*")
 _EXPONENT = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+")
@@ -69,10 +71,12 @@ def text_literal(value: str) -> Bound:
 
 def _number(written: str, *, negative: bool) -> Bound:
     if _EXPONENT.fullmatch(written):
+        if negative and not Decimal(written):
+            raise refused(NEGATIVE_ZERO)
         return Bound(text=f"CAST('{'-' * negative}{written}' AS DOUBLE)", type=DOUBLE)
     if not (_WHOLE.fullmatch(written) or (_DECIMAL.fullmatch(written) and written != ".")):
         raise refused(f"the literal {written}")
-    value = Decimal(f"{'-' * negative}{written}")
+    value = Decimal(written) if not Decimal(written) else Decimal(f"{'-' * negative}{written}")
     if _WHOLE.fullmatch(written):
         for kind in (INT, BIGINT):
             if fits(int(value), kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from sqlglot import exp
 
 from hoodie.statements.local.bound import Bound, guarded, quoted, refused
 from hoodie.statements.local.casts import cast, listed, unified, widened
+from hoodie.statements.local.literals import NEGATIVE_ZERO
 from hoodie.statements.local.types import (
     BIGINT,
     BOOLEAN,
@@ -26,6 +28,8 @@ from hoodie.statements.local.types import (
     common,
     decimal,
 )
+
+_ZERO = re.compile(r"CAST\('[0.]+([eE].*)?' AS (DOUBLE|FLOAT)\)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +135,8 @@ def negative(symbol: str, given: Sequence[Bound]) -> Bound:
     (value,) = given
     if value.type.name not in NUMBERS:
         raise refused(f"{symbol} of {value.type}")
+    if _ZERO.fullmatch(value.text):
+        raise refused(NEGATIVE_ZERO)
     return Bound(text=f"(-{value.text})", type=value.type)
 
 

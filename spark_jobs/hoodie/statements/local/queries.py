@@ -30,7 +30,7 @@ FORMS = (
     "`WHERE`, `GROUP BY` of expressions, `HAVING`, `ORDER BY`, `LIMIT`",
     "`UNION [ALL]`, `INTERSECT`, `EXCEPT`; several kinds of them in parentheses",
     "`WITH … AS (…)` that is not recursive",
-    "subqueries as values, in `IN` and in `EXISTS`, also with columns of the query around them",
+    "subqueries as values and in `EXISTS`, also with outer columns; in `IN` as a condition",
 )
 
 
