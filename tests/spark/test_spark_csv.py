@@ -124,6 +124,7 @@ def test_lines_that_are_no_csv_are_rows_of_the_error_table(servers: Servers, tmp
     found = [row["record"] for row in hoodie.read_table(errors).to_pylist()]
     assert sorted(found) == sorted([*lines[:-1], '{"id": null, "n": 8, "v": "x"}'])
     asked[0][0]["options"] = {"multiLine": "true"}
+    asked[0][1] = str(tmp_path / "other")
     [refused] = servers.ask("ingestion", "classic", asked)["results"]
     assert "it is not known where a bad record of CSV ends" in refused["message"]
 
