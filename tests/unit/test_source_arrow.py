@@ -479,3 +479,10 @@ def test_whole_numbers_that_doubles_can_not_hold_are_refused_beside_fractions(
     known = pa.schema([("v", pa.float64())])
     text = f'{{"v": {LONG[0]}}}\n'
     assert rows(write(tmp_path / "a.json", text), known)["v"].to_pylist() == [1e19]
+
+
+def test_a_value_that_the_type_of_all_files_can_not_hold_names_its_file(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", '{"v": 1.5}\n')
+    write(tmp_path / "b.json", '{"v": 9007199254740993}\n')
+    with pytest.raises(InputError, match=r"b\.json.*9007199254740993"):
+        rows(str(tmp_path))

@@ -195,12 +195,25 @@ def test_a_time_that_orc_can_not_give_names_the_file(tmp_path: Path) -> None:
     assert not (tmp_path / "t").exists()
 
 
-def test_columns_in_names_of_folders_are_not_dropped(tmp_path: Path) -> None:
-    folder = tmp_path / "in" / "year=2024"
-    folder.mkdir(parents=True)
-    avro_file(folder / "a.avro", [FULL])
-    with pytest.raises(InputError, match="names of folders"):
-        taken(str(tmp_path / "in"), tmp_path / "t")
+@pytest.mark.parametrize("kind", ["avro", "orc"])
+def test_names_of_folders_are_columns(kind: str, tmp_path: Path) -> None:
+    for year, name in ((2024, "a"), (2025, "b")):
+        folder = tmp_path / "in" / f"year={year}" / "shop=x%2Fy"
+        folder.mkdir(parents=True)
+        schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "string"}]}
+        if kind == "orc":
+            orc_file(folder / "1.orc", pa.table({"id": [name]}))
+        else:
+            avro_file(folder / "1.avro", [{"id": name}], schema)
+    assert taken(str(tmp_path / "in"), tmp_path / "t") == [
+        {"id": "a", "year": 2024, "shop": "x/y"},
+        {"id": "b", "year": 2025, "shop": "x/y"},
+    ]
+    twice = tmp_path / "twice" / "id=5"
+    twice.mkdir(parents=True)
+    (twice / f"1.{kind}").write_bytes((folder / f"1.{kind}").read_bytes())
+    with pytest.raises(InputError, match=rf"1\.{kind}.*'id'"):
+        taken(str(tmp_path / "twice"), tmp_path / "u")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hoodie.engine.files import bad_file
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.read import duckdb_predicate
@@ -27,6 +28,9 @@ _SETTINGS = (
     "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",
     "SET python_enable_replacements = false",
 )
+
+#: what DuckDB says of rows that it can't read
+READING = "reading the stream registered as"
 
 
 def sql_batches(
@@ -52,7 +56,8 @@ def answered(
     can be read once, is first taken as a whole, and spilled as needed.
 
     `wrong` makes the error that is raised of one of DuckDB, Arrow or the system. `spill`: a folder to spill
-    to; "": the system's. Raises ConfigError for a text that is no SELECT.
+    to; "": the system's. Raises ConfigError for a text that is no SELECT, InputError for a file of a dataset
+    that can't be read.
     """
     import duckdb
 
@@ -71,7 +76,7 @@ def answered(
             longs = [str(kind) == "HUGEINT" for kind in asked.types]
             answer = asked.to_arrow_reader(READ_BATCH_ROWS)
         except failures as error:
-            raise wrong(error) from None
+            raise _of_file(rows, error) or wrong(error) from None
         target = _with_longs(answer.schema, longs)
         kept = stack.pop_all()
 
@@ -82,7 +87,7 @@ def answered(
                 for batch in answer:
                     yield pa.RecordBatch.from_arrays(_cast(batch, target), schema=target)
             except failures as error:
-                raise wrong(error) from None
+                raise _of_file(rows, error) or wrong(error) from None
 
     begun = batches()
     next(begun)
@@ -110,6 +115,12 @@ def _cast(batch: pa.RecordBatch, target: pa.Schema) -> list[Any]:
     return [
         column if column.type.equals(field.type) else column.cast(field.type) for column, field in columns
     ]
+
+
+def _of_file(rows: Mapping[str, Any], error: Exception) -> Exception | None:
+    if isinstance(error, (pa.ArrowException, OSError)) or READING in str(error):
+        return next((found for found in map(bad_file, rows.values()) if found is not None), None)
+    return None
 
 
 def _wrong(query: str, named: Mapping[str, Any], error: Exception) -> Exception:

@@ -158,7 +158,7 @@ def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType
     united = union([(file.path, file.full_schema) for file in known])
     schema = pa.schema([pa.field(field.name, settle(field.type)) for field in united])
     if left >= 0:
-        whole = [_in_types(file, rows) for file, rows in zip(known, held, strict=True)]
+        whole = [_in_types(file, rows, united) for file, rows in zip(known, held, strict=True)]
         return pa.concat_tables(whole, promote_options="permissive").cast(schema)
     return Stream(schema, tuple(_Part(part, united, schema) for part in _parts(known)))
 
@@ -189,12 +189,12 @@ def settled(file: TextFile) -> tuple[TextFile, pa.Table | None]:
     return file.settled(list(found)), only
 
 
-def _in_types(file: TextFile, rows: pa.Table) -> pa.Table:
-    """The rows of a file that is one block in the types that it has in the end."""
-    if rows.schema != file.schema:
-        with file.reading():
+def _in_types(file: TextFile, rows: pa.Table, united: pa.Schema) -> pa.Table:
+    """The rows of a file that is one block in the types that all files have in the end."""
+    with file.reading():
+        if rows.schema != file.schema:
             rows = file.rows(next(file.blocks()), first=True)
-    return file.full(rows)
+        return widened(file.full(rows), united)
 
 
 def _parts(files: Sequence[TextFile]) -> Iterator[tuple[TextFile, ...]]:
@@ -269,10 +269,9 @@ def line_end(text: bytes) -> int:
 
 class JsonFile(TextFile):
     def whole_blocks(self) -> Iterator[bytes]:
-        def end(text: bytes) -> int:
-            return 0 if json_records.is_one_array(text) else line_end(text)
-
-        return text_blocks(self, "utf8", end)
+        return text_blocks(
+            self, "utf8", lambda text: 0 if json_records.is_one_array(text) else line_end(text)
+        )
 
     def lines(self, block: bytes) -> list[bytes]:
         ends = block.split(b"\n")
@@ -280,9 +279,7 @@ class JsonFile(TextFile):
 
     def begun(self, first: bytes) -> tuple[TextFile, int]:
         if json_records.is_array(first):
-            raise pa.ArrowInvalid(
-                "with an error table a record is a line, and this text begins with an array"
-            )
+            raise pa.ArrowInvalid("with an error table a record is a line; this text begins with an array")
         return self, len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
 
     def checked(self, text: bytes, count: int) -> pa.Table:
