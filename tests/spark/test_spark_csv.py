@@ -65,6 +65,9 @@ def test_both_engines_take_and_refuse_the_same(
             if not refused or not isinstance(ours, str) or not (place in text or "more than once" in text):
                 wrong.append((odd.name, kind, text[-300:], str(ours)[-100:]))
             continue
+        written = pq.read_table(tmp_path / f"{number}.parquet")
+        if not written.num_columns and mode == "connect" and not isinstance(ours, str) and not ours.num_rows:
+            continue  # Connect's toArrow gives a result without rows no columns
         theirs = rows(pq.read_table(tmp_path / f"{number}.parquet"))
         if isinstance(ours, str) or not odd.kept(
             theirs.select(pq.read_table(tmp_path / f"{number}.parquet").column_names)
