@@ -130,6 +130,8 @@ class Look:
             try:
                 with part.reading():
                     found = self._looked(part)
+                    if not part.start and not found.names:
+                        raise pa.ArrowInvalid("it has no header")
                 if part.start and not found.names:
                     continue  # blank lines
                 item |= {"names": list(found.names), "types": found.schema.serialize().to_pybytes()}
