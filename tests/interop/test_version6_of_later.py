@@ -104,6 +104,7 @@ def test_random_histories_of_tables_that_it_made(hudi_12: HudiServer, tmp_path: 
     path = tmp_path / "t"
     options = {
         **OPTIONS,
+        "hoodie.table.name": "model",
         "hoodie.datasource.write.partitionpath.field": "region",
         "hoodie.datasource.write.table.type": kind,
     }

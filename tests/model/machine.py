@@ -20,6 +20,7 @@ from hoodie.services.clean.plan import last_clean
 from hoodie.services.restore.plan import begun
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
@@ -27,7 +28,6 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.model.flavor import ODD, Row
 from tests.model.steps import KINDS, SERVICES, TABLE, Refused, Step, draw, told
 from tests.model.world import Rows, Version, World, counted, counted_table
-from tests.support.archives import archive_folder
 from tests.support.faults import Faults, Phase, injected
 from tests.support.metadata import KEPT as ENABLED
 from tests.support.metadata import disagreements, has_metadata_table, misled
@@ -104,11 +104,11 @@ class Machine:
 
     def adopt(self) -> None:
         """Begin with the table that is there, whoever wrote it."""
-        rows = hoodie.read_table(str(self.path)).to_pylist()
-        instant = Timeline.load(str(self.path)).commits()[-1].time
-        adopted = tuple({**row, "_at": row["_hoodie_commit_time"]} for row in rows)
-        self.world.versions = [Version(instant, adopted)]
-        self.steps.append(f"a table of {len(rows)} rows")
+        for instant in Timeline.load(str(self.path)).commits():
+            rows = hoodie.read_table(str(self.path), as_of=instant.time).to_pylist()
+            adopted = tuple({**row, "_at": row["_hoodie_commit_time"]} for row in rows)
+            self.world.versions.append(Version(instant.time, adopted))
+        self.steps.append(f"a table of {len(self.world.rows)} rows")
         self.adopted = True
         self._look()
         self._check(random.Random(self.seed), thorough=True)
@@ -303,7 +303,7 @@ class Machine:
         if not self._exists():
             return set()
         found = {instant.time for instant in Timeline.load(str(self.path)).commits()}
-        for file in archive_files(STORAGE, archive_folder(str(self.path))):
+        for file in archive_files(STORAGE, Table.open(str(self.path)).archive_folder):
             if file.name not in self._archived:
                 self._archived[file.name] = {
                     entry.instant.time: str(entry.commit.operation_type if entry.commit else None)
