@@ -20,10 +20,13 @@ from tests.support.server_process import await_port, free_port
 def moto(folder: Path) -> Iterator[str]:
     """The server's endpoint; its log is in the folder. Stopped at the end."""
     port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-m", "tests.support.moto_process", str(port)]
+    root = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with (
         (folder / "moto.log").open("wb") as log,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder) as server,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=root
+        ) as server,
     ):
         try:
             await_port(server, port, 60, [folder / "moto.log"])

@@ -21,6 +21,7 @@ from hoodie.config.key import Config
 from hoodie.errors import ConfigError, DuplicateKey
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import NOWHERE, Positions
+from hoodie.index.settings import INDEX_TYPE, IndexType
 from hoodie.merge.commit_time import CommitTime
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
@@ -83,6 +84,18 @@ def dropping_inserts(request: WriteRequest, config: Config) -> tuple[WriteReques
         f"{given}: the upsert is an insert that leaves stored rows as they are; leave it out to update them"
     )
     return replace(request, operation=Operation.INSERT), warning
+
+
+def unseen_copies(config: Config, operation: Operation, known: Known) -> tuple[str, ...]:
+    """A warning of inserts into a table with an index that knows one place of a key."""
+    inserts = operation in (Operation.INSERT, Operation.BULK_INSERT)
+    if not inserts or known is not Known.NONE or config[INDEX_TYPE] is not IndexType.RECORD_INDEX:
+        return ()
+    return (
+        f"the {operation.value} looks up no key, and {INDEX_TYPE.name}=RECORD_INDEX knows the newest place "
+        "of one only: a row whose key is stored already is there twice, and later writes change one of the "
+        f"two; take an upsert, or {DUPLICATE_POLICY.name}={Known.DROP.value}",
+    )
 
 
 def _policy(config: Config) -> Known:

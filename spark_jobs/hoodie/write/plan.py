@@ -45,7 +45,7 @@ from hoodie.write.cdc import ChangeFormat
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import keys_to_delete
 from hoodie.write.derived import is_flagged, refuse_later
-from hoodie.write.duplicates import Duplicates, dropping_inserts
+from hoodie.write.duplicates import Duplicates, dropping_inserts, unseen_copies
 from hoodie.write.early import EarlyDetection
 from hoodie.write.kept.column_stats import reported_columns
 from hoodie.write.key_encoding import with_key_encoding
@@ -188,6 +188,8 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     config = _with_warnings(given if props is None else merged(given, props), changed)
     _check_supported(table, config, props, operation)
     name, duplicates = _table_name(config, path), Duplicates.of(config, operation)
+    if props is not None:
+        config = _with_warnings(config, unseen_copies(config, operation, duplicates.known))
     timeline = _timeline(table, props, request)
     snapshot = TimelineView.of(timeline, storage)
     index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)

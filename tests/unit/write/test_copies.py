@@ -179,3 +179,14 @@ def test_a_mark_deletes_every_copy_of_a_global_index(path: str, kind: str, way: 
     in_partitions(path, "a", "b", "b", **options)
     written(path, rows(9, {1: "gone"}, "c", _hoodie_is_deleted=True), **options)
     assert places(path) == []
+
+
+def test_an_insert_beside_an_index_that_knows_one_place_says_so(path: str) -> None:
+    options = {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.enable": "true"}
+    options["hoodie.metadata.record.index.enable"] = "true"
+    assert written(path, rows(0, {1: "v0"}), "insert", **options).warnings == []
+    again = written(path, rows(1, {2: "v0"}), "insert", **options)
+    assert [text for text in again.warnings if "a row whose key is stored already is there twice" in text]
+    drop = {"hoodie.datasource.insert.dup.policy": "drop"}
+    assert written(path, rows(1, {1: "v1"}), "insert", **options, **drop).warnings == []
+    assert written(path, rows(2, {1: "v1"}), **options).warnings == []
