@@ -37,6 +37,8 @@ _WHOLE_BYTES = 16 << 20
 _BUFFER_BYTES = 1 << 20
 #: row groups that are looked at for the size of a row
 _SAMPLED = 16
+#: datasets of Arrow whose fragments may be files; others are of this package
+_OF_FILES = (ds.FileSystemDataset, ds.UnionDataset)
 
 
 @dataclass(frozen=True)
@@ -283,7 +285,7 @@ def bad_file(rows: Any) -> InputError | None:
     other rows, and where all can be read.
     """
     try:
-        fragments = list(rows.get_fragments()) if isinstance(rows, ds.Dataset) else []
+        fragments = list(rows.get_fragments()) if isinstance(rows, _OF_FILES) else []
     except ValueError:  # a filtered dataset
         return None
     for fragment in fragments:

@@ -187,9 +187,12 @@ def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace,
 
 def _refuse_changed(target: ServiceTable, instant: Instant, plan: ClusteringPlan) -> None:
     """Raises ConflictError when a file group has other files than the plan names: what was added would be
-    lost. Writers of this package leave the groups alone; those of Apache Hudi may be set to update them.
+    lost. Writers of this package leave the groups alone; those of Apache Hudi may be set to update them. An
+    earlier attempt at the plan that published late is dealt with by the publishing.
     """
     timeline = target.timeline()
+    if any(item.time == instant.time for item in timeline.filter([Action.REPLACECOMMIT], completed=True)):
+        return
     snapshot = TimelineView.of(timeline, target.storage)
     listing = StorageListing(target.storage, target.base_path).files
     found = {partition: file_slices(snapshot, listing, partition) for partition in plan.partitions}
