@@ -15,7 +15,7 @@ from typing import Any
 from scripts import environment
 from tests.conftest import require
 
-SECONDS = 300
+SECONDS = 900
 
 
 def interpreter(version: str) -> Path:

@@ -435,7 +435,7 @@ def test_writers_at_once(store: Store, table: str) -> None:
 @pytest.mark.full
 def test_a_real_hdfs_says_the_same(hdfs: Hdfs) -> None:
     """Its name nodes in standby and in safe mode, its rights and names."""
-    short = {"hoodie.storage.retry.timeout.ms": "1000"}
+    short = {"hoodie.storage.retry.timeout.ms": "8000"}
     with hdfs.new_folder() as folder:
         storage = storage_for(folder)
         storage.create(f"{folder}/file", b"x")
