@@ -55,6 +55,8 @@ LOCK_OPTIONS = {
     "hoodie.write.lock.client.num_retries": "2",
     "hoodie.write.lock.client.wait_time_ms_between_retry": "50",
 }
+#: beside other writers
+AT_ONCE_OPTIONS = {**LOCK_OPTIONS, "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
 LOCK, TAKEOVER = ".hoodie/lock", ".hoodie/.lock.hoodie-tmp"
 NO_ROWS: list[Row] = []
 GOLDEN_SCHEMA = without(SMALL_SCHEMA, "_hoodie_is_deleted")
@@ -398,6 +400,14 @@ SCENARIOS: dict[str, Scenario] = {
             lambda kit: BASE,
             options=LOCK_OPTIONS,
             like=("repair", "upsert"),
+        ),
+        Locked(
+            "at_once",
+            base,
+            CHANGES,
+            lambda kit: BASE,
+            options=AT_ONCE_OPTIONS,
+            like=("upsert",),
         ),
         Withdrawn("withdrawn", base, CHANGES, lambda kit: BASE, like=("upsert",)),
         Withdrawn(

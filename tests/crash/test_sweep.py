@@ -51,8 +51,8 @@ FAST = {
     "savepoint",
     "ledger_upsert",
 }
-#: of hash rings and of change logs the fast tier kills one writer
-QUICK = [(name, Kind.KILL) for name in ("ring_split", "cdc_upsert")]
+#: of hash rings, of change logs and of writers at once the fast tier kills one writer
+QUICK = [(name, Kind.KILL) for name in ("ring_split", "cdc_upsert", "at_once")]
 #: what these share with a first write or another action fails there; what is theirs is killed
 KILLED = {
     "cancel_begun_compaction",
