@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from hoodie.codec.avro_container import MAGIC, SYNC, header
+from hoodie.codec.protobuf import varint
 from hoodie.config.limits import MAX_READ_BYTES
 
 #: bytes that are read at once
@@ -142,17 +143,12 @@ def one_block(schema: str, block: Block) -> io.BytesIO:
     out = io.BytesIO()
     out.write(MAGIC + b"\x02")
     for text in (b"avro.schema", schema.encode()):
-        out.write(_varint(len(text)) + text)
-    out.write(b"\x00" + mark + _varint(block.records) + _varint(len(block.data)) + block.data + mark)
+        out.write(_long(len(text)) + text)
+    out.write(b"\x00" + mark + _long(block.records) + _long(len(block.data)) + block.data + mark)
     out.seek(0)
     return out
 
 
-def _varint(value: int) -> bytes:
-    value <<= 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+def _long(count: int) -> bytes:
+    """A count as Avro's long, whose lowest bit is the sign."""
+    return varint(count << 1)

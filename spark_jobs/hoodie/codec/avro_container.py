@@ -26,9 +26,7 @@ def one_datum(data: bytes) -> tuple[str, bytes]:
     Raises ValueError for what is no container, is torn, has not one record, has another codec than null and
     deflate, or inflates to more than MAX_READ_BYTES.
     """
-    if not data.startswith(MAGIC):
-        raise ValueError("no Avro container")
-    meta, at = _metadata(data, len(MAGIC))
+    meta, at = header(data)
     at += SYNC
     found: list[bytes] = []
     while at < len(data):
@@ -48,14 +46,14 @@ def one_datum(data: bytes) -> tuple[str, bytes]:
 
 def header_text(data: bytes, key: str) -> str | None:
     """A text of a container's own metadata; None where it has none. Raises ValueError as `one_datum`."""
-    if not data.startswith(MAGIC):
-        raise ValueError("no Avro container")
-    meta, _ = _metadata(data, len(MAGIC))
+    meta, _ = header(data)
     return meta[key].decode() if key in meta else None
 
 
 def header(data: bytes) -> tuple[Mapping[str, bytes], int]:
-    """A container's own metadata, and where they end. Raises ValueError."""
+    """A container's own metadata, and where they end. Raises ValueError as `one_datum`."""
+    if not data.startswith(MAGIC):
+        raise ValueError("no Avro container")
     return _metadata(data, len(MAGIC))
 
 

@@ -269,8 +269,8 @@ class OptimisticGate(ExclusiveGate):
         if table.refresh().has_partial():
             table.storage.sweep_partial(meta_path(table.base_path))
             table.refresh()
-        for late in () if table.storage.fences else published_late(table, table.timeline):
-            raise published_undone(table.base_path, late.time)
+        if not table.storage.fences and (late := published_late(table, table.timeline)):
+            raise published_undone(table.base_path, late[0].time)
 
     def _begin(self, request: Callable[[str], bool]) -> str:
         self.look()

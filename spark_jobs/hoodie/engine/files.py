@@ -268,13 +268,18 @@ class FileFrame:
         ]
 
 
+def of_library(error: Exception) -> bool:
+    """Is it an error of a library that can't read a file: those of the operating system have a number."""
+    return not isinstance(error, pa.ArrowMemoryError) and getattr(error, "errno", None) is None
+
+
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turns what a library says of a file that it can't read into an InputError that names it."""
     try:
         yield
     except (pa.ArrowException, ValueError, OSError) as error:
-        if isinstance(error, pa.ArrowMemoryError) or getattr(error, "errno", None) is not None:
+        if not of_library(error):
             raise
         why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
         raise InputError(f"{path} can't be read as parquet: {why}; check the file", file=path) from error

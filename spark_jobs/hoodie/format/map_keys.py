@@ -17,7 +17,7 @@ _FEW = 16
 def check_maps(rows: pa.Table, keys: Any) -> None:
     """Raises InputError where a map in a column, at any depth, has a key twice. `keys`: the record keys."""
     for field in rows.schema:
-        if not _has_map(field.type):
+        if not has_map(field.type):
             continue
         column = whole(rows.column(field.name))
         if not _twice(column):
@@ -33,14 +33,15 @@ def check_maps(rows: pa.Table, keys: Any) -> None:
         )
 
 
-def _has_map(dtype: Any) -> bool:
-    return pa.types.is_map(dtype) or any(_has_map(dtype.field(n).type) for n in range(dtype.num_fields))
+def has_map(dtype: Any) -> bool:
+    """Is a type a map, or has it one at any depth."""
+    return pa.types.is_map(dtype) or any(has_map(dtype.field(n).type) for n in range(dtype.num_fields))
 
 
 def _twice(values: Any) -> bool:
     """Has a map of an array, at any depth, a key twice."""
     dtype = values.type
-    if not _has_map(dtype):
+    if not has_map(dtype):
         return False
     if pa.types.is_struct(dtype):
         return any(_twice(values.field(n)) for n in range(dtype.num_fields))
@@ -49,7 +50,7 @@ def _twice(values: Any) -> bool:
     offsets = values.offsets.to_numpy()
     start, sizes = int(offsets[0]), np.diff(offsets)
     length = int(offsets[-1]) - start
-    if _has_map(dtype.item_type) and _twice(values.items.slice(start, length)):
+    if has_map(dtype.item_type) and _twice(values.items.slice(start, length)):
         return True
     if not len(sizes) or sizes.max() < 2:
         return False

@@ -119,10 +119,9 @@ def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[Wrong], otherw
     """Raises TableError for damage, and TableBusy where a process that was rolled back has published its
     commit: its files are gone, and it takes the commit back once it looks (hoodie.write.commit).
     """
-    undone = undone_instants(storage, timeline) if wrong else frozenset()
-    late = sorted({item.file.instant for item in wrong} & undone)
-    if late and len(late) == len({item.file.instant for item in wrong}):
-        raise published_undone(timeline.base_path, late[0])
+    instants = {item.file.instant for item in wrong}
+    if instants and instants <= undone_instants(storage, timeline):
+        raise published_undone(timeline.base_path, min(instants))
     refuse(timeline.base_path, wrong, otherwise)
 
 

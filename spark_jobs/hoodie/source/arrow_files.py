@@ -26,6 +26,11 @@ def open_text(source: Source, path: str) -> Any:
     return files.open_input_stream(place, compression="detect")
 
 
+def in_memory(data: bytes) -> Any:
+    """Bytes as a file, of a type that Arrow's stubs don't know as one."""
+    return pa.BufferReader(data)
+
+
 class _Files(pafs.FileSystemHandler):
     """Files of the storages of a scheme, to be read; paths are without it."""
 

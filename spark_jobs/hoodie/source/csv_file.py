@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from hoodie.codec.arrays import pc
+from hoodie.source.arrow_files import in_memory
 from hoodie.source.csv_dialect import Dialect, record_end
-from hoodie.source.text import TextFile, line_end, reader, text_blocks
+from hoodie.source.text import TextFile, line_end, text_blocks
 
 #: whole numbers up to here are doubles, too
 _EXACT = 1 << 53
@@ -158,7 +159,7 @@ class CsvFile(TextFile):
         text = text.lstrip(b"\r\n")
         line = text[: text.index(b"\n") + 1]
         head = pa.csv.ReadOptions(autogenerate_column_names=True)
-        with pa.csv.open_csv(reader(line), head, self._parse) as stream:
+        with pa.csv.open_csv(in_memory(line), head, self._parse) as stream:
             return tuple(stream.schema.names)
 
     @property
@@ -183,7 +184,7 @@ class CsvFile(TextFile):
         if not self.dialect.multiline:
             line = re.match(rb"[\r\n]*[^\r\n]*[\r\n]*", text)
             text = line[0] if line else text
-        with pa.csv.open_csv(reader(text), self._head(first=True), self._parse) as stream:
+        with pa.csv.open_csv(in_memory(text), self._head(first=True), self._parse) as stream:
             return tuple(stream.schema.names)
 
     def _table(
@@ -203,7 +204,7 @@ class CsvFile(TextFile):
             true_values=["true", "True", "TRUE"],
             false_values=["false", "False", "FALSE"],
         )
-        return pa.csv.read_csv(reader(block), self._head(first, serial), self._parse, convert)
+        return pa.csv.read_csv(in_memory(block), self._head(first, serial), self._parse, convert)
 
     def _head(self, first: bool, serial: bool = False) -> pa.csv.ReadOptions:
         if first:

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hoodie.errors import InputError
+from hoodie.source import SourceFile
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _INT32 = range(-(1 << 31), 1 << 31)
@@ -63,6 +64,23 @@ def folder_texts(below: str) -> dict[str, str | None]:
         if equals and name:
             found[unquote(name)] = None if text == _NULL else unquote(text)
     return found
+
+
+def texts_below(found: Mapping[str, Sequence[SourceFile]]) -> dict[str, dict[str, str | None]]:
+    """The values in the names of the folders below each folder of a source, by the path of the file."""
+    return {
+        file.path: folder_texts(file.path[len(folder) :]) if folder else {}
+        for folder, files in found.items()
+        for file in files
+    }
+
+
+def refuse_twice(columns: Sequence[str], folders: Sequence[FolderColumn]) -> None:
+    """Raises InputError for a column that a file, with the names of its folders, has more than once."""
+    names = [*columns, *(folder.name for folder in folders)]
+    if twice := [name for name in names if names.count(name) > 1]:
+        why = " (a folder of its path has its name, too)" if folders else ""
+        raise InputError(f"the source has the column {twice[0]!r} more than once{why}; rename one of them")
 
 
 def _type(values: Sequence[str | None]) -> pa.DataType:

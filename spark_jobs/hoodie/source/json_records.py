@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from hoodie.codec.arrays import pc, whole
+from hoodie.source.arrow_files import in_memory
 
 #: whole numbers that may not fit 64 bits, and that a decimal can hold
 _LONG = re.compile(rb"(?<![\w.+-])-?([1-9]\d{18,37})(?=\s*[,}\]\s])")
@@ -77,7 +78,7 @@ def refuse_rounded(rows: pa.Table, text: bytes, known: Collection[str]) -> None:
 def _read(text: bytes, schema: pa.Schema | None) -> pa.Table:
     if not is_array(text):
         options = pa.json.ParseOptions(explicit_schema=schema)
-        return pa.json.read_json(_reader(text), parse_options=options)
+        return pa.json.read_json(in_memory(text), parse_options=options)
     text = text.removeprefix(b"\xef\xbb\xbf")
     lines = [text] if is_one_array(text) else [line for line in text.split(b"\n") if line.strip()]
     if not pc.all(pc.match_substring_regex(pa.array(lines, pa.binary()), r"(?s)^\s*\[.*\]\s*$")).as_py():
@@ -85,7 +86,7 @@ def _read(text: bytes, schema: pa.Schema | None) -> pa.Table:
     wrapped = b'{"%s":' % _ROWS.encode() + (b'}\n{"%s":' % _ROWS.encode()).join(lines) + b"}\n"
     kind = None if schema is None else pa.schema([(_ROWS, pa.list_(pa.struct([*schema])))])
     found = pa.json.read_json(
-        _reader(wrapped),
+        in_memory(wrapped),
         pa.json.ReadOptions(use_threads=False, block_size=len(wrapped) + 1),
         pa.json.ParseOptions(explicit_schema=kind, newlines_in_values=True),
     )
@@ -98,10 +99,6 @@ def _read(text: bytes, schema: pa.Schema | None) -> pa.Table:
     if not pa.types.is_struct(items.type) or items.null_count:
         raise pa.ArrowInvalid("an array holds what is no object")
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(items)])
-
-
-def _reader(text: bytes) -> Any:  # of a type that the stubs don't know as a file
-    return pa.BufferReader(text)
 
 
 def _whole_type(values: Any, dtype: Any) -> Any:

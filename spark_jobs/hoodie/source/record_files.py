@@ -13,7 +13,7 @@ from hoodie.engine.streams import Stream, widened
 from hoodie.format.avro_source import avro_batches, avro_schema
 from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow_files import file_system
-from hoodie.source.folders import FolderColumn, folder_columns, folder_texts
+from hoodie.source.folders import FolderColumn, folder_columns, texts_below
 from hoodie.source.together import union, unreadable
 
 #: files whose schemas are read side by side
@@ -58,12 +58,8 @@ class RecordFile:
 
 def record_files(source: Source) -> list[RecordFile]:
     """The files of an Avro or ORC source with the schema of all. Raises InputError, which names a file."""
-    texts = {
-        file.path: folder_texts(file.path[len(folder) :]) if folder else {}
-        for folder, some in source_files(source).items()
-        for file in some
-    }
-    files = [RecordFile(source, path, found) for path, found in folder_columns(texts, None).items()]
+    columns = folder_columns(texts_below(source_files(source)), None)
+    files = [RecordFile(source, path, found) for path, found in columns.items()]
     with ThreadPoolExecutor(_OPENED) as pool:  # of an object store each is a request
         schema = union(list(pool.map(RecordFile.own_schema, files)))
     return [replace(file, schema=schema) for file in files]

@@ -13,8 +13,9 @@ from hoodie.source import LOCAL_OPTIONS, Format, Source
 from hoodie.source.csv_dialect import Dialect
 from hoodie.source.csv_file import CsvFile
 from hoodie.source.csv_tasks import LINES, LOOKED, Columns, Look, Rows, Vet, local_path
-from hoodie.source.ddl import ddl
-from hoodie.source.folders import folder_columns, folder_texts
+from hoodie.source.ddl import ddl, quoted
+from hoodie.source.folders import folder_columns, folder_texts, refuse_twice
+from hoodie.source.together import union
 
 
 def shared_options(source: Source) -> Source | None:
@@ -55,7 +56,7 @@ def csv_frame(
     schema = _schema(list(files.values()), known)
     if bad is not None:
         schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in bad)])
-    described = ", ".join(f"`{field.name.replace('`', '``')}` {ddl(field.type)}" for field in schema)
+    described = ", ".join(f"{quoted(field.name)} {ddl(field.type)}" for field in schema)
     columns = {path: Columns(file.names, file.types, file.folders) for path, file in files.items()}
     return lines.mapInArrow(Rows(plain, known, columns, schema, bad), described)
 
@@ -110,9 +111,7 @@ def _files(
             raise replace(source, paths=(local_path(path),)).unreadable(
                 f"it has rows of {wrong[0]} values, and {len(file.names)} columns"
             )
-        names = [*file.names, *(column.name for column in own)]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InputError(f"the source has the column {twice[0]!r} more than once; rename one of them")
+        refuse_twice(file.names, own)
         files.append(file.settled([file.typed(schema) for schema in schemas]))
     common = files[0].agreed(files) if files else []
     return dict(zip(parts, common, strict=True))  # type: ignore[arg-type]
@@ -120,7 +119,7 @@ def _files(
 
 def _schema(files: Sequence[CsvFile], known: pa.Schema | None) -> pa.Schema:
     """Of all files, as Spark has it."""
-    united = pa.unify_schemas([file.full_schema for file in files], promote_options="permissive")
+    united = union([(local_path(file.path), file.full_schema) for file in files])
     return pa.schema([(field.name, _spark_type(field, known)) for field in united])
 
 

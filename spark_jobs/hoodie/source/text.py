@@ -18,9 +18,10 @@ import pyarrow as pa
 from hoodie.codec.arrays import pc
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import InputError
+from hoodie.format.map_keys import has_map
 from hoodie.source import Format, Source, json_records
 from hoodie.source.arrow_files import open_text
-from hoodie.source.folders import FolderColumn
+from hoodie.source.folders import FolderColumn, refuse_twice
 from hoodie.source.together import grown, union
 
 #: bytes of text that are parsed at once; a longer record is a block of its own
@@ -175,12 +176,7 @@ def settled(file: TextFile) -> tuple[TextFile, pa.Table | None]:
         except pa.ArrowException as error:
             raise file.named(error, block, first, line) from error
         if not found:
-            names = [*table.column_names, *(folder.name for folder in file.folders)]
-            if twice := [name for name in names if names.count(name) > 1]:
-                folder = " (a folder of its path has its name, too)" if file.folders else ""
-                raise InputError(
-                    f"the source has the column {twice[0]!r} more than once{folder}; rename one of them"
-                )
+            refuse_twice(table.column_names, file.folders)
             file, only = replace(file, names=tuple(table.column_names)), table
         else:
             only = None
@@ -259,10 +255,6 @@ def _without(blocks: Iterator[bytes], holes: Sequence[tuple[int, int]]) -> Itera
         yield b""
 
 
-def reader(block: bytes) -> Any:
-    return pa.BufferReader(block)
-
-
 def line_end(text: bytes) -> int:
     return text.rfind(b"\n") + 1 or text.rfind(b"\r") + 1
 
@@ -317,7 +309,7 @@ class JsonFile(TextFile):
 
     def rows(self, block: bytes, first: bool) -> pa.Table:
         wanted = self.schema
-        flat = pa.schema([item for item in wanted if not _has_map(item.type)])
+        flat = pa.schema([item for item in wanted if not has_map(item.type)])
         asked = pa.schema([pa.field(item.name, _dates_as_text(item.type)) for item in flat])
         rows = json_records.read(block, asked)
         json_records.refuse_rounded(rows, block, self.known.names if self.known is not None else ())
@@ -357,7 +349,3 @@ def _changed(dtype: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -
     if pa.types.is_struct(dtype):
         return pa.struct([pa.field(item.name, _changed(item.type, change)) for item in dtype])
     return change(dtype)
-
-
-def _has_map(dtype: pa.DataType) -> bool:
-    return pa.types.is_map(dtype) or any(_has_map(dtype.field(i).type) for i in range(dtype.num_fields))

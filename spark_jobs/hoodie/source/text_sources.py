@@ -7,7 +7,7 @@ import pyarrow as pa
 from hoodie.errors import ConfigError
 from hoodie.source import Format, Source, source_files
 from hoodie.source.csv_file import CsvFile
-from hoodie.source.folders import folder_columns, folder_texts
+from hoodie.source.folders import folder_columns, texts_below
 from hoodie.source.text import JsonFile, TextFile
 
 
@@ -19,12 +19,7 @@ def text_files(source: Source, known: pa.Schema | None) -> list[TextFile]:
             "a CSV source without header has no column names; add a header line", option="header"
         )
     found = source_files(source)
-    texts = {
-        file.path: folder_texts(file.path[len(folder) :]) if folder else {}
-        for folder, files in found.items()
-        for file in files
-    }
-    folders = folder_columns(texts, known)
+    folders = folder_columns(texts_below(found), known)
     kind = CsvFile if csv else JsonFile
     lacks = "without even a header" if csv else "so its columns are unknown"
     read: list[TextFile] = []

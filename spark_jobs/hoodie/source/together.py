@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.engine.files import of_library
 from hoodie.errors import InputError
 from hoodie.source import Source
 
@@ -53,14 +54,11 @@ def _unfit(found: Sequence[tuple[str, pa.Schema]], why: str) -> InputError:
 
 @contextlib.contextmanager
 def unreadable(source: Source, path: str) -> Iterator[None]:
-    """Turns what a library says of a file that it can't read into an InputError that names it.
-
-    Errors of the operating system have a number; those without one are a library's.
-    """
+    """Turns what a library says of a file that it can't read into an InputError that names it."""
     try:
         yield
     except (pa.ArrowException, ValueError, OSError) as error:
-        if isinstance(error, pa.ArrowMemoryError) or getattr(error, "errno", None) is not None:
+        if not of_library(error):
             raise
         raise replace(source, paths=(path,)).unreadable(error) from error
 

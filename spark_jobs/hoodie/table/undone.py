@@ -10,14 +10,13 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, read_commit
 from hoodie.timeline.archived import read_archived
+from hoodie.timeline.commit import REWRITES
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.plans import RollbackPlan
 from hoodie.timeline.restore_plan import RestorePlan
 
 _BEGUN = (State.REQUESTED, State.INFLIGHT)
-#: types of operation in the commits of services, which complete a plan
-_SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 
 def is_undone(timeline: Timeline, storage: Storage, time: str, completed: bool | None = None) -> bool:
@@ -61,7 +60,7 @@ def published_late(table: Table, timeline: Timeline) -> list[Instant]:
         if not is_undone(timeline, storage, instant.time, completed=True):
             continue
         # attempts at a service's plan are rolled back before it is completed, and its plan may be archived
-        of_service = timeline.commit(instant, storage).operation_type in _SERVICES
+        of_service = timeline.commit(instant, storage).operation_type in REWRITES
         if not of_service or not _archived(table, instant):
             found.append(instant)
     return found

@@ -216,6 +216,12 @@ def confirmed(timeline: Timeline, storage: Storage, props: TableProperties, item
     return True
 
 
+def is_named(timeline: Timeline, storage: Storage, names: Collection[str]) -> bool:
+    """Does a commit on the timeline name a file that has one of these names."""
+    commits = (timeline.commit(instant, storage) for instant in reversed(timeline.commits()))
+    return any(stat.file_name in names for commit in commits for stat in commit.write_stats)
+
+
 def refuse(base_path: str, wrong: Sequence[Wrong], otherwise: str = "") -> None:
     """Raises TableError that names the first files, what wrote them, and what to do; nothing for none.
 

@@ -24,8 +24,10 @@ LATEST_SCHEMA_KEY = "latest_schema"
 MISSING_KEY = "hoodie.delete.missing.keys"
 #: that of an insert: how many rows were left out, as the table held their key
 DROPPED_KEY = "hoodie.insert.dropped.duplicates"
+#: operations of services that write rows of the table anew
+REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 #: operations whose `schema` is not the table's (format.md 3.1)
-KEEPS_SCHEMA = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+KEEPS_SCHEMA = REWRITES | {"INDEX"}
 
 
 #: content of a commit's file -> an object with Hudi's keys; see Layout.commit_value

@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoodie.timeline.commit import KEEPS_SCHEMA, SCHEMA_KEY, ReadValue, json_object
+from hoodie.timeline.commit import KEEPS_SCHEMA, REWRITES, SCHEMA_KEY, ReadValue, json_object
 
 #: operation types of table services: they rewrite files and change no row
-SERVICE_OPERATIONS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
+SERVICE_OPERATIONS = REWRITES | {"INDEX"}
 
 #: what a commit counts; the names are those of a write's result
 COUNTS = ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "bytes_written")

@@ -14,6 +14,7 @@ from hoodie.format.names import BaseFileName
 from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, BucketEngine, IndexType
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
+from hoodie.table.written import is_named
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.instant import Action
 from hoodie.write.plan import WritePlan
@@ -125,6 +126,4 @@ def _removed_meanwhile(error: FileNotFoundError, table: Table, begin: Timeline) 
 def _is_committed(table: Table, timeline: Timeline, name: str) -> bool:
     if base := BaseFileName.parse(name):
         return timeline.is_committed(base.instant)
-    commits = (timeline.commit(instant, table.storage) for instant in timeline.commits())
-    groups = (group for commit in commits for group in commit.partition_to_write_stats.values())
-    return any((stat.path or "").rpartition("/")[2] == name for group in groups for stat in group)
+    return is_named(timeline, table.storage, [name])

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.commit import REWRITES, SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.new_keys import Inserted
 
 #: (partition path, file id)
 Group = tuple[str, str]
-#: operations whose rows are the table's already
-REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 #: the operation of a change that is a plan
 PLAN = "plan"
 _PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})

@@ -5,7 +5,6 @@ row is not there, and would come back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,15 +29,12 @@ class Copies:
     context: WriteContext
     slices: tuple[tuple[str, Any], ...]
 
-    @classmethod
-    def of(cls, context: WriteContext, slices: Sequence[tuple[str, Any]]) -> Copies:
-        return cls(context, tuple(slices))
-
     def shown(self, hits: Hits) -> Hits:
         """Those of the hits, which are in order, whose rows are there; of a row of which none is, the
         youngest.
 
-        Opens slices with logs that have a key of several. Memory: as `read_slice`.
+        Opens slices with logs that have a key of several. Memory: the keys of one base file, and as
+        `read_slice`.
         """
         followed = hits.followed
         if not followed.any():

@@ -18,8 +18,9 @@ from hoodie.merge import Merger
 from hoodie.merge.settings import DELETE_FIELD
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import REWRITES
 from hoodie.timeline.instant import Action, Instant
-from hoodie.write.change import REWRITES, news
+from hoodie.write.change import news
 from hoodie.write.operation import Derived
 
 

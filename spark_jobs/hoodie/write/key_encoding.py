@@ -130,9 +130,8 @@ def _forms(path: str, field: str, config: Config, storage: Storage) -> set[bool]
         bounds = reader.key_bounds() or ()
         every = len({bound.startswith(f"{field}:") for bound in bounds}) > 1
         batches = reader.batches(columns, READ_BATCH_ROWS if every else _ROWS)
-        found = [
-            stored_forms(rows, field, config) for rows in (batches if every else itertools.islice(batches, 1))
-        ]
+        some = itertools.islice(batches, None if every else 1)
+        found = [stored_forms(rows, field, config) for rows in some]
     if not found:
         raise LookupError(path)
     return set[bool]().union(*found)

@@ -252,7 +252,7 @@ class _Work:
                 len(self.slices),
                 reducers,
             ),
-            MergeHits(not self.context.operation.brings_rows, Copies.of(self.context, self._described(0))),
+            MergeHits(not self.context.operation.brings_rows, Copies(self.context, self._described(0))),
         )
 
     def _units(

@@ -53,7 +53,7 @@ from hoodie.write.commit import Announce, Commits, Validate
 from hoodie.write.hash_rings import HashRings
 from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
-from hoodie.write.window import CommitWindow, blind
+from hoodie.write.window import CommitWindow, unaware_writes
 
 
 class Transaction:
@@ -211,10 +211,10 @@ class Transaction:
         self._gate.enter(Rank.SERVICE, self._repair, beside=True)
         with self._gate.publishing():
             self._gate.look()
-            unseeing = blind(self.table, self.table.timeline) if self._gate.optimistic else []
-            if unseeing and action is not Action.CLEAN:
+            unaware = unaware_writes(self.table, self.table.timeline) if self._gate.optimistic else []
+            if unaware and action is not Action.CLEAN:
                 self.hindrance = (
-                    f"write {unseeing[0].time} of Apache Hudi has an instant, and has not looked at the "
+                    f"write {unaware[0].time} of Apache Hudi has an instant, and has not looked at the "
                     "table yet: it would not see this plan; plan again later"
                 )
                 return None

@@ -38,9 +38,9 @@ from hoodie.table.pending import intended_groups, planned_groups
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files
 from hoodie.timeline.clean_plan import CleanPlan
-from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.commit import REWRITES, CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from hoodie.write.change import PLAN, REWRITES, Change, Group, groups_of, inserted_by, news
+from hoodie.write.change import PLAN, Change, Group, groups_of, inserted_by, news
 from hoodie.write.new_keys import shared_key
 from hoodie.write.reads import Reads
 
@@ -112,7 +112,7 @@ class CommitWindow:
         self._refuse(groups_of(metadata), metadata)
         self._refuse_keys(metadata)
         self._refuse_hidden(timeline, metadata)
-        for instant in blind(self._table, timeline, self.instant):
+        for instant in unaware_writes(self._table, timeline, self.instant):
             raise self._conflict(
                 instant, f"write {instant.time} of Apache Hudi has not looked at the table yet"
             )
@@ -133,8 +133,10 @@ class CommitWindow:
     def _wait(self) -> Timeline:
         """For writes that would not see this one; the timeline of then."""
         deadline = monotonic() + _PATIENCE_S
-        while blind(self._table, timeline := self._table.refresh(), self.instant) and monotonic() < deadline:
+        timeline = self._table.refresh()
+        while unaware_writes(self._table, timeline, self.instant) and monotonic() < deadline:
             sleep(_PAUSE_S)
+            timeline = self._table.refresh()
         return timeline
 
     def _look(self, timeline: Timeline) -> None:
@@ -307,7 +309,7 @@ class CommitWindow:
         )
 
 
-def blind(table: Table, timeline: Timeline, before: str = "") -> list[Instant]:
+def unaware_writes(table: Table, timeline: Timeline, before: str = "") -> list[Instant]:
     """Live writes of Apache Hudi, with an instant earlier than that, of which only the requested file is
     there: they have not looked at the table yet, and their views end at their own instant.
     """

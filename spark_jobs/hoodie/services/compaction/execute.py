@@ -18,6 +18,7 @@ from hoodie.table.features import ROWS, refuse
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, TimelineView, file_slices
+from hoodie.table.written import is_named
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.compaction_plan import (
@@ -109,7 +110,7 @@ def _refuse_late_logs(
     """Raises CommitConflict where a commit has come since whose logs were not read."""
     for known, now in zip(operations, _with_late_logs(target, operations), strict=True):
         late = {*now.log_names} - {*known.log_names}
-        if late and _committed(target, late):
+        if late and is_named(target.table.timeline, target.storage, late):
             raise CommitConflict(
                 f"a commit has written to file group {known.file_id} of partition {known.partition_path!r} "
                 f"while compaction {instant.time} was carried out; run it again",
@@ -117,12 +118,6 @@ def _refuse_late_logs(
                 partition=known.partition_path,
                 file_id=known.file_id,
             )
-
-
-def _committed(target: ServiceTable, logs: set[str]) -> bool:
-    timeline = target.table.timeline
-    commits = (timeline.commit(item, target.storage) for item in reversed(timeline.commits()))
-    return any((stat.path or "").rpartition("/")[2] in logs for each in commits for stat in each.write_stats)
 
 
 def _read_bytes(operation: CompactionOperation) -> int:

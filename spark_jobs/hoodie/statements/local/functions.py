@@ -23,6 +23,7 @@ from hoodie.statements.local.types import (
     WHOLE,
     SqlType,
     decimal,
+    fits,
 )
 
 
@@ -124,14 +125,10 @@ def substring(name: str, given: Sequence[Bound]) -> Bound:
             f"the function {name} of {listed(given)}", "take a string and whole numbers as literals"
         )
     start, *rest = [int(item) for item in places if isinstance(item, int)]
-    if start < 0 or any(item < 0 for item in rest) or not all(fits_int(item) for item in (start, *rest)):
+    if start < 0 or any(item < 0 for item in rest) or not all(fits(item, INT) for item in (start, *rest)):
         raise refused(f"the function {name} with a place or length below 0")
     texts = [cast(given[0], STRING).text, *map(str, (max(start, 1), *rest))]
     return Bound(text=f"substring({', '.join(texts)})", type=STRING)
-
-
-def fits_int(value: int) -> bool:
-    return value < 1 << 31
 
 
 def aggregate(name: str, given: Sequence[Bound], *, distinct: bool, rows: bool) -> Bound:
@@ -216,9 +213,8 @@ def _hashed(name: str, given: Sequence[Bound]) -> Bound:
 
 def _one_of(name: str, given: Sequence[Bound]) -> Bound:
     _counted(name, given, 3, 3)
-    (yes, no), kind = unified(given[1:], name)
-    there = is_null(name, given[:1]).text
-    return Bound(text=f"(CASE WHEN {there} THEN {no} ELSE {yes} END)", type=kind)
+    value, there, lacking = given
+    return chosen(name, [is_null(name, [value]), lacking, there])
 
 
 def _modulo(name: str, given: Sequence[Bound]) -> Bound:
@@ -263,22 +259,15 @@ def _as(kind: SqlType) -> Callable[[str, Sequence[Bound]], Bound]:
     return bind
 
 
-def _part(text: str) -> Callable[[str, Sequence[Bound]], Bound]:
+def _part(text: str, of: SqlType) -> Callable[[str, Sequence[Bound]], Bound]:
+    """A number in a day or time: DuckDB's `text` takes one of the type `of`."""
+    advice = "cast to date" if of == DATE else "cast to timestamp"
+
     def bind(name: str, given: Sequence[Bound]) -> Bound:
         _counted(name, given, 1, 1)
-        if given[0].type not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
-            raise refused(f"the function {name} of {listed(given)}", "cast to date")
-        return Bound(text=f"CAST({text.format(cast(given[0], DATE).text)} AS INTEGER)", type=INT)
-
-    return bind
-
-
-def _time_part(text: str) -> Callable[[str, Sequence[Bound]], Bound]:
-    def bind(name: str, given: Sequence[Bound]) -> Bound:
-        _counted(name, given, 1, 1)
-        if given[0].type not in (TIMESTAMP, TIMESTAMP_NTZ):
-            raise refused(f"the function {name} of {listed(given)}", "cast to timestamp")
-        return Bound(text=f"CAST({text.format(cast(given[0], TIMESTAMP_NTZ).text)} AS INTEGER)", type=INT)
+        if given[0].type not in (of, TIMESTAMP, TIMESTAMP_NTZ):
+            raise refused(f"the function {name} of {listed(given)}", advice)
+        return Bound(text=f"CAST({text.format(cast(given[0], of).text)} AS INTEGER)", type=INT)
 
     return bind
 
@@ -431,12 +420,22 @@ _ALL = [
         bind=_of([_STRING] * 2, BOOLEAN, "contains({0}, {1})"),
     ),
     *(
-        Function(names=names, takes="a date or timestamp", gives="int", bind=_part(text), note=note)
+        Function(
+            names=names,
+            takes="a date or timestamp",
+            gives="int",
+            bind=_part(text, DATE),
+            note=note,
+        )
         for names, text, note in _PARTS
     ),
     *(
         Function(
-            names=(name,), takes="a timestamp", gives="int", bind=_time_part(f"{name}({{0}})"), note="in UTC"
+            names=(name,),
+            takes="a timestamp",
+            gives="int",
+            bind=_part(f"{name}({{0}})", TIMESTAMP_NTZ),
+            note="in UTC",
         )
         for name in ("hour", "minute", "second")
     ),
