@@ -95,7 +95,7 @@ class CsvFile(TextFile):
         columns = dict(zip(rows.column_names, rows.columns, strict=True))
         found = {name: column.type if name in given else _kind(column) for name, column in columns.items()}
         types = {column.type for name, column in columns.items() if name not in given}
-        marked = {kind for kind in types & {*_MARKS} if any(mark in block for mark in _MARKS[kind])}
+        marked = {kind for kind in types & {*_MARKS} if any(_has(block, mark) for mark in _MARKS[kind])}
         odd = [
             name
             for name, column in columns.items()
@@ -225,6 +225,11 @@ class CsvFile(TextFile):
             escape_char=dialect.escape or False,
             newlines_in_values=dialect.multiline,
         )
+
+
+def _has(block: bytes, mark: bytes) -> bool:
+    """Zeros are many, and an x is quickly found to be missing."""
+    return mark[-1:] in block and mark in block
 
 
 def _kind(column: pa.ChunkedArray[Any]) -> pa.DataType | None:
